@@ -1,0 +1,49 @@
+# Every target does its own set-up; with nothing changed that costs a fraction of a second.
+PY := .venv/bin/python
+ARGS ?=
+PYTEST := $(PY) -m pytest -n auto --maxprocesses 8
+SOURCES := $(wildcard antiphon tests bench scripts examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check bench format lock clean setup model
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+serve: setup model ## start the gateway on 127.0.0.1:8080 (options: make serve ARGS="--port 9000")
+	@exec .venv/bin/antiphon serve $(ARGS)
+
+test: setup model ## run every test, and hold spec and stream to their coverage
+	$(PYTEST) tests/spec tests/stream --cov --cov-report=
+	@$(PY) -m coverage json --quiet -o - | $(PY) scripts/coverage_floor.py antiphon/spec antiphon/stream \
+		|| { $(PY) -m coverage report; exit 1; }
+	$(PYTEST) tests --ignore=tests/spec --ignore=tests/stream
+
+check: setup ## format, lint, strict types, layer rule
+	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m ruff check $(SOURCES)
+	$(PY) -m mypy $(SOURCES)
+	.venv/bin/lint-imports
+
+bench: setup model ## run the benchmarks
+	$(PY) -m bench $(ARGS)
+
+format: setup ## format, and fix what the linter can
+	$(PY) -m ruff format $(SOURCES)
+	$(PY) -m ruff check --fix $(SOURCES)
+
+lock: setup ## write the lock again from pyproject.toml (newest versions: make lock ARGS=--upgrade)
+	@scripts/lock $(ARGS)
+
+clean: ## remove everything that make made
+	rm -rf .venv .setup.lock build dist .coverage .coverage.* htmlcov
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup:
+	@PYTHON='$(PYTHON)' scripts/setup
+
+# Without its weights the gateway still starts, so this never stops a target.
+model: setup
+	@test ! -f antiphon/embedded/weights.py || $(PY) -m antiphon.embedded.weights \
+		|| echo "make: going on without the embedded model" >&2

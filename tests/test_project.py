@@ -1,0 +1,102 @@
+"""The project as a whole: a light import, an honest lock, and a layer rule that bites."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Each locked package by name, with everything the lock says about it."""
+    entries = re.split(r"\n(?=[a-z0-9])", lock.read_text())
+    return {entry.split("==")[0]: entry for entry in entries if "==" in entry.split("\n")[0]}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, antiphon; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    heavy = {"asyncio", "httpx", "msgspec", "aiohttp", "uvicorn", "websockets", "sqlite3", "jsonschema"}
+    assert heavy.isdisjoint(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_the_lock_pins_by_hash_and_names_no_address(lock: Path) -> None:
+    text = lock.read_text()
+    assert not re.search(r"://|@|--(?:extra-)?index|--find-links|^/|\s/", text, re.MULTILINE)
+    entries = pins(lock)
+    assert entries
+    assert [name for name, entry in entries.items() if "--hash=sha256:" not in entry] == []
+
+
+def test_everything_declared_is_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    declared = [
+        *project["project"]["dependencies"],
+        *(line for extra in project["project"]["optional-dependencies"].values() for line in extra),
+        *(line for group in project["dependency-groups"].values() for line in group),
+    ]
+    names = {re.split(r"[^a-z0-9-]", line)[0] for line in declared}
+    locked = {name for lock in LOCKS for name in pins(lock)}
+    assert names - locked == set()
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+
+
+@pytest.fixture
+def skeleton(tmp_path: Path) -> Path:
+    """Every layer, empty, under the project's own rule."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    layers = "spec stream config embedded providers store engine bridges server client compliance cli tui"
+    for layer in ("", *layers.split()):
+        package = tmp_path / "antiphon" / layer
+        package.mkdir()
+        (package / "__init__.py").touch()
+    return tmp_path
+
+
+def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
+    (skeleton / "antiphon/stream/__init__.py").write_text("import antiphon.spec\n")
+    (skeleton / "antiphon/server/__init__.py").write_text("import antiphon.engine\n")
+    (skeleton / "antiphon/client/__init__.py").write_text("import antiphon.stream\n")
+    result = lint_imports(skeleton)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "forbidden"),
+    [
+        ("spec", "antiphon.stream"),
+        ("stream", "antiphon.config"),
+        ("providers", "antiphon.engine"),
+        ("server", "antiphon.client"),
+        ("client", "antiphon.server"),
+        ("client", "antiphon.config"),
+        ("cli", "antiphon.tui"),
+        ("spec", "asyncio"),
+        ("stream", "time"),
+    ],
+)
+def test_the_layer_rule_catches_an_import_upwards(skeleton: Path, module: str, forbidden: str) -> None:
+    (skeleton / "antiphon" / module / "__init__.py").write_text(f"import {forbidden}\n")
+    result = lint_imports(skeleton)
+    assert result.returncode == 1, result.stdout
+    assert f"antiphon.{module} -> {forbidden}" in result.stdout
+
+
+def test_the_layer_rule_has_no_gap(skeleton: Path) -> None:
+    (skeleton / "antiphon/sundry.py").touch()
+    result = lint_imports(skeleton)
+    assert result.returncode == 1, result.stdout
+    assert "antiphon.sundry" in result.stdout
