@@ -1,0 +1,272 @@
+"""What a store keeps and how it is asked: the `Store` protocol, its values and its errors.
+
+A store deals in ids, a little metadata and JSON bytes that others encoded. A *fragment* is a run of items as
+JSON, separated by commas, without the brackets of an array: fragments join without being parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+RUNNING = frozenset({"queued", "in_progress"})
+
+
+class StoreError(Exception):
+    """The store could not do what was asked; nothing of it was written."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the database for longer than the store waits."""
+
+
+class StoreFull(StoreError):
+    """The disk, or the size that the store may take, is full."""
+
+
+class StoreConflict(StoreError):
+    """Something with that id is already stored."""
+
+
+class UnknownCursor(StoreError):
+    """A page was asked for after an item that is not there."""
+
+
+def fragment(items: Iterable[bytes]) -> bytes:
+    """Joins encoded items, or fragments, into one fragment; empty ones leave no trace."""
+    return b",".join([item for item in items if item])
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One encoded item. An item with an id can be referred to later; in a conversation it should have one."""
+
+    id: str | None
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a response stands: its chain, and its position in it."""
+
+    chain: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything said up to and including one response, as fragments in order: `before`, `input`, `output`.
+
+    One without a place (never stored, still running, or leaning on a conversation) is copied when continued.
+    """
+
+    response: str
+    status: str
+    before: tuple[bytes, ...]
+    input: bytes
+    output: bytes
+    place: Place | None = None
+
+    def fragments(self) -> tuple[bytes, ...]:
+        return (*self.before, self.input, self.output)
+
+    def json(self) -> bytes:
+        """The whole of it as one JSON array: what a continuation begins with."""
+        return b"[" + fragment(self.fragments()) + b"]"
+
+    def given(self) -> bytes:
+        """What the model was given, as one JSON array: everything but the response's own output."""
+        return b"[" + fragment((*self.before, self.input)) + b"]"
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Items to add at the end of a conversation; `expires_at` moves the end of its life."""
+
+    conversation: str
+    items: Sequence[Item]
+    expires_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewResponse:
+    """A response to store. One that still runs has an owner, which must have called `heartbeat` before."""
+
+    id: str
+    tenant: str
+    status: str
+    model: str
+    created_at: int
+    body: bytes
+    input: Sequence[Item] = ()
+    output: Sequence[Item] = ()
+    previous: Context | None = None
+    expires_at: int | None = None
+    background: bool = False
+    owner: str | None = None
+    append: Append | None = None
+
+    def __post_init__(self) -> None:
+        if (self.status in RUNNING) != (self.owner is not None):
+            raise ValueError("a response has an owner exactly as long as it is queued or in_progress")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The next state of a running response, and the events up to it. Without `output` the output stays."""
+
+    id: str
+    owner: str
+    status: str
+    body: bytes
+    output: Sequence[Item] | None = None
+    first_event: int = 0
+    events: Sequence[bytes] = ()
+    append: Append | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    id: str
+    tenant: str
+    status: str
+    model: str
+    created_at: int
+    expires_at: int | None
+    background: bool
+    owner: str | None
+    cancel_requested: bool
+    last_event: int | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    sequence: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    id: str
+    tenant: str
+    metadata: bytes
+    created_at: int
+    expires_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: tuple[Item, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    bytes: int
+    responses: int
+    conversations: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counters since the store was opened; seconds inside the database, by the clock and on the CPU."""
+
+    reads: int
+    writes: int
+    batches: int
+    read_seconds: float
+    write_seconds: float
+    read_cpu: float
+    write_cpu: float
+    cache_hits: int
+    cache_misses: int
+
+
+class Store(Protocol):
+    """Keeps responses, conversations and event logs. Every call may raise `StoreError`.
+
+    A write has been committed when its call returns. Everything belongs to a tenant: another tenant's id is
+    simply not found. Times are seconds since 1970, and come from the caller.
+    """
+
+    @property
+    def stats(self) -> Stats: ...
+
+    async def close(self) -> None: ...
+
+    async def save(self, response: NewResponse) -> None:
+        """Stores a new response after `previous`; a second continuation of one response becomes a branch."""
+        ...
+
+    async def update(self, change: Change) -> bool:
+        """Moves a running response on. False when it is no longer this owner's: ended, deleted or claimed."""
+        ...
+
+    async def get(self, tenant: str, id: str) -> StoredResponse | None: ...
+
+    async def context(self, tenant: str, id: str) -> Context | None: ...
+
+    async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
+        """The items with these ids, from responses and conversations; those not found are left out."""
+        ...
+
+    async def delete(self, tenant: str, id: str) -> bool:
+        """Removes a response, its event log and its items; its descendants keep what they need."""
+        ...
+
+    async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
+        """Logs events, one line of JSON each, numbered from `first`. False when no longer this owner's."""
+        ...
+
+    async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
+        """Up to `limit` logged events with a number above `after`; None when there is no such response."""
+        ...
+
+    async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
+        """Asks the owner of a running response to cancel it, and returns the response as it is now."""
+        ...
+
+    async def heartbeat(self, owner: str, now: float) -> list[str]:
+        """Says that the owner lives; returns the ids of its running responses that were asked to cancel."""
+        ...
+
+    async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
+        """Takes over the running responses of owners silent since then; each goes to one claimer."""
+        ...
+
+    async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None: ...
+
+    async def conversation(self, tenant: str, id: str) -> Conversation | None: ...
+
+    async def set_metadata(self, tenant: str, id: str, metadata: bytes) -> bool: ...
+
+    async def delete_conversation(self, tenant: str, id: str) -> bool: ...
+
+    async def conversation_context(self, tenant: str, id: str) -> bytes | None:
+        """All items of a conversation, in order, as one JSON array."""
+        ...
+
+    async def add_items(self, tenant: str, append: Append) -> bool:
+        """Adds items at the end; False when there is no such conversation. An id can be in it only once."""
+        ...
+
+    async def conversation_page(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
+    ) -> Page | None: ...
+
+    async def conversation_item(self, tenant: str, id: str, item: str) -> bytes | None: ...
+
+    async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool: ...
+
+    async def prune(self, now: float) -> int:
+        """Removes what has expired, a little at a time; returns how many responses and conversations."""
+        ...
+
+    async def size(self) -> Size: ...
+
+    def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
+        """Every response and conversation (of one tenant, or of all) as lines of JSON."""
+        ...

@@ -1,0 +1,122 @@
+"""The SQL of taking things out: deleting, pruning what has expired, sizes and the export."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from . import conversations
+from .base import Size
+from .responses import BODY, whole
+
+AT_ONCE = 200
+PAGES = 2000
+
+FORGET = """
+    UPDATE responses SET id = NULL, model = '', items = '[]', body = NULL, spliced = NULL, owner = NULL,
+                         expires_at = NULL, conversation = NULL, conversation_from = NULL
+    WHERE key IN (SELECT value FROM json_each(?))
+"""
+# What stands after the last response that stays in its chain is needed by nobody.
+TRIM = """
+    DELETE FROM responses WHERE key IN (
+        SELECT needless.key FROM (
+            SELECT value AS chain, coalesce(
+                (SELECT position FROM responses
+                 WHERE chain = value AND id IS NOT NULL AND key NOT IN (SELECT value FROM json_each(:keys))
+                 ORDER BY position DESC LIMIT 1), -1) AS last
+            FROM json_each(:chains)) AS shortened
+        JOIN responses AS needless ON needless.chain = shortened.chain AND needless.position > shortened.last)
+"""
+RESPONSES = f"""
+    SELECT key, tenant, id, status, model, created_at, expires_at, background, input, {BODY}
+    FROM responses
+    WHERE key > ? AND id IS NOT NULL AND (? IS NULL OR tenant = ?) ORDER BY key LIMIT ?
+"""
+CONVERSATIONS = """
+    SELECT key, tenant, id, created_at, expires_at, metadata FROM conversations
+    WHERE key > ? AND (? IS NULL OR tenant = ?) ORDER BY key LIMIT ?
+"""
+
+
+def remove(db: sqlite3.Connection, doomed: Sequence[tuple[int, int]]) -> None:
+    """Removes responses given as (key, chain), and the turns that nobody needs without them."""
+    keys = msgspec.json.encode([key for key, _ in doomed]).decode()
+    chains = msgspec.json.encode(sorted({chain for _, chain in doomed})).decode()
+    db.execute("DELETE FROM events WHERE response IN (SELECT value FROM json_each(?))", (keys,))
+    # First, because it needs no space and the next may need some.
+    db.execute(TRIM, {"keys": keys, "chains": chains})
+    db.execute(FORGET, (keys,))
+
+
+def delete(db: sqlite3.Connection, tenant: str, id: str) -> bool:
+    row = db.execute("SELECT key, chain FROM responses WHERE id = ? AND tenant = ?", (id, tenant)).fetchone()
+    if row is None:
+        return False
+    remove(db, [row])
+    return True
+
+
+def prune(db: sqlite3.Connection, now: float) -> int:
+    """Removes some of what has expired, 0 when nothing is left. A response that still runs stays."""
+    doomed = db.execute(
+        "SELECT key, chain FROM responses WHERE expires_at <= ? AND owner IS NULL LIMIT ?", (now, AT_ONCE)
+    ).fetchall()
+    if doomed:
+        remove(db, doomed)
+    expired = db.execute(
+        "SELECT tenant, id FROM conversations WHERE expires_at <= ? LIMIT ?", (now, AT_ONCE)
+    ).fetchall()
+    for tenant, id in expired:
+        conversations.delete(db, tenant, id)
+    return len(doomed) + len(expired)
+
+
+def shrink(db: sqlite3.Connection) -> None:
+    """Gives free pages back to the file system, some at a time; not inside a transaction."""
+    # As a script, because a plain execute takes only the first step, and that is one page.
+    db.executescript(f"PRAGMA incremental_vacuum({PAGES})")
+
+
+def size(db: sqlite3.Connection, bytes: int) -> Size:
+    (counts,) = db.execute(
+        "SELECT (SELECT count(id) FROM responses), (SELECT count(*) FROM conversations), "
+        "(SELECT coalesce(sum(last - seq + 1), 0) FROM events)"
+    ).fetchall()
+    return Size(bytes, *counts)
+
+
+def line(data: object) -> bytes:
+    return msgspec.json.encode(data).replace(b"\n", b" ") + b"\n"
+
+
+def export_responses(db: sqlite3.Connection, tenant: str | None, after: int) -> tuple[int, list[bytes]]:
+    """Some responses as lines of JSON, and the key to continue after."""
+    lines = []
+    for row in db.execute(RESPONSES, (after, tenant, tenant, AT_ONCE)).fetchall():
+        after, owner, id, status, model, created, expires, background, input, *body = row
+        facts = {"type": "response", "tenant": owner, "id": id, "status": status, "model": model}
+        times = {"created_at": created, "expires_at": expires, "background": bool(background)}
+        raw = {"input": msgspec.Raw(b"[" + (input or b"") + b"]"), "body": msgspec.Raw(whole(*body))}
+        lines.append(line(facts | times | raw))
+    return after, lines
+
+
+def export_conversations(db: sqlite3.Connection, tenant: str | None, after: int) -> tuple[int, list[bytes]]:
+    lines = []
+    for row in db.execute(CONVERSATIONS, (after, tenant, tenant, AT_ONCE)).fetchall():
+        after, owner, id, created, expires, metadata = row
+        items = conversations.beginning(db, after, 2**62) or b""
+        facts = {
+            "type": "conversation",
+            "tenant": owner,
+            "id": id,
+            "created_at": created,
+            "expires_at": expires,
+        }
+        lines.append(
+            line(facts | {"metadata": msgspec.Raw(metadata), "items": msgspec.Raw(b"[" + items + b"]")})
+        )
+    return after, lines

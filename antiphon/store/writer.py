@@ -1,0 +1,203 @@
+"""Threads that own a connection and take jobs in batches: readers, and the one writer that commits in groups.
+
+A job is a function of the connection. After the commit comes its `then`, in the thread, whether or not the
+caller is still there; futures are resolved on the event loop, once a batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from . import responses
+from .base import Place, StoreBusy, StoreError, StoreFull
+
+
+def explain(error: Exception) -> Exception:
+    """The store's own error for one of SQLite's; any other error stays what it is."""
+    if not isinstance(error, sqlite3.Error):
+        return error
+    code = getattr(error, "sqlite_errorcode", None)
+    match None if code is None else code & 0xFF:
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(
+                "The disk, or the size allowed for the store, is full: nothing was written. "
+                "Free some space, or remove stored responses with `antiphon store prune`."
+            )
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusy(
+                "Another process holds the store's database locked: nothing was written. Try again; "
+                "if it stays so, look for a program that keeps the database open in a transaction."
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreError(
+                "The store's database is damaged or is not a database. "
+                "Move the file away to start with an empty one."
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return StoreError(
+                "The store's database cannot be opened for writing. "
+                "Check the owner and the permissions of its folder."
+            )
+    return StoreError(f"The store's database failed: {error}.")
+
+
+@dataclass(slots=True)
+class Job:
+    future: asyncio.Future[Any]
+    work: Callable[[sqlite3.Connection], Any]
+    plan: responses.Plan | None = None
+    then: Callable[[], None] | None = None
+    result: Any = None
+    error: Exception | None = None
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+def settle(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.settle()
+
+
+Queue = SimpleQueue[Job | None]
+
+
+class Lane(threading.Thread):
+    """A thread that serves a queue until it finds None in it, then closes its connection."""
+
+    most = 4
+
+    def __init__(self, name: str, db: sqlite3.Connection, queue: Queue) -> None:
+        super().__init__(name=name, daemon=True)
+        self._db = db
+        self._queue = queue
+        self._loop = asyncio.get_running_loop()
+        self.ended = self._loop.create_future()
+        self.jobs = 0
+        self.batches = 0
+        self.seconds = 0.0
+        self.cpu = 0.0
+
+    def run(self) -> None:
+        more = True
+        while more:
+            jobs, more = self._take()
+            if jobs:
+                clock, cpu = time.perf_counter(), time.thread_time()
+                self.carry_out(jobs)
+                self.seconds += time.perf_counter() - clock
+                self.cpu += time.thread_time() - cpu
+                self.jobs += len(jobs)
+                self.batches += 1
+                for job in jobs:
+                    if job.then is not None:
+                        job.then()
+                self._call(settle, jobs)
+        self._db.close()
+        self._call(self.ended.set_result, None)
+
+    def _take(self) -> tuple[list[Job], bool]:
+        job = self._queue.get()
+        jobs: list[Job] = []
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) == self.most:
+                return jobs, True
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                return jobs, True
+        return jobs, False
+
+    def _call(self, function: Callable[[Any], object], argument: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, argument)
+        except RuntimeError:
+            # The loop is closed, and everyone who waited went with it.
+            return
+
+    def carry_out(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            try:
+                job.result = job.work(self._db)
+            except Exception as error:
+                job.error = explain(error)
+
+
+class Writer(Lane):
+    """Writes a batch in at most two transactions: plain new responses in one statement, the rest together.
+
+    When either fails, its jobs are tried again one by one, so that a bad write fails alone.
+    """
+
+    most = responses.MOST
+
+    def carry_out(self, jobs: Sequence[Job]) -> None:
+        rest = self._insert(jobs)
+        if len(rest) > 1 and self._together(rest):
+            return
+        for job in rest:
+            self._alone(job)
+
+    def _insert(self, jobs: Sequence[Job]) -> list[Job]:
+        """Writes the plain new responses; returns the jobs that are still to be done."""
+        plain = [(job, job.plan) for job in jobs if job.plan is not None]
+        if not plain:
+            return list(jobs)
+        try:
+            # One statement is a transaction by itself.
+            places = responses.insert_plain(self._db, [plan for _, plan in plain])
+        except Exception as error:
+            return self._after(explain(error), jobs)
+        for (job, _), place in zip(plain, places, strict=True):
+            job.result = place
+        return [job for job in jobs if job.result is None]
+
+    def _together(self, jobs: Sequence[Job]) -> bool:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                job.result = job.work(self._db)
+            self._db.execute("COMMIT")
+        except Exception as error:
+            self._undo()
+            return not self._after(explain(error), jobs)
+        return True
+
+    def _alone(self, job: Job) -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            job.result = job.work(self._db)
+            self._db.execute("COMMIT")
+        except Exception as error:
+            self._undo()
+            job.error = explain(error)
+
+    def _undo(self) -> None:
+        with suppress(sqlite3.Error):
+            self._db.rollback()
+
+    def _after(self, error: Exception, jobs: Sequence[Job]) -> list[Job]:
+        """What to try again after a failure: nothing if the database is locked, for it is locked for all."""
+        if not isinstance(error, StoreBusy):
+            return list(jobs)
+        for job in jobs:
+            job.error = error
+        return []
+
+
+def work_of(plan: responses.Plan) -> Callable[[sqlite3.Connection], Place]:
+    return lambda db: responses.insert_one(db, plan)

@@ -1,0 +1,13 @@
+"""What every store must do: a test class inherits `Conformance` and has two fixtures.
+
+`open_store` opens one more handle on the same data, as another process would; `store` is the first of them.
+"""
+
+from tests.store.conformance.background import Background
+from tests.store.conformance.conversations import Conversations
+from tests.store.conformance.responses import Responses
+from tests.store.conformance.retention import Retention
+
+
+class Conformance(Responses, Background, Conversations, Retention):
+    """All of it, for one store."""

@@ -1,0 +1,46 @@
+"""The cache keeps what was used last, and the cell is one for all who open it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from antiphon.store.cache import Cache, Cell
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    cache: Cache[str] = Cache(100)
+    for name in "abc":
+        cache.put("t", name, name.upper(), 30)
+    assert cache.get("t", "a") == "A"
+    cache.put("t", "d", "D", 30)
+    assert [cache.get("t", name) for name in "abcd"] == ["A", None, "C", "D"]
+    assert cache.bytes == 90
+
+
+def test_replacing_dropping_and_clearing_keep_the_count() -> None:
+    cache: Cache[str] = Cache(100)
+    cache.put("t", "a", "A", 60)
+    cache.put("t", "a", "B", 20)
+    assert (cache.get("t", "a"), cache.bytes, len(cache)) == ("B", 20, 1)
+    cache.put("t", "huge", "H", 101)
+    assert cache.get("t", "huge") is None
+    cache.drop("t", "a")
+    cache.drop("t", "a")
+    assert (cache.bytes, len(cache)) == (0, 0)
+    cache.put("t", "a", "A", 50)
+    cache.clear()
+    assert (cache.bytes, cache.get("t", "a")) == (0, None)
+
+
+def test_a_tenant_has_its_own_entries() -> None:
+    cache: Cache[str] = Cache(100)
+    cache.put("acme", "a", "A", 10)
+    assert cache.get("evil", "a") is None
+
+
+def test_a_change_of_the_cell_is_seen_by_all(tmp_path: Path) -> None:
+    one, two = Cell(tmp_path / "cell"), Cell(tmp_path / "cell")
+    before = two.read()
+    assert one.read() == before
+    one.change()
+    assert two.read() == one.read() != before
