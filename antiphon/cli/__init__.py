@@ -1,0 +1,110 @@
+"""The `antiphon` command: one module for each of its commands, and no traceback for its user.
+
+Heavy things are imported by the command that needs them, when it runs, so that `--help` is fast.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from antiphon import __version__
+from antiphon.cli import config, models, serve, store
+from antiphon.cli.common import FAILED, Failure, show_help
+
+COMMANDS: Final = (serve, config, models, store)
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+DESCRIPTION: Final = """\
+One program that speaks Open Responses on one side and every model on the other.
+It needs no configuration: `antiphon serve` starts with a small model inside.
+"""
+
+EXAMPLES: Final = """\
+examples:
+  antiphon serve                      start on 127.0.0.1:8080 with the embedded model
+  antiphon serve --port 9000          the same, on another port
+  antiphon config check               show what is configured, or every mistake in it
+  antiphon models list                the models that are on this machine
+  antiphon store size                 how much is stored
+
+exit codes: 0 done, 1 it failed, 2 a mistake in the command or the configuration, 130 interrupted.
+Set ANTIPHON_DEBUG=1 to see a Python traceback where something unexpected fails.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit code.
+
+    >>> main(["--version"])
+    antiphon 0.1.0
+    0
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return PIPE_CLOSED
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        return failure.code
+    except Exception as error:
+        if os.environ.get("ANTIPHON_DEBUG"):
+            raise
+        print(f"antiphon: {_about(error)}", file=sys.stderr)
+        _drop_output()
+        return FAILED
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="antiphon",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"antiphon {__version__}")
+    top.set_defaults(run=lambda _: show_help(top))
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return top
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = parser().parse_args(argv)
+    except SystemExit as stop:  # --help, --version, or a mistake in the arguments
+        return stop.code if isinstance(stop.code, int) else 0
+    code: int = arguments.run(arguments)
+    return code
+
+
+def _about(error: Exception) -> str:
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return f"{error.filename}: {reason}" if error.filename else reason
+    about = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return f"unexpected error: {about} (set ANTIPHON_DEBUG=1 to see where)"
+
+
+def _drop_output() -> None:
+    """Points standard output, if it fails, at nothing, so that the interpreter's last flush is quiet."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        return
+    with contextlib.suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)

@@ -1,0 +1,86 @@
+"""What the commands share: how one describes itself, how one fails, and how one gets its configuration."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from antiphon.config import Config, ConfigErrors
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+FAILED: Final = 1
+MISTAKE: Final = 2
+
+Run = Callable[[argparse.Namespace], int]
+
+
+class Failure(Exception):
+    """Ends the command with a sentence for its user and an exit code."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+def add_command(
+    commands: "Commands", name: str, run: Run, summary: str, more: str
+) -> argparse.ArgumentParser:
+    """Adds a command; the first paragraph of `more` stands before the options and the rest after them."""
+    about, _, after = more.partition("\n\n")
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=about,
+        epilog=after,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_group(commands: "Commands", name: str, summary: str, more: str) -> "Commands":
+    """Adds a command that has commands of its own, and shows its help when none is given."""
+    parser = add_command(commands, name, lambda _: show_help(parser), summary, more)
+    return parser.add_subparsers(title="commands", metavar="COMMAND")
+
+
+def show_help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help(sys.stderr)
+    return MISTAKE
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="read this file (default: ./antiphon.toml, else the one in the user's configuration folder)",
+    )
+
+
+def load_config(
+    path: str | None, options: Mapping[str, tuple[str, str]] | None = None, *, upstreams: bool = True
+) -> "Config":
+    """The effective configuration, or a failure that lists every mistake.
+
+    A command that calls no upstream needs neither their secrets nor their adapters.
+    """
+    from antiphon.config import ConfigErrors, load
+
+    types = None
+    if upstreams:
+        from antiphon.providers.registry import known_types
+
+        types = known_types()
+    try:
+        return load(path, options=options, types=types, secrets=upstreams)
+    except ConfigErrors as errors:
+        raise mistakes(errors) from None
+
+
+def mistakes(errors: "ConfigErrors") -> Failure:
+    count = len(errors.mistakes)
+    end = "1 mistake" if count == 1 else f"{count} mistakes"
+    return Failure(f"{errors}\nantiphon: {end} in the configuration", MISTAKE)

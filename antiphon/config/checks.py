@@ -1,0 +1,187 @@
+"""What no single key can tell: names lead somewhere, secrets are there, nothing is said twice."""
+
+import hashlib
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from antiphon.config.mistakes import Path, quote, suggest
+from antiphon.config.reader import Reader, keys, secret_in
+from antiphon.config.schema import (
+    ChatProvider,
+    Config,
+    Key,
+    LlamaProvider,
+    Local,
+    Provider,
+    Timeouts,
+    UnknownModel,
+)
+from antiphon.config.secret import Secret
+
+LOCAL: Final = "local"
+"""The provider that is there without any configuration."""
+
+_PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def complete(reader: Reader, config: Config, environ: Mapping[str, str] | None) -> Config:
+    """The configuration with its secrets fetched and the embedded model added; mistakes go to the reader.
+
+    Without an environment, secrets that lie there are left alone.
+    """
+    local = replace(config.local, model=os.path.expanduser(config.local.model))
+    config = _with_local(replace(config, local=local))
+    providers = {name: _provider(reader, config, item, environ) for name, item in config.providers.items()}
+    clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
+    server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
+    store = replace(config.store, path=config.store.path and os.path.expanduser(config.store.path))
+    _check_models(reader, config)
+    _check_keys(reader, clients)
+    return replace(config, providers=providers, keys=clients, server=server, store=store)
+
+
+def check_exposure(config: Config) -> str | None:
+    """Why the server must not listen where it is told to, or None: without keys, only loopback is safe."""
+    if config.keys or _is_loopback(config.server.host):
+        return None
+    return (
+        f"host {quote(config.server.host)} can be reached from other machines and there are no keys, "
+        "so anyone could use your models; add a [keys.NAME] table, or use host 127.0.0.1"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _with_local(config: Config) -> Config:
+    """Adds what the embedded model needs and nobody has named: its provider, its alias, the default."""
+    providers = dict(config.providers)
+    if config.local.enabled:
+        providers.setdefault(LOCAL, LlamaProvider(type="llama", name=LOCAL))
+    if not isinstance(providers.get(LOCAL), LlamaProvider):
+        return config
+    alias = local_alias(config.local)
+    models = {**config.models}
+    models.setdefault(alias, (f"{LOCAL}/{alias}",))
+    return replace(config, providers=providers, models=models, default_model=config.default_model or alias)
+
+
+def local_alias(local: Local) -> str:
+    """What clients call the embedded model: its name, or the file's name without its ending."""
+    path = urlsplit(local.model).path if "://" in local.model else local.model
+    name = PurePath(path).name
+    return name.removesuffix(".gguf") or name or LOCAL
+
+
+def _provider(
+    reader: Reader, config: Config, provider: Provider, environ: Mapping[str, str] | None
+) -> Provider:
+    path: Path = ("providers", provider.name)
+    if not _PROVIDER_NAME.fullmatch(provider.name):
+        reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
+    if isinstance(provider, ChatProvider):
+        if "base_url" not in _table(reader, path):
+            reader.wrong(
+                path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"'
+            )
+        for header in provider.headers:
+            if not _HEADER_NAME.fullmatch(header):
+                reader.wrong((*path, "headers", header), "not the name of an HTTP header")
+    secret = provider.api_key
+    if provider.api_key_env is not None:
+        if secret is not None:
+            reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
+        secret = _from_environment(reader, (*path, "api_key_env"), provider.api_key_env, environ)
+    given = _table(reader, (*path, "timeouts"))
+    own = {key: getattr(provider.timeouts, key) for key in keys(Timeouts) if key in given}
+    return replace(provider, api_key=secret, timeouts=replace(config.timeouts, **own))
+
+
+def _key(reader: Reader, key: Key, environ: Mapping[str, str] | None) -> Key:
+    path: Path = ("keys", key.name)
+    given = _table(reader, path).keys() & {"key_env", "key_sha256"}
+    if len(given) != 1:
+        reader.wrong(path, f"expected `key_env` or `key_sha256`, got {'both' if given else 'neither'}")
+    digest = key.key_sha256.lower() if key.key_sha256 else None
+    if key.key_env is not None:
+        secret = _from_environment(reader, (*path, "key_env"), key.key_env, environ)
+        digest = _digest(secret) if secret else None
+    return replace(key, key_sha256=digest, tenant=key.tenant or key.name)
+
+
+def _digest(secret: Secret) -> str:
+    return hashlib.sha256(secret.reveal().encode()).hexdigest()
+
+
+def _from_environment(
+    reader: Reader, path: Path, variable: str, environ: Mapping[str, str] | None
+) -> Secret | None:
+    if environ is None:
+        return None
+    value = environ.get(variable, "")
+    secret = secret_in(value)
+    if secret is None:
+        reason = "holds no text of printable ASCII characters" if value else "is not set"
+        reader.wrong(path, f"the environment variable {variable} {reason}")
+    return secret
+
+
+def _check_models(reader: Reader, config: Config) -> None:
+    names = {*config.providers, *_table(reader, ("providers",))}
+    for alias, targets in config.models.items():
+        path: Path = ("models", alias)
+        if not alias:
+            reader.wrong(path, "an alias needs a name")
+        if len(targets) > 1:
+            reader.wrong(path, "more than one target for an alias is not supported yet; keep the first")
+        if not targets:
+            reader.wrong(path, 'expected a target such as "groq/llama-3.3-70b", got an empty list')
+        for target in targets:
+            provider, slash, upstream = target.partition("/")
+            if not (slash and upstream):
+                reader.wrong(path, f'expected a target of the form "provider/model", got {quote(target)}')
+            elif provider not in names:
+                reader.wrong(path, f"there is no provider {quote(provider)}{_or(provider, names)}")
+    if config.default_model is not None:
+        _check_default(reader, config, config.default_model, names)
+
+
+def _check_default(reader: Reader, config: Config, model: str, providers: set[str]) -> None:
+    provider, _, upstream = model.partition("/")
+    if model not in config.models and not (provider in providers and upstream):
+        reader.wrong(("default_model",), f"{UnknownModel(model, config.available())}")
+
+
+def _or(name: str, known: set[str]) -> str:
+    return suggest(name, known) or f"; there is: {', '.join(sorted(known)) or 'none'}"
+
+
+def _check_keys(reader: Reader, clients: Mapping[str, Key]) -> None:
+    seen: dict[str, str] = {}
+    for name, key in clients.items():
+        if key.key_sha256 is None:
+            continue
+        if (other := seen.setdefault(key.key_sha256, name)) != name:
+            reader.wrong(("keys", name), f"the same key as `{other}`; each client needs its own")
+
+
+def _table(reader: Reader, path: Path) -> Mapping[str, Any]:
+    """The raw table at a path, empty when there is none."""
+    table: Any = reader.document.tree
+    for part in path:
+        table = table.get(part) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}

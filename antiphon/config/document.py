@@ -1,0 +1,200 @@
+"""The raw configuration: one TOML file with environment variables and command-line options laid over it,
+and for every value the place that it came from.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from antiphon.config.mistakes import ConfigErrors, Mistake, Path, Where, suggest
+from antiphon.config.positions import TooDeep, line_and_column, positions
+
+PREFIX: Final = "ANTIPHON_"
+SIZE_LIMIT: Final = 1024 * 1024
+
+_AT_LINE: Final = re.compile(r" \(at line (\d+), column (\d+)\)$")
+_PLAINER: Final = {
+    "Invalid value": "expected a value; a text stands in quotes, and true and false are lower case",
+    "Cannot overwrite a value": "this key is already set",
+}
+_NESTED_TOO_DEEP: Final = "keys and lists are nested too deep"
+
+
+class Text(str):
+    """A value from a variable or an option: only text until its field says what it is."""
+
+    __slots__ = ()
+
+
+class Document:
+    def __init__(self, file: FilePath | None = None) -> None:
+        self.file = file
+        self.tree: dict[str, Any] = {}
+        self.variables: list[str] = []
+        self._positions: dict[Path, tuple[int, int]] = {}
+        self._overlay: dict[Path, Where] = {}
+        if file is not None:
+            self._read(file)
+
+    def where(self, path: Path) -> Where:
+        """The origin of the value at `path`, or of the nearest table around it."""
+        for length in range(len(path), 0, -1):
+            if origin := self._overlay.get(path[:length]):
+                return origin
+            if position := self._positions.get(path[:length]):
+                return Where(str(self.file), *position)
+        return Where(str(self.file or "configuration"))
+
+    def lay_over(self, names: Path, text: str, origin: Where) -> None:
+        """Puts a text at a path of names, each of which may be an existing name in another spelling."""
+        table = self.tree
+        path: Path = ()
+        for name in names[:-1]:
+            key = _existing(str(name), table)
+            path = (*path, key)
+            if key not in table:
+                table[key] = {}
+                self._overlay[path] = origin
+            inner = table[key]
+            if isinstance(inner, Text):
+                inner = table[key] = parsed(inner)
+            if not isinstance(inner, dict):
+                return  # The value that stands where a table belongs is reported by itself.
+            table = inner
+        key = _existing(str(names[-1]), table)
+        table[key] = Text(text)
+        self._overlay[(*path, key)] = origin
+
+    def lay_over_environment(
+        self, environ: Mapping[str, str], sections: Mapping[str, Collection[str]]
+    ) -> Iterator[Mistake]:
+        """Applies `ANTIPHON_SECTION__KEY`; yields the variables that look like one and are not.
+
+        `sections` has each top-level key with the fields inside it. An empty variable counts as unset,
+        and a variable that some `*_env` key names holds a secret, not a setting.
+        """
+        spelled = {_variable(section, field) for section in sections for field in sections[section]}
+        spelled |= {_variable(section) for section in sections}
+        settings = {name: value for name, value in environ.items() if name.startswith(PREFIX) and value}
+        secrets = set(self._named_variables())
+        secrets |= {
+            value for name, value in settings.items() if name.endswith(("__API_KEY_ENV", "__KEY_ENV"))
+        }
+        for name in sorted(settings.keys() - secrets):
+            names = tuple(name.removeprefix(PREFIX).lower().split("__"))
+            origin = Where(f"environment variable {name}")
+            if len(names) > 1 or names[0] in sections:
+                if not all(names):
+                    yield Mistake(origin, (), "expected a name on both sides of each `__`")
+                    continue
+                self.variables.append(name)
+                self.lay_over(names, settings[name], origin)
+            elif meant := _meant(name, spelled):
+                yield Mistake(origin, (), f"unknown setting{meant}")
+
+    def _named_variables(self) -> Iterator[str]:
+        for section, key in (("providers", "api_key_env"), ("keys", "key_env")):
+            tables = self.tree.get(section)
+            for table in tables.values() if isinstance(tables, dict) else ():
+                if isinstance(table, dict) and isinstance(table.get(key), str):
+                    yield table[key]
+
+    def _read(self, file: FilePath) -> None:
+        text = _decode(file, _bytes(file))
+        try:
+            self.tree = tomllib.loads(text)
+            self._positions = positions(text)
+        except TooDeep as error:
+            raise _unusable(_at(file, text, error.offset), _NESTED_TOO_DEEP) from None
+        except tomllib.TOMLDecodeError as error:
+            raise _unusable(*_syntax(file, text, str(error))) from None
+        except ValueError:  # Python reads no decimal number of more than a few thousand digits.
+            digits = re.search(r"[0-9_]{640,}", text)
+            where = _at(file, text, digits.start()) if digits else Where(str(file))
+            raise _unusable(where, "a number has too many digits") from None
+        except RecursionError:
+            raise _unusable(Where(str(file)), _NESTED_TOO_DEEP) from None
+
+
+def parsed(text: Text, *, separated: bool = False) -> Any:
+    """A table or list from a text that spells one in TOML, or from parts with commas between them."""
+    if text.lstrip().startswith(("[", "{")):
+        try:
+            return toml_value(text)
+        except ValueError:
+            return text
+    return [Text(part.strip()) for part in text.split(",") if part.strip()] if separated else text
+
+
+def toml_value(text: str) -> Any:
+    """The value that a text spells in TOML; ValueError when it spells none."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except RecursionError:
+        raise ValueError(_NESTED_TOO_DEEP) from None
+    if len(table) != 1:
+        raise ValueError("more than one value")
+    return table["value"]
+
+
+def _bytes(file: FilePath) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(SIZE_LIMIT + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unusable(Where(str(file)), f"cannot read the configuration file: {reason}") from None
+    if len(content) > SIZE_LIMIT:
+        raise _unusable(Where(str(file)), f"too large for a configuration file: more than {SIZE_LIMIT} bytes")
+    return content
+
+
+def _decode(file: FilePath, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode("utf-8-sig")
+        raise _unusable(_at(file, before, len(before)), "not valid UTF-8; save the file as UTF-8") from None
+
+
+def _syntax(file: FilePath, text: str, message: str) -> tuple[Where, str]:
+    if match := _AT_LINE.search(message):
+        where = Where(str(file), int(match[1]), int(match[2]))
+        message = message[: match.start()]
+    else:
+        where = _at(file, text, len(text.rstrip()))
+        message = message.removesuffix(" (at end of document)")
+    message = _PLAINER.get(message, f"{message[:1].lower()}{message[1:]}")
+    return where, f"not valid TOML: {message}"
+
+
+def _at(file: FilePath, text: str, offset: int) -> Where:
+    return Where(str(file), *line_and_column(text, offset))
+
+
+def _unusable(where: Where, message: str) -> ConfigErrors:
+    return ConfigErrors([Mistake(where, (), message)])
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "_", name.lower())
+
+
+def _existing(name: str, table: Mapping[str, Any]) -> str:
+    """The key of the table that a variable's name can mean: `MY_GROQ` is `my-groq` when that is there."""
+    if name in table:
+        return name
+    return next((key for key in table if _folded(key) == _folded(name)), name)
+
+
+def _variable(*names: str) -> str:
+    return PREFIX + "__".join(names).upper()
+
+
+def _meant(name: str, spelled: Collection[str]) -> str:
+    for candidate in spelled:
+        if candidate.replace("__", "_") == name:
+            return f", did you mean `{candidate}`?"
+    return suggest(name, spelled, cutoff=0.93)

@@ -1,0 +1,83 @@
+"""Finds the configuration, reads it and checks it: `load()` gives a `Config` or raises `ConfigErrors`."""
+
+import os
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from antiphon.config.checks import complete
+from antiphon.config.document import Document
+from antiphon.config.mistakes import ConfigErrors, Mistake, Where
+from antiphon.config.reader import Reader, sections
+from antiphon.config.schema import Config
+
+FILE_NAME: Final = "antiphon.toml"
+
+
+def locate(
+    path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] = os.environ
+) -> Path | None:
+    """The file to read: the one that is named, else `./antiphon.toml`, else the user's, else none."""
+    if path is not None:
+        return Path(path)
+    for candidate in candidates(environ):
+        if os.path.lexists(candidate):
+            return candidate
+    return None
+
+
+def candidates(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Where a configuration is looked for when none is named, in order."""
+    return [Path(FILE_NAME), config_folder(environ) / FILE_NAME]
+
+
+def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """The user's own: `$XDG_CONFIG_HOME`, else `~/.config` (macOS: `~/Library/Application Support`)."""
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))
+    configured = Path(environ.get("XDG_CONFIG_HOME", ""))
+    if configured.is_absolute():
+        return configured / "antiphon"
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "antiphon"
+    return home / ".config" / "antiphon"
+
+
+def load(
+    path: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    options: Mapping[str, tuple[str, str]] | None = None,
+    types: Collection[str] | None = None,
+    secrets: bool = True,
+) -> Config:
+    """The effective configuration: the file, environment variables over it, command-line options over both.
+
+    `options` maps a key such as `server.port` to the option's name and its text. With `types`, the provider
+    types that exist, an unknown one is reported together with all other mistakes. Without `secrets`, the
+    variables that `api_key_env` and `key_env` name are not read and may be unset.
+
+    >>> load(environ={"HOME": "/nowhere", "ANTIPHON_SERVER__PORT": "9000"}).server.port
+    9000
+    """
+    document = Document(locate(path, environ))
+    reader = Reader(document, Config)
+    reader.mistakes.extend(document.lay_over_environment(environ, sections(Config)))
+    for key, (option, text) in (options or {}).items():
+        document.lay_over(tuple(key.split(".")), text, Where(option))
+    config = complete(reader, reader.section(Config, document.tree, ()), environ if secrets else None)
+    if types is not None:
+        reader.mistakes.extend(config.unknown_types(types))
+    if reader.mistakes:
+        raise ConfigErrors(sorted(reader.mistakes, key=_in_reading_order))
+    return replace(
+        config, source=str(document.file) if document.file else None, variables=tuple(document.variables)
+    )
+
+
+def _in_reading_order(mistake: Mistake) -> tuple[bool, int, int]:
+    """As they stand in the file, then those that stand elsewhere."""
+    where = mistake.where
+    return where.line is None, where.line or 0, where.column or 0

@@ -1,0 +1,152 @@
+"""Where each key of a TOML text stands: `tomllib` reads the values but keeps no positions.
+
+The scan trusts that `tomllib` has already accepted the text, so it finds keys and checks nothing.
+"""
+
+import re
+import tomllib
+from bisect import bisect_right
+from typing import Final
+
+from antiphon.config.mistakes import Path
+
+DEPTH_LIMIT: Final = 32
+
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_STRING: Final = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""(?:"{0,2})'
+    r"|'''.*?'''(?:'{0,2})"
+    r'|"(?:[^"\\]|\\.)*"'
+    r"|'[^']*'",
+    re.DOTALL,
+)
+_SCALAR: Final = re.compile(r"[^,\]}#\n]*")
+
+
+class TooDeep(Exception):
+    """The key at `offset` lies under more than `DEPTH_LIMIT` others."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        super().__init__(offset)
+
+
+def positions(text: str) -> dict[Path, tuple[int, int]]:
+    """The line and column, from 1, of every key and array element of a valid TOML text."""
+    text = text.replace("\r\n", "\n")
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    found = {}
+    for path, offset in _Scan(text).document().items():
+        line = bisect_right(starts, offset)
+        found[path] = (line, offset - starts[line - 1] + 1)
+    return found
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+class _Scan:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.table: Path = ()
+        self.found: dict[Path, int] = {}
+        self.last_element: dict[Path, int] = {}
+
+    def document(self) -> dict[Path, int]:
+        while self.blank():
+            if self.text[self.at] == "[":
+                self.header()
+            else:
+                self.pair(self.table)
+        return self.found
+
+    def header(self) -> None:
+        """`[a.b]` or `[[a.b]]`: the table that the following pairs belong to."""
+        element = self.text.startswith("[[", self.at)
+        self.at += 2 if element else 1
+        keys = self.dotted_key()
+        self.at += 2 if element else 1
+        path: Path = ()
+        for position, (key, offset) in enumerate(keys, start=1):
+            path = self.mark((*path, key), offset)
+            final = position == len(keys)
+            if path in self.last_element and not (final and element):
+                path = (*path, self.last_element[path])
+            elif final and element:
+                self.last_element[path] = self.last_element.get(path, -1) + 1
+                path = self.mark((*path, self.last_element[path]), offset)
+        self.table = path
+
+    def pair(self, table: Path) -> None:
+        path = table
+        for key, offset in self.dotted_key():
+            path = self.mark((*path, key), offset)
+        self.at += 1  # the equals sign
+        self.blank()
+        self.value(path)
+
+    def dotted_key(self) -> list[tuple[str, int]]:
+        keys = []
+        while True:
+            self.blank()
+            start = self.at
+            if bare := self.take(_BARE_KEY):
+                keys.append((bare, start))
+            else:
+                keys.append((tomllib.loads(f"key = {self.take(_STRING)}")["key"], start))
+            self.blank()
+            if not self.text.startswith(".", self.at):
+                return keys
+            self.at += 1
+
+    def value(self, path: Path) -> None:
+        match self.text[self.at]:
+            case "[":
+                self.array(path)
+            case "{":
+                self.inline_table(path)
+            case '"' | "'":
+                self.take(_STRING)
+            case _:
+                self.take(_SCALAR)
+
+    def array(self, path: Path) -> None:
+        self.at += 1
+        index = 0
+        while self.blank() and self.text[self.at] != "]":
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self.value(self.mark((*path, index), self.at))
+            index += 1
+        self.at += 1
+
+    def inline_table(self, path: Path) -> None:
+        self.at += 1
+        while self.blank() and self.text[self.at] != "}":
+            if self.text[self.at] == ",":
+                self.at += 1
+            else:
+                self.pair(path)
+        self.at += 1
+
+    def mark(self, path: Path, offset: int) -> Path:
+        if len(path) > DEPTH_LIMIT:
+            raise TooDeep(offset)
+        self.found.setdefault(path, offset)
+        return path
+
+    def take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            return ""
+        self.at = match.end()
+        return match.group()
+
+    def blank(self) -> bool:
+        """Skips space, line ends and comments; false at the end of the text."""
+        self.take(_BLANK)
+        return self.at < len(self.text)

@@ -1,0 +1,230 @@
+"""From raw values to typed sections: reads everything that it can, and collects every mistake on the way."""
+
+import datetime
+from collections.abc import Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec.structs import FieldInfo
+
+from antiphon.config.document import Document, Text, parsed, toml_value
+from antiphon.config.mistakes import Mistake, Path, quote, spell, suggest
+from antiphon.config.schema import Options, Section
+from antiphon.config.secret import Secret
+from antiphon.config.units import amount
+
+_EXPECTED: Final[Mapping[Any, str]] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Secret: "a text of printable ASCII characters",
+}
+_CAME: Final[Mapping[type, str]] = {
+    dict: "a table",
+    list: "a list",
+    datetime.datetime: "a date and time",
+    datetime.date: "a date",
+    datetime.time: "a time of day",
+    int: "a whole number",
+    float: "a number",
+}
+
+
+class Wrong(Exception):
+    """A value is not what its key expects, and the mistake is already noted."""
+
+
+@cache
+def keys(section: type[Section]) -> Mapping[str, FieldInfo]:
+    """The keys that a table of this kind can have."""
+    return {item.name: item for item in msgspec.structs.fields(section) if item.name not in section.filled_in}
+
+
+def sections(root: type[Section]) -> dict[str, list[str]]:
+    """Each top-level key, with the keys inside it where they are fixed."""
+    return {
+        name: list(keys(info.type)) if _is_section(info.type) else [] for name, info in keys(root).items()
+    }
+
+
+class Reader:
+    """Reads the sections of `root`, the whole configuration, from a document."""
+
+    def __init__(self, document: Document, root: type[Section]) -> None:
+        self.document = document
+        self.root = root
+        self.mistakes: list[Mistake] = []
+
+    def wrong(self, path: Path, message: str) -> None:
+        self.mistakes.append(Mistake(self.document.where(path), path, message))
+
+    def section(self, kind: type[Section], raw: Mapping[str, Any], path: Path) -> Any:
+        """The section, with defaults for whatever was wrong; `Wrong` when it cannot be without that."""
+        chosen = kind.variant(raw)
+        known = keys(chosen)
+        values = self._filled_in(chosen, raw, path)
+        for key, value in raw.items():
+            if key in known:
+                try:
+                    values[key] = self.value(known[key].type, value, (*path, key))
+                except Wrong:
+                    continue
+            elif chosen.rest is None:
+                self.wrong((*path, key), f"unknown key `{key}`{self._advice(key, known, path)}")
+        required = [key for key, info in known.items() if info.required]
+        for key in required:
+            if key not in raw:
+                self.wrong(path, f"missing key `{key}`, expected {expected(known[key].type)}")
+        if any(key not in values for key in required):
+            raise Wrong
+        return chosen(**values)
+
+    def value(self, kind: Any, value: Any, path: Path) -> Any:
+        """The value as its type wants it."""
+        bare, extra = _unwrap(kind)
+        container = get_origin(bare)
+        if isinstance(value, Text) and (container in (dict, tuple) or _is_section(bare)):
+            value = parsed(value, separated=container is tuple)
+        if container is tuple:
+            if extra.get("single") and isinstance(value, str):
+                value = [value]
+            if not isinstance(value, list):
+                raise self._unexpected(kind, value, path)
+            return self._elements(get_args(bare)[0], value, path)
+        if container is dict or _is_section(bare):
+            if not isinstance(value, dict):
+                raise self._unexpected(kind, value, path)
+            if container is None:
+                return self.section(bare, value, path)
+            return self._entries(get_args(bare)[1], value, path)
+        return self._scalar(kind, value, path)
+
+    def _scalar(self, kind: Any, value: Any, path: Path) -> Any:
+        bare, extra = _unwrap(kind)
+        if bare is Secret:
+            secret = secret_in(value)
+            if secret is None or not extra.get("accepts", bool)(secret.reveal()):
+                raise self._unexpected(kind, value, path)
+            return secret
+        if "units" in extra:
+            found = amount(value, extra["units"])
+            if found is None:
+                raise self._unexpected(kind, value, path)
+            return bare(found)
+        text = isinstance(value, Text)
+        try:
+            return msgspec.convert(str(value) if text else value, kind, strict=not text)
+        except (msgspec.ValidationError, ValueError):
+            raise self._unexpected(kind, value, path) from None
+
+    def _elements(self, kind: Any, raw: list[Any], path: Path) -> tuple[Any, ...]:
+        values = []
+        for index, value in enumerate(raw):
+            try:
+                values.append(self.value(kind, value, (*path, index)))
+            except Wrong:
+                continue
+        return tuple(values)
+
+    def _entries(self, kind: Any, raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        values = {}
+        for key, value in raw.items():
+            try:
+                values[key] = self.value(kind, value, (*path, key))
+            except Wrong:
+                continue
+        return values
+
+    def _filled_in(self, section: type[Section], raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        if "name" in section.filled_in:
+            values["name"] = path[-1]
+        if "origin" in section.filled_in:
+            values["origin"] = self.document.where((*path, "type"))
+        if section.rest is not None:
+            values[section.rest] = Options(
+                (key, _guess(value)) for key, value in raw.items() if key not in keys(section)
+            )
+        return values
+
+    def _unexpected(self, kind: Any, value: object, path: Path) -> Wrong:
+        bare, extra = _unwrap(kind)
+        private = bare is Secret or extra.get("private", False)
+        self.wrong(path, f"expected {expected(kind)}, got {_came(value, private)}")
+        return Wrong()
+
+    def _advice(self, key: str, known: Mapping[str, FieldInfo], path: Path) -> str:
+        if close := suggest(key, known, cutoff=0.7):
+            return close
+        if path and key in keys(self.root):
+            return "; it belongs at the top of the file, before the first [table]"
+        for name, info in keys(self.root).items():
+            if _is_section(info.type) and key in keys(info.type):
+                return f"; it belongs in [{name}]"
+        table = f"[{spell(path)}]" if path else "the file"
+        return f"; {table} can have {', '.join(known)}"
+
+
+def secret_in(value: object) -> Secret | None:
+    """The secret without blanks around it, if it is one that can be sent in a header."""
+    text = value.strip() if isinstance(value, str) else ""
+    return Secret(text) if text and text.isascii() and text.isprintable() else None
+
+
+def expected(kind: Any) -> str:
+    """What a value of this type looks like, in words."""
+    bare, extra = _unwrap(kind)
+    if "description" in extra:
+        return str(extra["description"])
+    if get_origin(bare) is Literal:
+        return "one of " + ", ".join(quote(choice) for choice in get_args(bare))
+    if get_origin(bare) is tuple:
+        return "a list"
+    return _EXPECTED.get(bare, "a table")
+
+
+def _came(value: object, private: bool) -> str:
+    if isinstance(value, str):
+        shown = "other text, not shown here" if private else quote(value)
+        return shown if value else "an empty text"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) > 1e20:
+        return "a number of many digits"
+    if isinstance(value, int | float) and not private:
+        return f"the number {value}"
+    return next((name for kind, name in _CAME.items() if isinstance(value, kind)), "something else")
+
+
+def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:
+    """The type without `None` and without its annotation, and what the annotation says."""
+    extra: dict[str, Any] = {}
+    while True:
+        if get_origin(kind) is Annotated:
+            kind, *metas = get_args(kind)
+            for meta in metas:
+                extra |= {"description": meta.description} if meta.description else {}
+                extra |= meta.extra or {}
+        elif get_origin(kind) in (Union, UnionType):
+            (kind,) = (part for part in get_args(kind) if part is not NoneType)
+        else:
+            return kind, extra
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+def _guess(value: Any) -> Any:
+    """A third party's option from a text: a TOML value when it spells one, else the text itself."""
+    if isinstance(value, dict):
+        return {key: _guess(inner) for key, inner in value.items()}
+    if not isinstance(value, Text):
+        return value
+    try:
+        return toml_value(value)
+    except ValueError:
+        return str(value)

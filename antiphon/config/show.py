@@ -1,0 +1,81 @@
+"""The effective configuration as TOML that anyone may see: secrets are hidden."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from antiphon.config.mistakes import Path, quote, spell
+from antiphon.config.reader import keys
+from antiphon.config.schema import Config, Key, Provider, Section
+from antiphon.config.secret import HIDDEN, Secret
+
+
+def show(config: Config) -> str:
+    """TOML with every value that is in force, also the defaults.
+
+    >>> print(show(Config()).splitlines()[0])
+    [server]
+    """
+    tree = _plain(config)
+    tree["models"] = {alias: target for alias, (target, *_) in config.models.items()}
+    for name, provider in config.providers.items():
+        if provider.timeouts == config.timeouts:
+            del tree["providers"][name]["timeouts"]
+    return "\n".join(_lines(tree, ())).strip() + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Section):
+        plain = {key: _plain(getattr(value, key)) for key in keys(type(value))}
+        if isinstance(value, Provider):
+            plain |= _hidden(value.options)
+            if value.api_key_env:
+                del plain["api_key"]
+        if isinstance(value, Key) and value.key_env:
+            del plain["key_sha256"]
+        elif isinstance(value, Key):
+            plain["key_sha256"] = HIDDEN
+        return {key: inner for key, inner in plain.items() if inner is not None and inner != {}}
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, Secret) else value
+
+
+def _hidden(options: Any) -> Any:
+    """Which options of a third party are secret is not known here, so every text is taken for one."""
+    if isinstance(options, dict):
+        return {key: _hidden(inner) for key, inner in options.items()}
+    if isinstance(options, list):
+        return [_hidden(inner) for inner in options]
+    return HIDDEN if isinstance(options, str) else options
+
+
+def _lines(table: Mapping[str, Any], path: Path) -> Iterator[str]:
+    tables = {key: value for key, value in table.items() if isinstance(value, dict)}
+    if len(tables) < len(table) or not table:
+        if path:
+            yield f"\n[{spell(path, limit=None)}]"
+        for key, value in table.items():
+            if key not in tables:
+                yield f"{spell((key,), limit=None)} = {_value(value)}"
+    for key, value in tables.items():
+        yield from _lines(value, (*path, key))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return quote(value, limit=None)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{spell((key,), limit=None)} = {_value(inner)}" for key, inner in value.items())
+            + "}"
+        )
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

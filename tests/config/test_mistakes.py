@@ -1,0 +1,385 @@
+"""Each kind of mistake, with the exact line that a user sees."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import Config, ConfigErrors, Mistake, Where, load
+from antiphon.config.mistakes import quote, spell
+
+Load = Callable[..., Config]
+Mistakes = Callable[..., list[str]]
+
+CHAT = '[providers.groq]\ntype = "chat"\nbase_url = "https://api.example.com/v1"\n'
+TIME = 'expected a time in seconds, or a text such as "30 s" or "1 h"'
+
+ONE_MISTAKE = {
+    "typo in a key": (
+        "[server]\nprot = 9000\n",
+        "2:1: server.prot: unknown key `prot`, did you mean `port`?",
+    ),
+    "typo in a section": (
+        "\n[sever]\nport = 9000\n",
+        "2:2: sever: unknown key `sever`, did you mean `server`?",
+    ),
+    "key of a section at the top": (
+        "port = 9000\n",
+        "1:1: port: unknown key `port`; it belongs in [server]",
+    ),
+    "top key in a section": (
+        '[store]\ndefault_model = "x"\n',
+        "2:1: store.default_model: unknown key `default_model`; "
+        "it belongs at the top of the file, before the first [table]",
+    ),
+    "key that is like none": (
+        "timeouts.zzz = 1\n",
+        "1:10: timeouts.zzz: unknown key `zzz`; [timeouts] can have connect, first_byte, idle, total",
+    ),
+    "filled-in names are no keys": (
+        CHAT + 'origin = "x"\n',
+        "4:1: providers.groq.origin: unknown key `origin`; [providers.groq] can have type, base_url, "
+        "api_key, api_key_env, timeouts, headers, profile, max_tokens_field, think_tags",
+    ),
+    "text for a number": (
+        '[server]\n  port = "http"\n',
+        '2:3: server.port: expected a port number from 0 to 65535, got "http"',
+    ),
+    "number out of range": (
+        "server = { port = 65536 }\n",
+        "1:12: server.port: expected a port number from 0 to 65535, got the number 65536",
+    ),
+    "number far out of range": (
+        "[local]\nthreads = 123456789012345678901234567890\n",
+        "2:1: local.threads: expected a whole number, or 0 for as many as fit, got a number of many digits",
+    ),
+    "fraction for a whole number": (
+        "[server]\nworkers = 1.5\n",
+        "2:1: server.workers: expected a whole number from 1 to 65536, got the number 1.5",
+    ),
+    "truth for a number": (
+        "[local]\nslots = true\n",
+        "2:1: local.slots: expected a whole number from 1 to 65536, got true",
+    ),
+    "text for truth": (
+        '[local]\nenabled = "yes"\n',
+        '2:1: local.enabled: expected true or false, got "yes"',
+    ),
+    "no such choice": (
+        '[store]\npairing = "fix"\n',
+        '2:1: store.pairing: expected one of "reject", "repair", got "fix"',
+    ),
+    "date for a choice": (
+        "[store]\nsynchronous = 1979-05-27\n",
+        '2:1: store.synchronous: expected one of "normal", "full", got a date',
+    ),
+    "negative time": (
+        "[server]\ndrain = -1\n",
+        f"2:1: server.drain: {TIME}, got the number -1",
+    ),
+    "no time at all": (
+        "[timeouts]\nidle = nan\n",
+        f"2:1: timeouts.idle: {TIME}, got the number nan",
+    ),
+    "endless time": (
+        "[timeouts]\nidle = inf\n",
+        f"2:1: timeouts.idle: {TIME}, got the number inf",
+    ),
+    "unknown unit": (
+        '[server]\nbody_limit = "64 miles"\n',
+        '2:1: server.body_limit: expected a size in bytes, or a text such as "64 MiB", got "64 miles"',
+    ),
+    "text for a table": ('server = "x"\n', '1:1: server: expected a table, got "x"'),
+    "list for a table": ("[[server]]\nport = 1\n", "1:3: server: expected a table, got a list"),
+    "text for a list": (
+        '[server]\nhosts = "a.example.com"\n',
+        '2:1: server.hosts: expected a list, got "a.example.com"',
+    ),
+    "element of a list": (
+        '[server]\norigins = [\n  "https://a.example.com",\n  "https://b.example.com/", # no\n]\n',
+        '4:3: server.origins[1]: expected an origin such as "https://app.example.com", '
+        'without a path, or "*", got "https://b.example.com/"',
+    ),
+    "provider without type": (
+        '[providers.groq]\nbase_url = "https://api.example.com"\n',
+        "1:12: providers.groq: missing key `type`, expected a text that is not empty, on one line",
+    ),
+    "chat without address": (
+        '[providers.groq]\ntype = "chat"\n',
+        "1:12: providers.groq: missing key `base_url`, "
+        'expected an address such as "https://api.example.com/v1"',
+    ),
+    "option that chat has not": (
+        CHAT + "think_tag = true\n",
+        "4:1: providers.groq.think_tag: unknown key `think_tag`, did you mean `think_tags`?",
+    ),
+    "password in the address": (
+        '[providers.groq]\ntype = "chat"\nbase_url = "https://me:hunter2@example.com"\n',
+        '3:1: providers.groq.base_url: expected an address such as "https://api.example.com/v1", '
+        'without user name, "?" or "#", got other text, not shown here',
+    ),
+    "provider with a slash": (
+        '[providers."a/b"]\ntype = "third"\n',
+        '1:12: providers."a/b": a provider\'s name has only letters, digits, `-`, `_` and `.`, '
+        "at most 64 of them",
+    ),
+    "header that is none": (
+        CHAT + 'headers = { "X Y" = "1" }\n',
+        '4:13: providers.groq.headers."X Y": not the name of an HTTP header',
+    ),
+    "header over two lines": (
+        CHAT + 'headers = { X = "1\\nY: 2" }\n',
+        "4:13: providers.groq.headers.X: expected a text of printable ASCII characters, "
+        "got other text, not shown here",
+    ),
+    "empty secret": (
+        CHAT + 'api_key = ""\n',
+        "4:1: providers.groq.api_key: expected a text of printable ASCII characters, got an empty text",
+    ),
+    "secret of the wrong type": (
+        CHAT + "api_key = 12345\n",
+        "4:1: providers.groq.api_key: expected a text of printable ASCII characters, got a whole number",
+    ),
+    "two secrets": (
+        CHAT + 'api_key = "sk"\napi_key_env = "SET"\n',
+        "5:1: providers.groq.api_key_env: expected `api_key` or `api_key_env`, got both",
+    ),
+    "secret not in the environment": (
+        CHAT + 'api_key_env = "GROQ_API_KEY"\n',
+        "4:1: providers.groq.api_key_env: the environment variable GROQ_API_KEY is not set",
+    ),
+    "no name of a variable": (
+        CHAT + 'api_key_env = "sk-123"\n',
+        "4:1: providers.groq.api_key_env: expected the name of an environment variable, "
+        "got other text, not shown here",
+    ),
+    "client key not in the environment": (
+        '[keys.alice]\nkey_env = "ALICE"\n',
+        "2:1: keys.alice.key_env: the environment variable ALICE is not set",
+    ),
+    "client without key": (
+        '[keys.alice]\ntenant = "a"\n',
+        "1:7: keys.alice: expected `key_env` or `key_sha256`, got neither",
+    ),
+    "client with two keys": (
+        f'[keys.alice]\nkey_env = "SET"\nkey_sha256 = "{"0" * 64}"\n',
+        "1:7: keys.alice: expected `key_env` or `key_sha256`, got both",
+    ),
+    "two clients with one key": (
+        '[keys.alice]\nkey_env = "SET"\n[keys.bob]\nkey_env = "SET"\n',
+        "3:7: keys.bob: the same key as `alice`; each client needs its own",
+    ),
+    "digest that is none": (
+        '[keys.alice]\nkey_sha256 = "abc"\n',
+        "2:1: keys.alice.key_sha256: expected 64 hexadecimal digits, got other text, not shown here",
+    ),
+    "unknown dialect": (
+        '[keys.alice]\nkey_env = "SET"\ndialect = "openapi"\n',
+        '3:1: keys.alice.dialect: expected one of "open_responses", "openai", "vtcode", "vertice", '
+        'got "openapi"',
+    ),
+    "sealing key too short": (
+        '[sealing]\nkeys = ["c2hvcnQ="]\n',
+        "2:9: sealing.keys[0]: expected 32 random bytes in base64 or hexadecimal, "
+        "such as `openssl rand -base64 32` makes, got other text, not shown here",
+    ),
+    "key of Python": (
+        CHAT + "[providers.groq.timeouts]\n__class__ = 1\n",
+        "5:1: providers.groq.timeouts.__class__: unknown key `__class__`; "
+        "[providers.groq.timeouts] can have connect, first_byte, idle, total",
+    ),
+    "alias to nowhere": (
+        CHAT + '[models]\n"fast.one" = "grok/llama"\n',
+        '5:1: models."fast.one": there is no provider "grok", did you mean `groq`?',
+    ),
+    "alias to nothing like it": (
+        '[models]\nfast = "zzz/llama"\n',
+        '2:1: models.fast: there is no provider "zzz"; there is: local',
+    ),
+    "alias without a provider": (
+        '[models]\nfast = "llama"\n',
+        '2:1: models.fast: expected a target of the form "provider/model", got "llama"',
+    ),
+    "alias without a model": (
+        '[models]\nfast = "local/"\n',
+        '2:1: models.fast: expected a target of the form "provider/model", got "local/"',
+    ),
+    "alias with two targets": (
+        '[models]\nfast = ["local/a", "local/b"]\n',
+        "2:1: models.fast: more than one target for an alias is not supported yet; keep the first",
+    ),
+    "alias with no target": (
+        "[models]\nfast = []\n",
+        '2:1: models.fast: expected a target such as "groq/llama-3.3-70b", got an empty list',
+    ),
+    "alias without a name": (
+        '[models]\n"" = "local/a"\n',
+        '2:1: models."": an alias needs a name',
+    ),
+    "unknown default": (
+        'default_model = "gpt"\n[local]\nenabled = false\n',
+        '1:1: default_model: the model "gpt" does not exist; there is: no model at all',
+    ),
+    "not TOML": (
+        "[server]\nport = eighty\n",
+        "2:8: not valid TOML: expected a value; a text stands in quotes, and true and false are lower case",
+    ),
+    "key set twice": (
+        "[server]\nport = 1\nport = 2\n\n",
+        "3:9: not valid TOML: this key is already set",
+    ),
+    "too deep": ("a = 1\nb" + ".c" * 40 + " = 1\n", "2:65: keys and lists are nested too deep"),
+    "far too deep": ("a = " + "[" * 5000, " keys and lists are nested too deep"),
+    "endless number": ("a = 1\nb = " + "9" * 5000, "2:5: a number has too many digits"),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), ONE_MISTAKE.values(), ids=ONE_MISTAKE.keys())
+def test_one_mistake(mistakes: Mistakes, text: str, line: str) -> None:
+    assert mistakes(text, SET="sk-set") == [f"antiphon.toml:{line}"]
+
+
+ENVIRONMENT = {
+    "wrong type": (
+        {"ANTIPHON_SERVER__PORT": "http"},
+        'ANTIPHON_SERVER__PORT: server.port: expected a port number from 0 to 65535, got "http"',
+    ),
+    "typo in a key": (
+        {"ANTIPHON_SERVER__PROT": "1"},
+        "ANTIPHON_SERVER__PROT: server.prot: unknown key `prot`, did you mean `port`?",
+    ),
+    "typo in a section": (
+        {"ANTIPHON_SEVER__PORT": "1"},
+        "ANTIPHON_SEVER__PORT: sever: unknown key `sever`, did you mean `server`?",
+    ),
+    "one underscore": (
+        {"ANTIPHON_SERVER_PORT": "1"},
+        "ANTIPHON_SERVER_PORT: unknown setting, did you mean `ANTIPHON_SERVER__PORT`?",
+    ),
+    "typo at the top": (
+        {"ANTIPHON_DEFAULT_MODLE": "x"},
+        "ANTIPHON_DEFAULT_MODLE: unknown setting, did you mean `ANTIPHON_DEFAULT_MODEL`?",
+    ),
+    "no name": (
+        {"ANTIPHON_SERVER__": "1"},
+        "ANTIPHON_SERVER__: expected a name on both sides of each `__`",
+    ),
+    "text for a table": (
+        {"ANTIPHON_SERVER": "localhost"},
+        'ANTIPHON_SERVER: server: expected a table, got "localhost"',
+    ),
+    "broken table": (
+        {"ANTIPHON_SERVER": "{ port = "},
+        'ANTIPHON_SERVER: server: expected a table, got "{ port = "',
+    ),
+    "deep list": (
+        {"ANTIPHON_SERVER__HOSTS": "[" * 9999},
+        f'ANTIPHON_SERVER__HOSTS: server.hosts: expected a list, got "{"[" * 60}…"',
+    ),
+    "two values": (
+        {"ANTIPHON_SERVER": "{ port = 1 }\nstore = 1"},
+        'ANTIPHON_SERVER: server: expected a table, got "{ port = 1 }\\nstore = 1"',
+    ),
+    "secret over two lines": (
+        {"ANTIPHON_PROVIDERS__GROQ__API_KEY": "sk-1\nsk-2"},
+        "ANTIPHON_PROVIDERS__GROQ__API_KEY: providers.groq.api_key: "
+        "expected a text of printable ASCII characters, got other text, not shown here",
+    ),
+    "named secret over two lines": (
+        {"ANTIPHON_PROVIDERS__GROQ__API_KEY_ENV": "TWO", "TWO": "sk-1\nsk-2"},
+        "ANTIPHON_PROVIDERS__GROQ__API_KEY_ENV: providers.groq.api_key_env: "
+        "the environment variable TWO holds no text of printable ASCII characters",
+    ),
+    "default that is not there": (
+        {"ANTIPHON_DEFAULT_MODEL": "gpt"},
+        'ANTIPHON_DEFAULT_MODEL: default_model: the model "gpt" does not exist; '
+        "there is: smollm2-135m-instruct, groq/…",
+    ),
+}
+
+
+@pytest.mark.parametrize(("environ", "line"), ENVIRONMENT.values(), ids=ENVIRONMENT.keys())
+def test_one_mistake_in_the_environment(mistakes: Mistakes, environ: dict[str, str], line: str) -> None:
+    assert mistakes(CHAT, **environ) == [f"environment variable {line}"]
+
+
+def test_every_element_of_a_list_is_looked_at(mistakes: Mistakes) -> None:
+    lines = mistakes(f'[sealing]\nkeys = [5, "short", "{"A" * 43}", "päd"]\n')
+    assert [line.split(": ")[1] for line in lines] == [
+        "sealing.keys[0]",
+        "sealing.keys[1]",
+        "sealing.keys[3]",
+    ]
+
+
+def test_all_mistakes_at_once_in_reading_order(mistakes: Mistakes) -> None:
+    text = '[models]\nfast = "zzz/x"\n[server]\nport = "x"\nhost = 1\n[providers.a]\n'
+    starts = [line.split(": ")[:2] for line in mistakes(text, ANTIPHON_STORE__TTL="soon")]
+    assert starts == [
+        ["antiphon.toml:2:1", "models.fast"],
+        ["antiphon.toml:4:1", "server.port"],
+        ["antiphon.toml:5:1", "server.host"],
+        ["antiphon.toml:6:12", "providers.a"],
+        ["environment variable ANTIPHON_STORE__TTL", "store.ttl"],
+    ]
+
+
+def test_a_mistake_on_the_command_line_names_the_option(mistakes: Mistakes) -> None:
+    lines = mistakes("", options={"server.port": ("--port", "99999")})
+    assert lines == ['--port: server.port: expected a port number from 0 to 65535, got "99999"']
+
+
+def test_unknown_types_are_listed_with_all_other_mistakes(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('[providers.x]\ntype = "chatt"\n[server]\nport = -1\n')
+    with pytest.raises(ConfigErrors) as caught:
+        load(file, {}, types={"llama", "chat"})
+    first, second = caught.value.mistakes
+    assert str(first) == (
+        f'{file}:2:1: providers.x.type: unknown provider type "chatt"; the known types are chat, llama'
+    )
+    assert second.where == Where(str(file), 4, 1)
+
+
+def test_check_types(load_text: Load) -> None:
+    config = load_text(CHAT + '[providers.third]\ntype = "third"\n')
+    config.check_types({"chat", "llama", "third"})
+    with pytest.raises(
+        ConfigErrors, match=r'^antiphon.toml:5:1: providers.third.type: unknown provider type "third"'
+    ):
+        config.check_types({"chat", "llama"})
+
+
+@pytest.mark.parametrize("content", [b"a = 1\n# caf\xe9\n", b"\xef\xbb\xbfa = 1\n# caf\xe9\n"])
+def test_not_utf8(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "a.toml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigErrors) as caught:
+        load(file, {})
+    assert str(caught.value) == f"{file}:2:6: not valid UTF-8; save the file as UTF-8"
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    for path, reason in (
+        (tmp_path / "missing.toml", "cannot read the configuration file: No such file or directory"),
+        (tmp_path, "cannot read the configuration file: Is a directory"),
+        (Path("/dev/zero"), "too large for a configuration file: more than 1048576 bytes"),
+        (Path("a\0b"), "cannot read the configuration file: embedded null byte"),
+    ):
+        with pytest.raises(ConfigErrors) as caught:
+            load(path, {})
+        assert str(caught.value) == f"{path}: {reason}"
+
+
+def test_errors_can_be_sent_between_processes() -> None:
+    errors = ConfigErrors([Mistake(Where("a.toml", 1, 2), ("x",), "no")])
+    copy = pickle.loads(pickle.dumps(errors))
+    assert copy.mistakes == errors.mistakes
+    assert str(copy) == "a.toml:1:2: x: no"
+
+
+def test_paths_and_texts_are_spelled_on_one_line() -> None:
+    assert spell(("models", "a b", 0, "é\n")) == 'models."a b"[0]."é\\n"'
+    assert quote("x" * 100) == '"' + "x" * 60 + '…"'
+    assert quote("\udcff") == '"?"'

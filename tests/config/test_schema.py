@@ -1,0 +1,15 @@
+"""What the configuration lists by name is what the rest of the program knows."""
+
+from typing import get_args
+
+from antiphon.config.schema import Dialect, Profile
+from antiphon.providers.chat_profiles import PROFILES
+from antiphon.stream.dialects import DIALECTS
+
+
+def test_every_dialect_can_be_configured() -> None:
+    assert set(get_args(Dialect)) == set(DIALECTS)
+
+
+def test_every_profile_of_chat_can_be_configured() -> None:
+    assert set(get_args(Profile)) == set(PROFILES)
