@@ -1,0 +1,126 @@
+"""What a provider is given, what it promises, and how it says that something went wrong.
+
+A provider is opened for one turn and yields batches of deltas: everything found in one network read is
+one batch. Its first batch, which may be empty, means that the upstream has accepted the request; until
+then it raises `UpstreamError`, and the client still gets a plain HTTP error.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from antiphon.config import Local, Timeouts
+from antiphon.config import Provider as ProviderConfig
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.items import Item
+from antiphon.spec.request import Request
+from antiphon.spec.response import Receipt
+from antiphon.spec.tools import Tool
+from antiphon.stream.deltas import AnyDelta
+
+if TYPE_CHECKING:
+    from antiphon.providers.http import UpstreamClient
+
+# What can happen to a part of a request; strict mode refuses the first two.
+DROPPED = "dropped"
+REWRITTEN = "rewritten"
+SUPPRESSED = "suppressed"
+UNMET = "unmet"
+TRUNCATED = "truncated"
+
+
+@dataclass(slots=True)
+class Turn:
+    """One request with its context resolved: everything a provider needs, and where it leaves receipts."""
+
+    model: str
+    request: Request
+    items: list[Item]
+    tools: Sequence[Tool] = ()
+    tenant: str = ""
+    request_id: str = ""
+    strict: bool = False
+    receipts: list[Receipt] = field(default_factory=list)
+    on_queued: Callable[[], None] | None = None
+    """Called when the turn has to wait for a free slot before it can begin."""
+
+    def receipt(self, provider: str, param: str, reason: str, action: str = DROPPED) -> None:
+        """Tell the client what this provider did not take as it was sent; in strict mode, refuse it."""
+        if self.strict and action in (DROPPED, REWRITTEN):
+            raise SpecError(
+                ErrorPayload(
+                    "invalid_request",
+                    f"{provider} would have {action} this: {reason}",
+                    code="unsupported_parameter",
+                    param=param,
+                )
+            )
+        receipt = Receipt(param=param, action=action, reason=reason, provider=provider)
+        if receipt not in self.receipts:
+            self.receipts.append(receipt)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a provider takes; what it does not is dropped with a receipt, or refused in strict mode."""
+
+    parameters: frozenset[str]
+    """Request parameters that reach the model."""
+    images: bool = False
+    image_urls: bool = False
+    files: bool = False
+    audio: bool = False
+    tools: bool = True
+    custom_tools: bool = False
+    json_schema: bool = True
+    enforces_schema: bool = False
+    """Is a json_schema format guaranteed by the provider, so that the answer need not be validated?"""
+    logprobs: bool = False
+    reasoning: bool = False
+    counts_tokens: bool = False
+    context_window: int | None = None
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    """Sampling parameters that it sets when the client does not; the response tells them."""
+
+
+class Provider(Protocol):
+    name: str
+    capabilities: Capabilities
+
+    def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+        """Batches of deltas, the last of which ends with `Finish`; closing the iterator ends the upstream."""
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        """How many input tokens this turn has, if the provider can tell exactly."""
+
+    async def models(self) -> list[str]:
+        """The names of the models it serves, as far as it knows them."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the gateway lends to every provider it makes."""
+
+    http: "UpstreamClient"
+    """The shared upstream client."""
+    timeouts: Timeouts
+    local: Local
+    """The settings of the embedded model."""
+    folder: Path
+    """The data folder."""
+
+
+Factory = Callable[[str, ProviderConfig, Environment], Provider]
+
+
+class UpstreamError(Exception):
+    """The upstream refused, broke or never answered; `payload` is what the client is told."""
+
+    def __init__(self, payload: ErrorPayload, status: int, retry_after: float | None = None) -> None:
+        super().__init__(payload.message)
+        self.payload = payload
+        self.status = status
+        self.retry_after = retry_after

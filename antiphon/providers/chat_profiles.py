@@ -1,0 +1,183 @@
+"""What the servers that speak `/chat/completions` take and how they differ, as a table."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+from urllib.parse import urlsplit
+
+from antiphon.providers.base import Capabilities
+
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+
+# Request parameters that every server of this wire takes under the same name.
+COMMON = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
+# Fields outside the specification that clients send and most servers know.
+_SAMPLING = frozenset({"seed", "stop"})
+_LOCAL_SAMPLING = _SAMPLING | {"top_k", "min_p", "repetition_penalty"}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One kind of server. What it does not take is never sent to it."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    """Host names by which it is recognised when no profile is configured."""
+    max_tokens: MaxTokensField = "max_tokens"
+    takes: frozenset[str] = frozenset()
+    """Optional fields of the body, beside those that every server takes."""
+    efforts: tuple[str, ...] = ("low", "medium", "high")
+    extra: frozenset[str] = _SAMPLING
+    """Fields outside the specification that are passed on as they are."""
+    developer_role: bool = False
+    text_parts: bool = False
+    """Several text parts stay apart; otherwise they become one string."""
+    images: bool = True
+    files: bool = False
+    refusals: bool = False
+    """An assistant message may carry its refusal in a field of its own."""
+    reasoning_field: str | None = None
+    """Where the reasoning of an earlier step goes, for servers that want it back during a tool loop."""
+    json_schema: bool = True
+    think_tags: bool = False
+    stream_options: bool = True
+    short_call_ids: bool = False
+    """Call ids must be nine letters and digits."""
+    counts_tokens: bool = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        taken = {_TAKEN_AS[field] for field in self.takes if field in _TAKEN_AS}
+        return Capabilities(
+            parameters=COMMON | taken | self.extra | {"max_output_tokens"},
+            images=self.images,
+            image_urls=self.images,
+            files=self.files,
+            custom_tools=True,
+            json_schema=self.json_schema,
+            logprobs="logprobs" in self.takes,
+            reasoning=True,
+            counts_tokens=self.counts_tokens,
+        )
+
+
+# Optional fields of the body, by the request parameter that they honour.
+_TAKEN_AS = {
+    "logprobs": "top_logprobs",
+    "reasoning_effort": "reasoning",
+    "verbosity": "text.verbosity",
+    "service_tier": "service_tier",
+    "prompt_cache_key": "prompt_cache_key",
+    "safety_identifier": "safety_identifier",
+    "user": "safety_identifier",
+}
+
+GENERIC = Profile("generic", takes=frozenset({"logprobs", "parallel_tool_calls", "user"}), files=True)
+
+OPENAI = Profile(
+    "openai",
+    hosts=("api.openai.com",),
+    max_tokens="max_completion_tokens",
+    takes=frozenset(
+        {
+            "logprobs",
+            "parallel_tool_calls",
+            "reasoning_effort",
+            "verbosity",
+            "service_tier",
+            "prompt_cache_key",
+            "safety_identifier",
+        }
+    ),
+    efforts=("none", "low", "medium", "high", "xhigh"),
+    extra=_SAMPLING | {"logit_bias"},
+    developer_role=True,
+    text_parts=True,
+    files=True,
+    refusals=True,
+)
+
+_TABLE = (
+    GENERIC,
+    OPENAI,
+    Profile(
+        "vllm",
+        takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "user"}),
+        extra=_LOCAL_SAMPLING,
+        think_tags=True,
+    ),
+    Profile(
+        "llamacpp",
+        takes=frozenset({"logprobs", "parallel_tool_calls"}),
+        extra=_LOCAL_SAMPLING,
+        counts_tokens=True,
+    ),
+    Profile(
+        "groq",
+        hosts=("api.groq.com",),
+        max_tokens="max_completion_tokens",
+        takes=frozenset({"parallel_tool_calls", "reasoning_effort", "user"}),
+        think_tags=True,
+    ),
+    Profile(
+        "together",
+        hosts=("api.together.xyz", "api.together.ai"),
+        takes=frozenset({"reasoning_effort"}),
+        extra=_LOCAL_SAMPLING,
+        think_tags=True,
+    ),
+    Profile(
+        "openrouter",
+        hosts=("openrouter.ai",),
+        takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "verbosity", "user"}),
+        efforts=("none", "low", "medium", "high", "xhigh"),
+        extra=_LOCAL_SAMPLING,
+        text_parts=True,
+        files=True,
+        reasoning_field="reasoning",
+    ),
+    Profile(
+        "deepseek",
+        hosts=("api.deepseek.com",),
+        takes=frozenset({"logprobs"}),
+        extra=frozenset({"stop"}),
+        images=False,
+        reasoning_field="reasoning_content",
+        json_schema=False,
+    ),
+    Profile(
+        "mistral",
+        hosts=("api.mistral.ai",),
+        takes=frozenset({"parallel_tool_calls"}),
+        extra=frozenset({"stop"}),
+        stream_options=False,
+        short_call_ids=True,
+    ),
+    Profile(
+        "lmstudio",
+        takes=frozenset({"logprobs"}),
+        extra=_LOCAL_SAMPLING,
+        think_tags=True,
+    ),
+)
+
+PROFILES = {profile.name: profile for profile in _TABLE}
+
+
+def choose(
+    base_url: str,
+    name: str | None = None,
+    *,
+    max_tokens: MaxTokensField | None = None,
+    think_tags: bool | None = None,
+) -> Profile:
+    """The profile of that name, else the one whose host this is, with what the configuration changes."""
+    if name is not None:
+        profile = PROFILES[name]
+    else:
+        host = urlsplit(base_url).hostname or ""
+        profile = next((one for one in _TABLE if host in one.hosts), GENERIC)
+    return replace(
+        profile,
+        max_tokens=max_tokens or profile.max_tokens,
+        think_tags=profile.think_tags if think_tags is None else think_tags,
+    )

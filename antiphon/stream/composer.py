@@ -1,0 +1,427 @@
+"""Deltas in, events out, and the response at the end.
+
+This machine alone makes ids, indexes and sequence numbers. It keeps three promises: items close in the
+order in which they opened, there is exactly one terminal event, and nothing follows it.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from antiphon.spec import events as ev
+from antiphon.spec import ids
+from antiphon.spec.errors import ErrorPayload, ResponseError
+from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import Compaction, ItemStatus, Phase, type_of
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.response import IncompleteDetails, Response
+from antiphon.stream import lifecycle
+from antiphon.stream.deltas import (
+    AnnotationDelta,
+    AnyDelta,
+    CallDelta,
+    Failure,
+    Finish,
+    ItemDelta,
+    ItemEnd,
+    Key,
+    MessageStart,
+    PartEnd,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    SummaryDelta,
+    TextDelta,
+    UsageDelta,
+    VendorDelta,
+    WholeItem,
+)
+from antiphon.stream.open_items import (
+    OpenCall,
+    OpenCustomCall,
+    OpenItem,
+    OpenMessage,
+    OpenReasoning,
+    OpenWhole,
+    is_over,
+)
+
+# Reasons that stop a provider in the middle of what it was saying.
+_CUTS = frozenset({"length", "content_filter", "cancelled"})
+_INCOMPLETE = {
+    "length": "max_output_tokens",
+    "content_filter": "content_filter",
+    "cancelled": "cancelled",
+    "max_tool_calls": "max_tool_calls",
+}
+_MAX_CALL_ID = 64
+
+
+def show_all(item_type: str) -> str | None:
+    return item_type
+
+
+class _Unnamed:
+    """A call whose name has not come yet: nothing of it has been told."""
+
+    def __init__(self) -> None:
+        self.call_id = ""
+        self.arguments = ""
+
+
+class Composer:
+    """One response, from its first event to its last.
+
+    `response` is the response at its start, with everything that it echoes of the request. `shows` says
+    under which type an item goes out, or None for one that this client must not see; it is asked before
+    an index is given, so that what is hidden leaves no hole.
+    """
+
+    def __init__(
+        self,
+        response: Response,
+        *,
+        clock: Callable[[], float],
+        new_id: Callable[[str], str] = ids.new_id,
+        shows: Callable[[str], str | None] = show_all,
+        first_sequence_number: int = 0,
+        error_event: bool = True,
+    ) -> None:
+        self.response = response
+        self.state = lifecycle.ABSENT
+        self.error: ErrorPayload | None = None
+        self._clock = clock
+        self._new_id = new_id
+        self._shows = shows
+        self._error_event = error_event
+        self._sequence = first_sequence_number
+        self._events: list[ev.AnyEvent] = []
+        self._items: list[OpenItem] = []
+        self._closed = 0  # how many of them are done, counted from the front
+        self._current: OpenMessage | OpenReasoning | None = None
+        self._sealed = False  # the current item is over unless a cut says that it never got there
+        self._phase: Phase | None = None
+        self._calls: dict[Key, OpenCall | _Unnamed] = {}
+        self._whole: dict[Key, OpenWhole] = {}
+        self._used_ids: set[str] = set()
+        self._text: OpenMessage | None = None  # the message whose text part is open: the hot path
+
+    @property
+    def finished(self) -> bool:
+        return self.state in lifecycle.TERMINAL_STATUSES
+
+    def start(self, *, queued: bool = False) -> list[ev.AnyEvent]:
+        """`response.created`, then `queued` if it has to wait, else `in_progress`."""
+        if self.state == lifecycle.ABSENT:
+            self.response.status = lifecycle.QUEUED if queued else lifecycle.IN_PROGRESS
+            self._lifecycle(ev.ResponseCreated)
+            self._lifecycle(ev.ResponseQueued if queued else ev.ResponseInProgress)
+        elif self.state == lifecycle.QUEUED and not queued:
+            self.response.status = lifecycle.IN_PROGRESS
+            self._lifecycle(ev.ResponseInProgress)
+        return self._take()
+
+    def feed(self, deltas: Iterable[AnyDelta]) -> list[ev.AnyEvent]:
+        """The events of a batch of deltas; the last one is terminal once `finished`.
+
+        Nearly every delta of every stream is text for the open part, so that case is handled in place,
+        with local names, and calls nothing but the event.
+        """
+        if self.state != lifecycle.IN_PROGRESS and not self.finished:
+            self._events = self.start()
+        emit, make = self._events.append, ev.OutputTextDelta
+        number, message = self._sequence, self._text
+        for delta in deltas:
+            if message is not None and type(delta) is TextDelta and delta.logprobs is None:
+                if text := delta.text:
+                    message.chunks.append(text)
+                    emit(make(number, message.id, message.index, message.part_index, text))
+                    number += 1
+            elif not self.finished:
+                self._sequence = number
+                self._say(delta)
+                number, message = self._sequence, self._text
+        self._sequence = number
+        return self._take()
+
+    def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
+        return self.feed((Failure(error),))
+
+    def cancel(self) -> list[ev.AnyEvent]:
+        return self.feed((Finish("cancelled"),))
+
+    def overrule(self, error: ErrorPayload) -> list[ev.AnyEvent]:
+        """Fail after all, in place of a terminal event that nobody has been given yet."""
+        self._sequence -= 1
+        self.state = lifecycle.IN_PROGRESS
+        self.response.incomplete_details = None
+        self._fail(error)
+        return self._take()
+
+    def snapshot(self) -> Response:
+        """The response as it stands now, as a value of its own."""
+        output = [item.final or item.snapshot("in_progress") for item in self._items]
+        return msgspec.structs.replace(self.response, output=output)
+
+    # --- what was said ------------------------------------------------------------------------------------
+
+    def _say(self, delta: AnyDelta) -> None:
+        match delta:
+            case TextDelta(text, logprobs):
+                if text:
+                    self._message().text(text, logprobs)
+            case ReasoningDelta(text):
+                if text and self._visible("reasoning"):
+                    self._reasoning().text(text)
+            case CallDelta():
+                self._call(delta)
+            case SummaryDelta(text, part):
+                if text and self._visible("reasoning"):
+                    self._reasoning().summarise(text, part)
+            case RefusalDelta(text):
+                if text:
+                    self._message().refusal(text)
+            case AnnotationDelta(annotation):
+                self._message().annotate(annotation)
+            case SignatureDelta(encrypted_content):
+                self._signature(encrypted_content)
+            case PartEnd():
+                if self._current is not None:
+                    self._current.end_part()
+            case ItemEnd(key, status):
+                self._item_end(key, status)
+            case MessageStart(phase):
+                self._leave()
+                self._phase = phase
+            case ItemDelta(item, key):
+                self._whole_item(item, key)
+            case VendorDelta():
+                self._vendor_event(delta)
+            case UsageDelta(usage):
+                self.response.usage = usage
+            case Finish(reason):
+                self._finish(reason)
+            case Failure(error):
+                self._fail(error)
+        current = self._current
+        self._text = current if isinstance(current, OpenMessage) and current.is_text_open else None
+
+    def _message(self) -> OpenMessage:
+        if isinstance(self._current, OpenMessage) and not self._sealed:
+            return self._current
+        self._leave()
+        message = OpenMessage(self._emit, self._new_id(ids.MESSAGE), len(self._items), self._phase)
+        self._phase = None
+        self._open(message)
+        self._current = message
+        return message
+
+    def _reasoning(self) -> OpenReasoning:
+        if isinstance(self._current, OpenReasoning) and not self._sealed:
+            return self._current
+        self._leave()
+        reasoning = OpenReasoning(self._emit, self._new_id(ids.REASONING), len(self._items))
+        self._open(reasoning)
+        self._current = reasoning
+        return reasoning
+
+    def _signature(self, encrypted_content: str) -> None:
+        if not encrypted_content or not self._visible("reasoning"):
+            return
+        current = self._current
+        if isinstance(current, OpenReasoning) and current.encrypted_content is not None:
+            self._leave()
+        self._reasoning().encrypted_content = encrypted_content
+
+    def _call(self, delta: CallDelta) -> None:
+        kind = "function_call" if delta.kind == "function" else "custom_tool_call"
+        if not self._visible(kind):
+            return
+        call = self._calls.get(delta.key)
+        if call is None or self._is_another(call, delta):
+            call = self._calls[delta.key] = _Unnamed()
+        if isinstance(call, _Unnamed):
+            call.call_id = call.call_id or delta.call_id
+            call.arguments += delta.arguments
+            if delta.name:
+                self._announce_call(delta.key, call, delta)
+        elif delta.arguments and not call.over:
+            call.arguments(delta.arguments)
+
+    def _is_another(self, call: OpenCall | _Unnamed, delta: CallDelta) -> bool:
+        """Some providers give every call the same key and only a new id or name tells them apart."""
+        if isinstance(call, _Unnamed):
+            return bool(delta.call_id and call.call_id and delta.call_id != call.call_id)
+        if delta.call_id and call.given_id and delta.call_id != call.given_id:
+            return True
+        return call.over and bool(delta.name) and (delta.name != call.name or bool(delta.arguments.strip()))
+
+    def _announce_call(self, key: Key, call: _Unnamed, delta: CallDelta) -> None:
+        self._leave()
+        opens = OpenCall if delta.kind == "function" else OpenCustomCall
+        opened = opens(
+            self._emit,
+            self._new_id(ids.FUNCTION_CALL if delta.kind == "function" else ids.CUSTOM_CALL),
+            len(self._items),
+            call_id=self._unique_call_id(call.call_id),
+            given_id=call.call_id,
+            name=delta.name,
+            namespace=delta.namespace,
+        )
+        self._open(opened)
+        self._calls[key] = opened
+        if call.arguments:
+            opened.arguments(call.arguments)
+
+    def _unique_call_id(self, given: str) -> str:
+        if not given or len(given) > _MAX_CALL_ID or given in self._used_ids:
+            given = self._new_id(ids.CALL)
+        self._used_ids.add(given)
+        return given
+
+    def _item_end(self, key: Key | None, status: str | None) -> None:
+        if key is None:
+            if self._current is not None:
+                self._current.end_part()
+                self._sealed = True
+                if status == "completed":
+                    self._leave()
+        elif isinstance(call := self._calls.get(key), OpenCall):
+            call.sealed = True
+            call.over = call.over or status == "completed" or call.is_whole()
+            self._close_ended()
+
+    def _whole_item(self, item: WholeItem, key: Key | None) -> None:
+        shown = self._shows(type_of(item))
+        if shown is None:
+            return
+        item = _presentable(item, shown)
+        opened = self._whole.get(key) if key is not None else None
+        if opened is None or opened.over:
+            self._leave()
+            opened = OpenWhole(self._emit, len(self._items), self._identified(item))
+            self._open(opened)
+            if key is not None:
+                self._whole[key] = opened
+        else:
+            opened.item = _with_id(item, opened.id)
+        if is_over(opened.item):
+            opened.over = True
+            self._close_ended()
+
+    def _identified(self, item: WholeItem) -> WholeItem:
+        return item if item.id and item.id not in self._used_ids else _with_id(item, self._new_id(ids.ITEM))
+
+    def _vendor_event(self, delta: VendorDelta) -> None:
+        shown = self._shows(delta.type)
+        opened = self._whole.get(delta.key) if delta.key is not None else None
+        if shown is None or (delta.key is not None and opened is None):
+            return
+        place = {"item_id": opened.id, "output_index": opened.index} if opened else {}
+        self._events.append(ev.OtherEvent(shown, self._number(), {**delta.fields, **place}))
+
+    # --- opening and closing ------------------------------------------------------------------------------
+
+    def _open(self, item: OpenItem) -> None:
+        self._items.append(item)
+        self._used_ids.add(item.id)
+        item.announce()
+
+    def _leave(self) -> None:
+        """Something else begins: the words before it are complete, and so are calls known to be over."""
+        if self._current is not None:
+            self._current.over = True
+            self._current = None
+        self._sealed = False
+        for item in self._items[self._closed :]:
+            if isinstance(item, OpenCall) and (item.sealed or item.is_whole()):
+                item.over = True
+        self._close_ended()
+
+    def _close_ended(self) -> None:
+        """Close in order: an item behind an open one waits, lest that one ends incomplete before it."""
+        while self._closed < len(self._items) and self._items[self._closed].over:
+            self._items[self._closed].close("completed")
+            self._closed += 1
+
+    def _finish(self, reason: str) -> None:
+        if reason in _CUTS:
+            self._cut()
+        else:
+            for key, call in list(self._calls.items()):
+                if isinstance(call, _Unnamed):
+                    self._announce_call(key, call, CallDelta(key, name="unknown"))
+            self._leave()
+            for item in self._items:
+                item.over = True
+            self._close_ended()
+        if reason in _INCOMPLETE:
+            self.response.incomplete_details = IncompleteDetails(_INCOMPLETE[reason])
+            self._end(ev.ResponseIncomplete, lifecycle.INCOMPLETE)
+        else:
+            self._end(ev.ResponseCompleted, lifecycle.COMPLETED)
+
+    def _fail(self, error: ErrorPayload) -> None:
+        self._cut()
+        self.error = error
+        if self._error_event:
+            self._emit(ev.ErrorEvent, error)
+        self.response.error = ResponseError(error.code or error.type, error.message)
+        self._end(ev.ResponseFailed, lifecycle.FAILED)
+
+    def _cut(self) -> None:
+        """End in the middle: what is whole is completed, from the first that is not all are incomplete."""
+        self._current = None
+        status: ItemStatus = "completed"
+        for item in self._items[self._closed :]:
+            if not item.is_whole():
+                status = "incomplete"
+            item.close(status)
+        self._closed = len(self._items)
+
+    def _end(self, event: type[ev.LifecycleEvent], status: str) -> None:
+        self.response.status = status
+        self.response.completed_at = int(self._clock())
+        self.response.output = [item.final for item in self._items if item.final is not None]
+        self._lifecycle(event)
+
+    # --- emitting -----------------------------------------------------------------------------------------
+
+    def _lifecycle(self, event: type[ev.LifecycleEvent]) -> None:
+        self.state = lifecycle.step(lifecycle.RESPONSE, self.state, str(event.__struct_config__.tag))
+        snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))
+        self._events.append(event(self._number(), snapshot))
+
+    def _emit(self, event: Callable[..., ev.Event], *fields: object) -> None:
+        self._events.append(event(self._number(), *fields))
+
+    def _number(self) -> int:
+        number = self._sequence
+        self._sequence = number + 1
+        return number
+
+    def _take(self) -> list[ev.AnyEvent]:
+        events, self._events = self._events, []
+        return events
+
+    def _visible(self, item_type: str) -> bool:
+        return self._shows(item_type) is not None
+
+
+def _presentable(item: WholeItem, shown: str) -> WholeItem:
+    """The item under the type it goes out with; a vendor's item always tells its status."""
+    if isinstance(item, Opaque):
+        if item.type != shown:
+            item = item.replace(type=shown)
+        if item.status is None and is_valid_extension_type(shown):
+            item = item.replace(status="completed")
+        return item
+    if isinstance(item, Compaction):
+        return item
+    return item if item.status == "in_progress" else msgspec.structs.replace(item, status="completed")
+
+
+def _with_id(item: WholeItem, id: str) -> WholeItem:
+    if item.id == id:
+        return item
+    return item.replace(id=id) if isinstance(item, Opaque) else msgspec.structs.replace(item, id=id)

@@ -1,0 +1,147 @@
+"""What a provider can say while it generates, and nothing else.
+
+A provider adapter turns its own wire into these. It never invents an id, an index or a sequence number:
+`key` is whatever the provider uses to tell its concurrent calls apart, and means nothing outside.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from antiphon.spec.content import Annotation, LogProb
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.items import Compaction, CustomToolCallOutput, FunctionCallOutput, Phase
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.response import Usage
+
+Key = str | int
+WholeItem = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "max_tool_calls", "cancelled"]
+
+
+class Delta(Struct, frozen=True, gc=False):
+    pass
+
+
+class TextDelta(Delta, frozen=True):
+    """Words of the answer."""
+
+    text: str
+    logprobs: list[LogProb] | None = None
+
+
+class RefusalDelta(Delta, frozen=True):
+    """Words of a refusal."""
+
+    text: str
+
+
+class ReasoningDelta(Delta, frozen=True):
+    """Raw reasoning."""
+
+    text: str
+
+
+class SummaryDelta(Delta, frozen=True):
+    """A summary of the reasoning; a new `part` number begins a new summary part."""
+
+    text: str
+    part: int = 0
+
+
+class SignatureDelta(Delta, frozen=True):
+    """Opaque proof of the reasoning that just ended, to be sent back untouched on the next turn."""
+
+    encrypted_content: str
+
+
+class AnnotationDelta(Delta, frozen=True):
+    """A note on the text so far."""
+
+    annotation: Annotation
+
+
+class CallDelta(Delta, frozen=True):
+    """A tool call begins or goes on: name and id may come late, arguments come in pieces."""
+
+    key: Key
+    arguments: str = ""
+    name: str = ""
+    call_id: str = ""
+    kind: Literal["function", "custom"] = "function"
+    namespace: str | None = None
+
+
+class MessageStart(Delta, frozen=True):
+    """The next words belong to a new message, of this phase."""
+
+    phase: Phase | None = None
+
+
+class PartEnd(Delta, frozen=True):
+    """The open content part is over; more of the same kind would be a new part of the same item."""
+
+
+class ItemEnd(Delta, frozen=True):
+    """The open item is over, or the call with this key is.
+
+    Without a status the provider may yet say that its budget cut this item short.
+    """
+
+    key: Key | None = None
+    status: Literal["completed"] | None = None
+
+
+class ItemDelta(Delta, frozen=True):
+    """A whole item that needs no deltas: hosted tools, vendor items, tool outputs.
+
+    Sent once with a final status, or first as `in_progress` and again under the same key when done.
+    """
+
+    item: WholeItem
+    key: Key | None = None
+
+
+class VendorDelta(Delta, frozen=True):
+    """An event of the provider's own, passed on with our sequence number."""
+
+    type: str
+    fields: dict[str, Any]
+    key: Key | None = None
+
+
+class UsageDelta(Delta, frozen=True):
+    """Token counts so far; a later one replaces an earlier one."""
+
+    usage: Usage
+
+
+class Finish(Delta, frozen=True):
+    """The provider says that it is done, and why."""
+
+    reason: FinishReason = "stop"
+
+
+class Failure(Delta, frozen=True):
+    """Something broke; what was said so far stays said."""
+
+    error: ErrorPayload
+
+
+AnyDelta = (
+    TextDelta
+    | RefusalDelta
+    | ReasoningDelta
+    | SummaryDelta
+    | SignatureDelta
+    | AnnotationDelta
+    | CallDelta
+    | MessageStart
+    | PartEnd
+    | ItemEnd
+    | ItemDelta
+    | VendorDelta
+    | UsageDelta
+    | Finish
+    | Failure
+)

@@ -1,0 +1,317 @@
+"""How one stream is spelled for different clients.
+
+A dialect is a table of names and shapes. The Composer asks it what a client may see and where numbering
+begins; a transport asks it for bytes. Inside, there is only the specification.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from msgspec import UNSET, Raw
+from msgspec.json import Encoder
+from msgspec.structs import replace as altered
+
+from antiphon.spec import events as ev
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import CORE_TYPES
+from antiphon.spec.opaque import Opaque, encode, to_builtins
+from antiphon.spec.response import Response
+from antiphon.spec.tools import CustomTool, JsonSchemaFormat, Tool
+
+Encode = Callable[[Any], bytes]
+
+
+def _hook(value: object) -> Raw:
+    if isinstance(value, ev.OtherEvent):
+        return Raw(value.to_json())
+    if isinstance(value, Opaque):
+        return Raw(value.raw)
+    raise TypeError(f"{type(value).__name__} is not wire data")
+
+
+# Any event as the specification spells it, in one call.
+_plain: Encode = Encoder(enc_hook=_hook).encode
+
+# The items that a tool of each type, outside the specification, brings with it.
+TOOL_ITEMS: Mapping[str, frozenset[str]] = {
+    "custom": frozenset({"custom_tool_call", "custom_tool_call_output"}),
+    "mcp": frozenset({"mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}),
+    "tool_search": frozenset({"tool_search_call", "tool_search_output", "additional_tools"}),
+    "web_search": frozenset({"web_search_call"}),
+    "web_search_preview": frozenset({"web_search_call"}),
+    "file_search": frozenset({"file_search_call"}),
+    "code_interpreter": frozenset({"code_interpreter_call"}),
+    "image_generation": frozenset({"image_generation_call"}),
+    "computer": frozenset({"computer_call", "computer_call_output"}),
+    "computer_use_preview": frozenset({"computer_call", "computer_call_output"}),
+    "local_shell": frozenset({"local_shell_call", "local_shell_call_output"}),
+    "shell": frozenset({"shell_call", "shell_call_output"}),
+    "apply_patch": frozenset({"apply_patch_call", "apply_patch_call_output"}),
+    "programmatic_tool_calling": frozenset({"program", "program_output"}),
+}
+
+_DATED = re.compile(r"_\d{4}_\d\d_\d\d$")
+
+
+def solicited(tools: Iterable[Tool]) -> frozenset[str]:
+    """The item types outside the specification that these tools ask for.
+
+    An entry that ends in a colon stands for every type of that vendor.
+    """
+    asked: set[str] = set()
+    for tool in tools:
+        if isinstance(tool, CustomTool):
+            asked |= TOOL_ITEMS["custom"]
+        elif isinstance(tool, Opaque):
+            asked |= _items_of(tool.fields)
+    return frozenset(asked)
+
+
+def _items_of(tool: Mapping[str, Any]) -> frozenset[str]:
+    kind = tool.get("type")
+    if not isinstance(kind, str) or kind == "function":
+        return frozenset()
+    if kind == "namespace":
+        inner = tool.get("tools")
+        parts = inner if isinstance(inner, list) else []
+        return frozenset().union(*(_items_of(part) for part in parts if isinstance(part, dict)))
+    vendor, colon, _ = kind.partition(":")
+    if colon:
+        return frozenset({f"{vendor}:"})
+    return TOOL_ITEMS.get(_DATED.sub("", kind), frozenset({kind, f"{kind}_call", f"{kind}_call_output"}))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dialect:
+    """One way to spell the protocol.
+
+    >>> by_name("openai").type_of(ev.ReasoningDelta(4, "rs_1", 0, 0, "hm"))
+    'response.reasoning_text.delta'
+    """
+
+    name: str
+    first_sequence_number: int = 0
+    # What an event is called, where that differs, and the fields that it must not lack.
+    event_types: Mapping[str, str] = field(default_factory=dict)
+    event_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Item types beyond the core that are at home here; others go out under `slug`, or not at all without one.
+    vocabulary: frozenset[str] = frozenset()
+    slug: str | None = None
+    # The event type that carries `slug:name` events, if they do not go out under their own.
+    custom_event: str | None = None
+    error_types: Mapping[str, str] = field(default_factory=dict)
+    error_codes: Mapping[str, str] = field(default_factory=dict)
+    flat_error_event: bool = False
+    error_beside_failed: bool = False
+    echoes_schema: bool = False
+    input_tokens_details: Mapping[str, int] = field(default_factory=dict)
+    names_response: bool = False
+    response_id: str | None = None
+
+    # The JSON bytes of one event.
+    encode: Encode = field(init=False, repr=False)
+    _names: Mapping[type, str] = field(init=False, repr=False)
+    _special_types: frozenset[type] = field(init=False, repr=False)
+    _echoing: "Dialect" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = {cls: self.event_types.get(kind, kind) for kind, cls in ev.EVENTS.items()}
+        object.__setattr__(self, "_names", names)
+        object.__setattr__(self, "encode", self._compiled())
+        object.__setattr__(
+            self, "_echoing", self if self.echoes_schema else replace(self, echoes_schema=True)
+        )
+
+    def for_response(self, response: Response) -> "Dialect":
+        """This dialect for the events of one response: it can name it, and skips what it cannot need."""
+        fitting = self if isinstance(response.text.format, JsonSchemaFormat) else self._echoing
+        return replace(fitting, response_id=response.id) if self.names_response else fitting
+
+    def shows(self, type: str, solicited: frozenset[str] = frozenset()) -> str | None:
+        """The type under which an item or a vendor's event goes out; None when this client gets none."""
+        if type in CORE_TYPES or self._at_home(type, self.vocabulary | solicited):
+            return type
+        if self.slug is None:
+            return None
+        return type if is_valid_extension_type(type) else f"{self.slug}:{_local(type)}"
+
+    def type_of(self, event: ev.AnyEvent) -> str:
+        """The event's type on the wire, which is also its name in an SSE event line."""
+        if isinstance(event, ev.OtherEvent):
+            return self.custom_event if self.custom_event and ":" in event.type else event.type
+        return self._names[type(event)]
+
+    def is_plain(self, cls: type) -> bool:
+        """Does an event of this class go out exactly as the specification spells it?"""
+        return cls not in self._special_types
+
+    def encode_response(self, response: Response) -> bytes:
+        return encode(self._response(response))
+
+    def error(self, payload: ErrorPayload) -> ErrorPayload:
+        """The error as this dialect names it, for an HTTP body or a WebSocket envelope."""
+        known = self.error_types.get(payload.type)
+        return payload if known is None else altered(payload, type=known)
+
+    def _at_home(self, type: str, kinds: frozenset[str]) -> bool:
+        if type in kinds:
+            return True
+        vendor, colon, _ = type.partition(":")
+        if colon:
+            return f"{vendor}:" in kinds
+        # `response.mcp_call_arguments.delta` belongs to the item type mcp_call.
+        first, _, rest = type.partition(".")
+        kind = rest.partition(".")[0]
+        return first == "response" and any(kind == k or kind.startswith(f"{k}_") for k in kinds)
+
+    # --- bytes --------------------------------------------------------------------------------------------
+
+    def _compiled(self) -> Encode:
+        """The specification's own encoder, or one look into a table before it."""
+        special: dict[type, Encode] = {
+            cls: how for kind, cls in ev.EVENTS.items() if (how := self._special(kind, cls))
+        }
+        object.__setattr__(self, "_special_types", frozenset(special))
+        if not special and self.custom_event is None:
+            return _plain
+        special[ev.OtherEvent] = self._other
+
+        def encoded(event: Any) -> bytes:
+            return special[type(event)](event) if type(event) in special else _plain(event)
+
+        return encoded
+
+    def _special(self, kind: str, cls: type[ev.Event]) -> Encode | None:
+        make: Encode = encode
+        if issubclass(cls, ev.LifecycleEvent) and self._changes_responses:
+            make = self._lifecycle
+        elif cls is ev.ErrorEvent and (self.flat_error_event or self.error_types):
+            make = self._error
+        name, tail = self._names[cls], self._tail()
+        head = b"" if name == kind else f'{{"type":"{name}"'.encode()
+        cut = len(f'{{"type":"{kind}"')
+        lacks = [
+            (key, f',"{key}":'.encode() + encode(v)) for key, v in self.event_fields.get(kind, {}).items()
+        ]
+        if make is encode and not (head or lacks or tail):
+            return None
+
+        def special(event: Any) -> bytes:
+            data = make(event)
+            added = tail
+            for key, default in lacks:
+                if getattr(event, key) is UNSET:
+                    added += default
+            if head:
+                # `type` is always the first key of an event, so another name is another beginning.
+                data = head + data[cut:]
+            return data[:-1] + added + b"}" if added else data
+
+        return special
+
+    @property
+    def _changes_responses(self) -> bool:
+        kept = self.echoes_schema and not self.error_beside_failed
+        return not kept or bool(self.error_codes or self.input_tokens_details)
+
+    def _tail(self) -> bytes:
+        return b"" if self.response_id is None else b',"response_id":' + encode(self.response_id)
+
+    def _lifecycle(self, event: ev.LifecycleEvent) -> bytes:
+        response = self._response(event.response)
+        data = encode(event if response is event.response else altered(event, response=response))
+        if self.error_beside_failed and isinstance(event, ev.ResponseFailed):
+            return b'%b,"error":%b}' % (data[:-1], encode(response.error))
+        return data
+
+    def _error(self, event: ev.ErrorEvent) -> bytes:
+        error = self.error(event.error)
+        if not self.flat_error_event:
+            return encode(altered(event, error=error))
+        flat = {
+            "type": "error",
+            "sequence_number": event.sequence_number,
+            "code": error.code or error.type,
+            "message": error.message,
+            "param": error.param,
+        }
+        return encode(flat)
+
+    def _other(self, event: ev.OtherEvent) -> bytes:
+        if self.custom_event is None or ":" not in event.type:
+            data = event.to_json()
+        else:
+            data = encode(
+                {
+                    "type": self.custom_event,
+                    "sequence_number": event.sequence_number,
+                    "event_type": event.type.replace(":", "."),
+                    "data": event.fields,
+                }
+            )
+        return b"%b%b}" % (data[:-1], self._tail())
+
+    def _response(self, response: Response) -> Response:
+        changes: dict[str, Any] = {}
+        form = response.text.format
+        if not self.echoes_schema and isinstance(form, JsonSchemaFormat) and form.schema is not None:
+            changes["text"] = altered(response.text, format=altered(form, schema=None))
+        if response.error is not None and response.error.code in self.error_codes:
+            changes["error"] = altered(response.error, code=self.error_codes[response.error.code])
+        if self.input_tokens_details and response.usage is not None:
+            known = to_builtins(response.usage.input_tokens_details)
+            details = Opaque.make(**{**self.input_tokens_details, **known})
+            changes["usage"] = altered(response.usage, input_tokens_details=details)
+        return altered(response, **changes) if changes else response
+
+
+def _local(type: str) -> str:
+    """A type as the second half of `slug:name`."""
+    return re.sub(r"\W+", "_", type.removeprefix("response."), flags=re.ASCII)
+
+
+OPEN_RESPONSES = Dialect("open_responses")
+
+OPENAI = Dialect(
+    "openai",
+    event_types={
+        "response.reasoning.delta": "response.reasoning_text.delta",
+        "response.reasoning.done": "response.reasoning_text.done",
+    },
+    event_fields={
+        "response.output_text.delta": {"logprobs": []},
+        "response.output_text.done": {"logprobs": []},
+    },
+    vocabulary=frozenset().union(*TOOL_ITEMS.values()),
+    error_types={
+        "invalid_request": "invalid_request_error",
+        "not_found": "not_found_error",
+        "too_many_requests": "rate_limit_error",
+        "permission_denied": "permission_error",
+        "model_error": "server_error",
+    },
+    error_codes={
+        "invalid_request": "invalid_prompt",
+        "too_many_requests": "rate_limit_exceeded",
+        "model_error": "server_error",
+    },
+    flat_error_event=True,
+    echoes_schema=True,
+    input_tokens_details={"cache_write_tokens": 0},
+)
+
+VTCODE = Dialect("vtcode", slug="vtcode", custom_event="response.custom_event", names_response=True)
+
+VERTICE = Dialect("vertice", slug="vertice", first_sequence_number=1, error_beside_failed=True)
+
+DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (OPEN_RESPONSES, OPENAI, VTCODE, VERTICE)}
+
+
+def by_name(name: str) -> Dialect:
+    try:
+        return DIALECTS[name]
+    except KeyError:
+        raise ValueError(f"there is no dialect {name!r}; choose one of {', '.join(DIALECTS)}") from None

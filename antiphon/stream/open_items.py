@@ -1,0 +1,317 @@
+"""Items that are still being said: each gathers its own pieces and emits its own events.
+
+The Composer decides when an item opens, ends and closes; what an item does in between is here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+from msgspec import UNSET
+
+from antiphon.spec import events as ev
+from antiphon.spec.content import (
+    Annotation,
+    ContentPart,
+    LogProb,
+    OutputText,
+    ReasoningText,
+    Refusal,
+    SummaryText,
+)
+from antiphon.spec.items import (
+    Compaction,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    ItemStatus,
+    Message,
+    Phase,
+    Reasoning,
+)
+from antiphon.spec.opaque import Opaque
+from antiphon.stream import lifecycle
+from antiphon.stream.deltas import WholeItem
+
+Emit = Callable[..., None]
+
+
+class OpenItem(ABC):
+    """An item that has its index."""
+
+    table: ClassVar[lifecycle.Table] = lifecycle.ITEM
+
+    def __init__(self, emit: Emit, id: str, index: int) -> None:
+        self.emit = emit
+        self.id = id
+        self.index = index
+        self.state = lifecycle.ABSENT
+        self.final: Item | None = None
+        self.over = False  # nothing more will be said; it waits only for the items before it
+
+    @abstractmethod
+    def snapshot(self, status: ItemStatus) -> Item:
+        """The item as it stands, as a value of its own."""
+
+    def announce(self) -> None:
+        self.state = lifecycle.step(self.table, self.state, lifecycle.ITEM_ADDED)
+        self.emit(ev.OutputItemAdded, self.index, self.snapshot("in_progress"))
+
+    def close(self, status: ItemStatus) -> None:
+        self.end_part()
+        final = self.snapshot(status)
+        ended = getattr(final, "status", None) or status
+        self.state = lifecycle.step(self.table, self.state, (lifecycle.ITEM_DONE, ended))
+        self.emit(ev.OutputItemDone, self.index, final)
+        self.final = final
+
+    def end_part(self) -> None:
+        """Close what is open inside; most items have no parts."""
+        return
+
+    def is_whole(self) -> bool:
+        """On a cut: is everything that this item needs already there?"""
+        return self.over
+
+
+class OpenMessage(OpenItem):
+    def __init__(self, emit: Emit, id: str, index: int, phase: Phase | None) -> None:
+        super().__init__(emit, id, index)
+        self.phase = phase
+        self.parts: list[ContentPart] = []
+        self.part_index = 0
+        self.chunks: list[str] = []
+        self.part: type[OutputText] | type[Refusal] | None = None
+        self.annotations: list[Annotation] = []
+        self.logprobs: list[LogProb] = []
+
+    @property
+    def is_text_open(self) -> bool:
+        return self.part is OutputText
+
+    def snapshot(self, status: ItemStatus) -> Message:
+        return Message(
+            id=self.id,
+            role="assistant",
+            status=status,
+            content=[*self.parts, *self._open()],
+            phase=self.phase,
+        )
+
+    def text(self, text: str, logprobs: list[LogProb] | None) -> None:
+        self._begin(OutputText)
+        self.chunks.append(text)
+        self.logprobs += logprobs or ()
+        self._emit(ev.OutputTextDelta, text, logprobs if logprobs else UNSET)
+
+    def refusal(self, text: str) -> None:
+        self._begin(Refusal)
+        self.chunks.append(text)
+        self._emit(ev.RefusalDelta, text)
+
+    def annotate(self, annotation: Annotation) -> None:
+        self._begin(OutputText)
+        self._emit(ev.OutputTextAnnotationAdded, len(self.annotations), annotation)
+        self.annotations.append(annotation)
+
+    def end_part(self) -> None:
+        for part in self._open():
+            if isinstance(part, OutputText):
+                self._emit(ev.OutputTextDone, part.text, part.logprobs)
+            else:
+                self._emit(ev.RefusalDone, part.refusal)
+            self._emit(ev.ContentPartDone, part)
+            self.parts.append(part)
+            self.part_index += 1
+        self.part, self.chunks, self.annotations, self.logprobs = None, [], [], []
+
+    def _begin(self, part: type[OutputText] | type[Refusal]) -> None:
+        if self.part is not part:
+            self.end_part()
+            self.part = part
+            self._emit(ev.ContentPartAdded, part(""))
+
+    def _open(self) -> list[OutputText | Refusal]:
+        if self.part is None:
+            return []
+        text = "".join(self.chunks)
+        if self.part is Refusal:
+            return [Refusal(text)]
+        return [OutputText(text, list(self.annotations), list(self.logprobs) if self.logprobs else UNSET)]
+
+    def _emit(self, event: type[ev.Event], *fields: object) -> None:
+        self.emit(event, self.id, self.index, self.part_index, *fields)
+
+
+class OpenReasoning(OpenItem):
+    def __init__(self, emit: Emit, id: str, index: int) -> None:
+        super().__init__(emit, id, index)
+        self.content: list[ContentPart] = []
+        self.summary: list[ContentPart] = []
+        self.raw_chunks: list[str] | None = None
+        self.summary_chunks: list[str] | None = None
+        self.summary_part: int | None = None
+        self.encrypted_content: str | None = None
+
+    def snapshot(self, status: ItemStatus) -> Reasoning:
+        raw = [] if self.raw_chunks is None else [ReasoningText("".join(self.raw_chunks))]
+        summary = [] if self.summary_chunks is None else [SummaryText("".join(self.summary_chunks))]
+        return Reasoning(
+            id=self.id,
+            summary=[*self.summary, *summary],
+            content=[*self.content, *raw] or None,
+            encrypted_content=self.encrypted_content,
+            status=status,
+        )
+
+    def text(self, text: str) -> None:
+        if self.raw_chunks is None:
+            self.raw_chunks = []
+            self.emit(ev.ContentPartAdded, self.id, self.index, len(self.content), ReasoningText(""))
+        self.raw_chunks.append(text)
+        self.emit(ev.ReasoningDelta, self.id, self.index, len(self.content), text)
+
+    def summarise(self, text: str, part: int) -> None:
+        if part != self.summary_part:
+            self._end_summary()
+        if self.summary_chunks is None:
+            self.summary_chunks, self.summary_part = [], part
+            self.emit(ev.ReasoningSummaryPartAdded, self.id, self.index, len(self.summary), SummaryText(""))
+        self.summary_chunks.append(text)
+        self.emit(ev.ReasoningSummaryTextDelta, self.id, self.index, len(self.summary), text)
+
+    def end_part(self) -> None:
+        self._end_summary()
+        if self.raw_chunks is not None:
+            part = ReasoningText("".join(self.raw_chunks))
+            where = (self.id, self.index, len(self.content))
+            self.emit(ev.ReasoningDone, *where, part.text)
+            self.emit(ev.ContentPartDone, *where, part)
+            self.content.append(part)
+            self.raw_chunks = None
+
+    def _end_summary(self) -> None:
+        if self.summary_chunks is not None:
+            part = SummaryText("".join(self.summary_chunks))
+            where = (self.id, self.index, len(self.summary))
+            self.emit(ev.ReasoningSummaryTextDone, *where, part.text)
+            self.emit(ev.ReasoningSummaryPartDone, *where, part)
+            self.summary.append(part)
+            self.summary_chunks = None
+
+
+class OpenCall(OpenItem):
+    """A function call; its arguments are known to be whole once they are a JSON object."""
+
+    def __init__(
+        self,
+        emit: Emit,
+        id: str,
+        index: int,
+        *,
+        call_id: str,
+        given_id: str,
+        name: str,
+        namespace: str | None,
+    ) -> None:
+        super().__init__(emit, id, index)
+        self.call_id = call_id
+        self.given_id = given_id  # what the provider calls it, which may not be fit to go out
+        self.sealed = False  # its block has ended, which a cut can do too
+        self.name = name
+        self.namespace = namespace
+        self.chunks: list[str] = []
+
+    def snapshot(self, status: ItemStatus) -> FunctionCall | CustomToolCall:
+        return FunctionCall(
+            id=self.id,
+            call_id=self.call_id,
+            name=self.name,
+            arguments="".join(self.chunks),
+            status=status,
+            namespace=self.namespace,
+        )
+
+    def arguments(self, text: str) -> None:
+        self.chunks.append(text)
+        self.emit(ev.FunctionCallArgumentsDelta, self.id, self.index, text)
+
+    def close(self, status: ItemStatus) -> None:
+        if not self.chunks and status == "completed":
+            self.arguments("{}")
+        self._end_arguments("".join(self.chunks))
+        super().close(status)
+
+    def is_whole(self) -> bool:
+        return self.over or is_json_object("".join(self.chunks))
+
+    def _end_arguments(self, text: str) -> None:
+        self.emit(ev.FunctionCallArgumentsDone, self.id, self.index, text)
+
+
+class OpenCustomCall(OpenCall):
+    """A freeform call: any text is a whole input, so only the provider knows when it ends."""
+
+    def snapshot(self, status: ItemStatus) -> CustomToolCall:
+        return CustomToolCall(
+            id=self.id,
+            call_id=self.call_id,
+            name=self.name,
+            input="".join(self.chunks),
+            status=status,
+            namespace=self.namespace,
+        )
+
+    def arguments(self, text: str) -> None:
+        self.chunks.append(text)
+        self.emit(ev.CustomToolCallInputDelta, self.id, self.index, text)
+
+    def close(self, status: ItemStatus) -> None:
+        self._end_arguments("".join(self.chunks))
+        OpenItem.close(self, status)
+
+    def is_whole(self) -> bool:
+        return self.over
+
+    def _end_arguments(self, text: str) -> None:
+        self.emit(ev.CustomToolCallInputDone, self.id, self.index, text)
+
+
+class OpenWhole(OpenItem):
+    """An item that comes whole: a hosted tool's, a tool output, a vendor's."""
+
+    table: ClassVar[lifecycle.Table] = lifecycle.VENDOR_ITEM
+
+    def __init__(self, emit: Emit, index: int, item: WholeItem) -> None:
+        super().__init__(emit, item.id, index)
+        self.item = item
+
+    def snapshot(self, status: ItemStatus) -> Item:
+        if status == "completed" and is_over(self.item):
+            return self.item
+        return with_status(self.item, status)
+
+
+def is_over(item: WholeItem) -> bool:
+    """Has this item reached its end? One without a status has nothing more to say."""
+    return (getattr(item, "status", None) or "completed") in ("completed", "incomplete", "failed")
+
+
+def with_status(item: WholeItem, status: ItemStatus) -> WholeItem:
+    """The same item in another state; one that has no status stays byte for byte."""
+    if isinstance(item, Opaque):
+        return item if item.status in (None, status) else item.replace(status=status)
+    if isinstance(item, Compaction):
+        return item
+    return msgspec.structs.replace(item, status=status)
+
+
+def is_json_object(text: str) -> bool:
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+    return True

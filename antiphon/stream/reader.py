@@ -1,0 +1,421 @@
+"""Events in, response out, whatever the server calls them and whatever it leaves out.
+
+The Reader never raises on what a server sends: it reads what can be read, and lists the rest as oddities.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from antiphon.spec import events as ev
+from antiphon.spec import ids
+from antiphon.spec.aliases import snake_case, string
+from antiphon.spec.content import ContentPart, OutputText
+from antiphon.spec.decode import decode_event, decode_output_item
+from antiphon.spec.errors import ErrorPayload, ResponseError, SpecError
+from antiphon.spec.items import TERMINAL_STATUSES, ItemStatus
+from antiphon.spec.opaque import BRACE, NULL, Opaque, encode, first_byte
+from antiphon.spec.response import Response
+from antiphon.stream import aliases, lifecycle
+from antiphon.stream.assembly import Assembly, Place
+from antiphon.stream.growing import KIND_OF, REASONING, SUMMARY, TEXT, Kind, as_output, kind_of_part, texts_of
+
+MAX_ODDITIES = 256
+
+# The event that ends a response of each status; the statuses of one that has not ended.
+_ENDS: dict[str, type[ev.LifecycleEvent]] = {
+    lifecycle.COMPLETED: ev.ResponseCompleted,
+    lifecycle.FAILED: ev.ResponseFailed,
+    lifecycle.INCOMPLETE: ev.ResponseIncomplete,
+}
+_RUNNING = frozenset({lifecycle.QUEUED, lifecycle.IN_PROGRESS})
+
+E = TypeVar("E", bound=ev.AnyEvent)
+
+
+# Deltas under their other names, so that these too can go the short way (C04).
+class _ReasoningText(ev.ReasoningDelta, tag="response.reasoning_text.delta"):
+    pass
+
+
+class _ReasoningContent(ev.ReasoningDelta, tag="response.reasoning_content.delta"):
+    pass
+
+
+class _ReasoningSummary(ev.ReasoningSummaryTextDelta, tag="response.reasoning_summary.delta"):
+    pass
+
+
+_Hot = (
+    ev.OutputTextDelta
+    | ev.ReasoningDelta
+    | ev.ReasoningSummaryTextDelta
+    | ev.FunctionCallArgumentsDelta
+    | ev.CustomToolCallInputDelta
+    | ev.RefusalDelta
+    | _ReasoningText
+    | _ReasoningContent
+    | _ReasoningSummary
+)
+_HOT: dict[object, Kind] = {
+    **KIND_OF,
+    _ReasoningText: REASONING,
+    _ReasoningContent: REASONING,
+    _ReasoningSummary: SUMMARY,
+}
+_decode_hot: Callable[[bytes | str], Any] = msgspec.json.Decoder(_Hot).decode
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+_REQUIRED = frozenset(Response.__struct_encode_fields__) - {"conversation", "antiphon:receipts"}
+
+
+class Oddity(Struct, frozen=True):
+    """Something that a server should not have sent: the position of the payload, from 0, and what it was."""
+
+    position: int
+    what: str
+
+
+class Reader:
+    """One response, read from its events.
+
+    `feed` gives the event that a payload is, in the words of the specification. `events` has the same
+    payload as a run of events that leaves nothing out: items and parts that were not announced, words that
+    came without a delta. Whoever follows `events` sees every word exactly once, in a delta.
+
+    >>> reader = Reader()
+    >>> event = reader.feed({"type": "response.output_text.done", "text": "Hi"})
+    >>> [event.type for event in reader.events][-2:]
+    ['response.output_text.delta', 'response.output_text.done']
+    >>> reader.close().output[0].get_text()
+    'Hi'
+    """
+
+    def __init__(self, *, new_id: Callable[[str], str] = ids.new_id) -> None:
+        self.finished = False
+        self.oddities: list[Oddity] = []
+        self.events: list[ev.AnyEvent] = []
+        self.error: ErrorPayload | None = None
+        self._assembly = Assembly(self._odd, new_id)
+        self._base = Response(id=new_id(ids.RESPONSE), model="", created_at=0)
+        self._position = -1
+        self._next_number: int | None = None
+        self._reported: set[str] = set()
+
+    @property
+    def response(self) -> Response:
+        """The response so far, as a value of its own."""
+        output = self._base.output if self.finished else self._assembly.output()
+        return replace(self._base, output=output)
+
+    def feed(
+        self, payload: dict[str, Any] | bytes | str, event_name: str | None = None
+    ) -> ev.AnyEvent | None:
+        """Read one payload; `event_name` counts when it has no type. None when there is nothing in it."""
+        self._position += 1
+        if not self.finished:
+            event = self._delta(payload)
+            if event is not None:
+                return event
+        self.events = self._assembly.events = []
+        try:
+            return self._event(payload, event_name)
+        except (SpecError, *aliases.BROKEN) as error:
+            self._odd(f"a payload that cannot be read: {error}")
+            return None
+
+    def feed_done(self) -> None:
+        """`[DONE]` has come."""
+        if not self.finished:
+            self._odd("[DONE] before a terminal event")
+
+    def close(self, now: int | None = None) -> Response:
+        """The stream is over; a response that has not ended has failed."""
+        self.events = self._assembly.events = []
+        if not self.finished:
+            self._odd("the stream ended without a terminal event")
+            closed = ErrorPayload(
+                "server_error", "the stream ended before the response did", code="upstream_closed"
+            )
+            self._fail(self.error or closed, self._next_number or 0, now)
+        return self.response
+
+    # --- the short way ------------------------------------------------------------------------------------
+
+    def _delta(self, payload: dict[str, Any] | bytes | str) -> ev.AnyEvent | None:
+        """A delta of a text that is open, with nothing odd about it: nearly every event is one."""
+        try:
+            event = _decode_hot(encode(payload) if isinstance(payload, dict) else payload)
+        except aliases.BROKEN:
+            return None
+        growing = self._assembly.by_id.get(event.item_id)
+        if growing is None or growing.done or growing.index != event.output_index:
+            return None
+        kind = _HOT[type(event)]
+        number = getattr(event, kind.numbered, 0)
+        text = growing.texts.get((kind.delta, number))
+        if text is None or text.closed:
+            return None
+        if event.sequence_number != self._next_number:
+            self._check_number(event.sequence_number)
+        self._next_number = event.sequence_number + 1
+        if kind is TEXT:
+            if event.logprobs:
+                text.logprobs += event.logprobs
+        elif type(event) is not kind.delta:
+            event = kind.delta(*msgspec.structs.astuple(event))
+        text.chunks.append(event.delta)
+        self.events = [event]
+        return self.events[0]
+
+    # --- the long way -------------------------------------------------------------------------------------
+
+    def _event(self, payload: dict[str, Any] | bytes | str, event_name: str | None) -> ev.AnyEvent | None:
+        if not isinstance(payload, bytes | str):
+            payload = encode(payload)
+        data = aliases.data_of(payload if isinstance(payload, str) else payload.decode())
+        if data == "[DONE]" or (event_name == "done" and not data.startswith("{")):
+            self.feed_done()
+        elif data:
+            fields = aliases.split(data)
+            return self._named(string(fields, "type") or event_name or aliases.implied_type(fields), fields)
+        return None
+
+    def _named(self, name: str, fields: aliases.Fields) -> ev.AnyEvent | None:
+        if not name:
+            self._odd("an event without a type")
+            return None
+        if name == "done":
+            self.feed_done()
+            return None
+        if self.finished:
+            if name not in aliases.KEEPALIVES:
+                self._odd(f"{name} after the end of the response")
+            return None
+        if name == aliases.CUSTOM_EVENT:
+            return self._custom_event(fields)
+        number = self._number(fields)
+        if name in aliases.KEEPALIVES:
+            return None
+        if name in aliases.BY_STATUS:
+            if name == "response":
+                fields = {"response": Raw(encode(fields))}
+            name = aliases.type_by_status(fields.get("response"))
+        kind = aliases.event_type(name)
+        fields["type"] = Raw(encode(kind))
+        cls = ev.EVENTS.get(kind)
+        if cls is None:
+            other: ev.OtherEvent = self._decoded(fields, number)
+            return self._tell(other)
+        if kind == lifecycle.ERROR:
+            aliases.error(fields)
+            event = self._decoded(fields, number)
+            return self._error(event, fields)
+        if issubclass(cls, ev.LifecycleEvent):
+            return self._lifecycle(name, cls, fields, number)
+        return self._content(cls, fields, number)
+
+    def _decoded(self, fields: aliases.Fields, number: int) -> Any:
+        """The typed event, with what it lacks filled in."""
+        problems: list[str] = []
+        event = decode_event(encode(fields), problems)
+        for problem in problems:
+            self._odd(problem)
+        event.sequence_number = number
+        return event
+
+    def _content(self, cls: type[ev.Event], fields: aliases.Fields, number: int) -> ev.Event | None:
+        assembly = self._assembly
+        kind = KIND_OF.get(cls)
+        if kind is not None:
+            if cls is kind.delta:
+                aliases.words(fields, "delta", "text", kind.key)
+            else:
+                aliases.words(fields, kind.key, "text", "delta")
+        event = self._decoded(fields, number)
+        place = Place(
+            number,
+            string(fields, "item_id") or "",
+            aliases.number(fields, "output_index"),
+            aliases.number(fields, "summary_index", "content_index"),
+            string(fields, "call_id") or "",
+            string(fields, "name") or "",
+        )
+        match event:
+            case ev.OutputItemAdded(item=item):
+                return assembly.item_added(place, item)
+            case ev.OutputItemDone(item=item):
+                return assembly.item_done(place, item)
+            case ev.ContentPartAdded(part=part):
+                part = _typed(part)
+                return assembly.part_added(place, part, kind_of_part(part))
+            case ev.ContentPartDone(part=part):
+                part = _typed(part)
+                return assembly.part_done(place, part, kind_of_part(part))
+            case ev.ReasoningSummaryPartAdded(part=part):
+                return assembly.part_added(place, _typed(part), SUMMARY)
+            case ev.ReasoningSummaryPartDone(part=part):
+                return assembly.part_done(place, _typed(part), SUMMARY)
+            case ev.OutputTextAnnotationAdded(annotation=annotation):
+                return assembly.annotated(place, annotation, aliases.number(fields, "annotation_index"))
+        assert kind is not None
+        logprobs = getattr(event, "logprobs", None) or []
+        if cls is kind.delta:
+            return assembly.delta(place, kind, event.delta, logprobs)
+        words = getattr(event, kind.key) or _words_in_item(fields, kind)
+        return assembly.text_done(place, kind, words, logprobs)
+
+    def _custom_event(self, fields: aliases.Fields) -> ev.AnyEvent:
+        """A vendor's event in a wrapper, which may count in a series of its own (C08)."""
+        told = aliases.number(fields, "sequence_number")
+        number = (self._next_number or 0) if told is None else told
+        if number == self._next_number:
+            self._next_number = number + 1
+        event: ev.OtherEvent = self._decoded(fields, number)
+        name, data = event.fields.pop("event_type", None), event.fields.get("data")
+        if isinstance(name, str):
+            event = ev.OtherEvent(
+                aliases.vendor_type(name), number, data if isinstance(data, dict) else event.fields
+            )
+        return self._tell(event)
+
+    def _error(self, event: ev.ErrorEvent, fields: aliases.Fields) -> ev.ErrorEvent:
+        self.error = event.error
+        self._tell(event)
+        if aliases.number(fields, "status") is not None:
+            # Over a WebSocket, an error with a status is all that comes of the turn.
+            self._fail(event.error, event.sequence_number)
+        return event
+
+    # --- the response itself ------------------------------------------------------------------------------
+
+    def _lifecycle(
+        self, name: str, cls: type[ev.LifecycleEvent], fields: aliases.Fields, number: int
+    ) -> ev.Event:
+        told: aliases.Fields = {}
+        if "response" in fields and first_byte(fields["response"]) == BRACE:
+            told = _split(fields["response"])
+            snake_case(told, Response.__struct_encode_fields__)
+        fields["response"] = Raw(encode(told))
+        response = self._merged(self._decoded(fields, number).response, told)
+        due = _due_status(name, cls)
+        if told.get("status", NULL) == NULL:
+            response.status = due
+        self._settle_status(response, cls, due)
+        if cls.is_terminal:
+            return self._end(cls, response, fields, number)
+        event = self._tell(cls(number, response))
+        for n, item in enumerate(response.output):
+            if n not in self._assembly.items:
+                ended = getattr(item, "status", None) in TERMINAL_STATUSES
+                tell = self._assembly.item_done if ended else self._assembly.item_added
+                tell(Place(number, output_index=n), item)
+        self._base = replace(response, output=[])
+        return event
+
+    def _merged(self, response: Response, told: aliases.Fields) -> Response:
+        """What this event leaves out of the response is as it was (C01)."""
+        if not told.keys() >= _REQUIRED:
+            self._odd("a response without all of its keys")
+        for field, name in zip(Response.__struct_fields__, Response.__struct_encode_fields__, strict=True):
+            if told.get(name, NULL) == NULL and (name not in told or field in ("id", "model", "created_at")):
+                setattr(response, field, getattr(self._base, field))
+        return response
+
+    def _end(
+        self, cls: type[ev.LifecycleEvent], response: Response, fields: aliases.Fields, number: int
+    ) -> ev.Event:
+        if response.status == lifecycle.FAILED and response.error is None:
+            response.error = self._reason(fields)
+        status: ItemStatus = "completed" if response.status == lifecycle.COMPLETED else "incomplete"
+        response.output = self._assembly.finish(number, response.output, status)
+        self._base = response
+        self.finished = True
+        return self._tell(_ENDS.get(response.status, cls)(number, response))
+
+    def _settle_status(self, response: Response, cls: type[ev.LifecycleEvent], due: str) -> None:
+        """The event decides whether the response has ended, and the status how."""
+        status = response.status
+        if status in (_RUNNING if cls.is_terminal else lifecycle.TERMINAL_STATUSES):
+            response.status = due
+        elif not cls.is_terminal or _ENDS.get(status, cls) is cls:
+            return
+        self._odd(f"status {status} in an event that means {due}")
+
+    def _reason(self, fields: aliases.Fields) -> ResponseError:
+        """Why a response failed, when it does not say so itself (C11)."""
+        error = self.error
+        if fields.get("error", NULL) != NULL:
+            aliases.error(fields)
+            told = {"type": Raw(b'"error"'), "error": fields["error"]}
+            error = self._decoded(told, 0).error
+        if error is None:
+            self._odd("a failed response without an error")
+            error = ErrorPayload("server_error", "the server gave no reason")
+        return ResponseError(error.code or error.type, error.message)
+
+    def _fail(self, error: ErrorPayload, number: int, now: int | None = None) -> None:
+        self._assembly.close(number, "incomplete")
+        self._base = replace(
+            self._base,
+            status=lifecycle.FAILED,
+            error=ResponseError(error.code or error.type, error.message),
+            completed_at=now,
+            output=self._assembly.output(),
+        )
+        self.finished = True
+        self._tell(ev.ResponseFailed(number, self.response))
+
+    # --- bookkeeping --------------------------------------------------------------------------------------
+
+    def _tell(self, event: E) -> E:
+        self.events.append(event)
+        return event
+
+    def _number(self, fields: aliases.Fields) -> int:
+        told = aliases.number(fields, "sequence_number")
+        if told is None:
+            self._odd("no sequence_number")
+            told = self._next_number or 0
+        elif told != self._next_number:
+            self._check_number(told)
+        self._next_number = told + 1
+        return told
+
+    def _check_number(self, told: int) -> None:
+        if self._next_number is not None:
+            self._odd(f"sequence_number {told} where {self._next_number} was due")
+
+    def _odd(self, what: str) -> None:
+        """Each oddity is told once, and not too many of them: a broken server breaks every event."""
+        if what not in self._reported and len(self._reported) < MAX_ODDITIES:
+            self._reported.add(what)
+            self.oddities.append(Oddity(max(self._position, 0), what))
+
+
+def _due_status(name: str, cls: type[ev.LifecycleEvent]) -> str:
+    """The status that a response has in this event."""
+    if "cancel" in name:
+        return lifecycle.CANCELLED
+    kind = str(cls.__struct_config__.tag).removeprefix("response.")
+    return lifecycle.IN_PROGRESS if cls is ev.ResponseCreated else kind
+
+
+def _typed(part: ContentPart) -> ContentPart:
+    """A part that does not say what it is, is text."""
+    if not isinstance(part, Opaque) or part.type:
+        return part
+    text = part.fields.get("text")
+    return OutputText(text if isinstance(text, str) else "")
+
+
+def _words_in_item(fields: aliases.Fields, kind: Kind) -> str:
+    """Some servers end a text with the whole item instead of the text."""
+    if first_byte(fields.get("item", NULL)) != BRACE:
+        return ""
+    item = as_output(decode_output_item(fields["item"]))
+    return "".join(words for own, _, words in texts_of(item) if own is kind)

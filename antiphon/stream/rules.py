@@ -1,0 +1,270 @@
+"""The catalogue of what a stream must do: every rule the Auditor judges by, with its stable id.
+
+`docs/rules.md` is written from this list by `python -m antiphon.stream.diagrams`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+SPECIFICATION = "2026-04-24"
+
+Level = Literal["MUST", "SHOULD"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `area` says where it comes from: the part of the specification, or our requirement."""
+
+    id: str
+    level: Level
+    summary: str
+    area: str
+
+
+_ALL = (
+    # what an event is
+    Rule("event.object", "MUST", "The data of every event is a JSON object.", "Streaming HTTP responses"),
+    Rule("event.type", "MUST", "Every event has a `type`, and it is a string.", "Streaming events"),
+    # closed unions
+    Rule(
+        "union.event",
+        "MUST",
+        "An event type is one of the specification's 24, or an allowed `slug:name` extension.",
+        "Extending streaming events",
+    ),
+    Rule(
+        "union.item",
+        "MUST",
+        "An item type is one of the specification's five, or an allowed `slug:name` extension.",
+        "Extending items; 1.7, C02",
+    ),
+    Rule(
+        "union.part",
+        "MUST",
+        "Parts, annotations, tools, tool choices and text formats have a type that their schema names.",
+        "Schema; 1.8",
+    ),
+    # keys
+    Rule("keys.required", "MUST", "Every key that the schema requires is there.", "Schema; 1.4 to 1.8, C01"),
+    Rule(
+        "keys.type", "MUST", "Values have the JSON type of the schema; null only where it may be.", "Schema"
+    ),
+    Rule("keys.value", "MUST", "Values of an enumeration are members of it.", "Schema"),
+    # order
+    Rule("order.created_first", "MUST", "The first event is `response.created`.", "R000-16, R001-54"),
+    Rule(
+        "order.lifecycle",
+        "MUST",
+        "`response.created` comes once, `response.queued` only before work begins, "
+        "`response.in_progress` once.",
+        "State machines; R002-11",
+    ),
+    Rule(
+        "order.in_progress_first",
+        "SHOULD",
+        "`response.in_progress` comes before any output and before completion.",
+        "R000-16, C14",
+    ),
+    Rule(
+        "order.queued_silent",
+        "MUST",
+        "A queued response has no output until `response.in_progress`.",
+        "State machine events; R002-14",
+    ),
+    Rule(
+        "order.nothing_after_terminal",
+        "MUST",
+        "No event follows the terminal event.",
+        "R002-14, R000-34",
+    ),
+    # the end
+    Rule("terminal.exactly_one", "MUST", "A stream has exactly one terminal event.", "R000-16, A5"),
+    Rule(
+        "terminal.completed_at",
+        "MUST",
+        "`completed_at` is set on a completed response and null on one that still runs.",
+        "Schema; R000-06",
+    ),
+    Rule(
+        "terminal.ended_at",
+        "SHOULD",
+        "`completed_at` is also set on a failed or incomplete response.",
+        "R000-06",
+    ),
+    Rule("terminal.error", "MUST", "`error` is set on a failed response and on no other.", "Errors; R000-06"),
+    Rule(
+        "terminal.incomplete_details",
+        "MUST",
+        "`incomplete_details` is set on an incomplete response and on no other.",
+        "Schema; R000-06",
+    ),
+    Rule(
+        "error.then_failed",
+        "MUST",
+        "After an `error` event output may only be closed, and `response.failed` follows.",
+        "Errors; 1.11, C11",
+    ),
+    # the response object
+    Rule("response.id_constant", "MUST", "Every response object in a stream has the same id.", "1.5"),
+    Rule(
+        "response.status",
+        "MUST",
+        "The status of a response object is the one its event tells.",
+        "State machine events; C14",
+    ),
+    Rule(
+        "response.output_starts_empty",
+        "SHOULD",
+        "Response objects before the terminal event have an empty output: the stream itself tells it.",
+        "R000-16",
+    ),
+    Rule(
+        "response.output_final",
+        "MUST",
+        "The terminal response's output is exactly the items that were done, in their order.",
+        "A2",
+    ),
+    # sequence numbers
+    Rule("seq.increasing", "MUST", "`sequence_number` grows with every event.", "R002-17, R001-54"),
+    Rule("seq.no_gaps", "SHOULD", "`sequence_number` grows by one, so that a loss shows.", "R002-17, C12"),
+    # transport
+    Rule("sse.event_named", "MUST", "Every event has an `event:` line.", "Streaming HTTP responses; 1.3"),
+    Rule(
+        "sse.event_matches_type",
+        "MUST",
+        "The `event:` line equals the `type` in the data.",
+        "Streaming HTTP responses; 1.3",
+    ),
+    Rule("done.required", "MUST", "A stream of server-sent events ends with `[DONE]`.", "1.3"),
+    Rule("done.last", "MUST", "`[DONE]` comes once and nothing follows it.", "1.3, R002-14"),
+    Rule("done.not_on_websocket", "MUST", "`[DONE]` is never sent on a WebSocket.", "1.16 d"),
+    Rule(
+        "websocket.one_ending",
+        "MUST",
+        "On a WebSocket one message ends a failed turn: an error before `response.created`, "
+        "else `response.failed` alone.",
+        "1.14, C11",
+    ),
+    # items
+    Rule(
+        "item.added_first", "MUST", "An item is added before anything is said of it.", "Items are streamable"
+    ),
+    Rule("item.starts_in_progress", "SHOULD", "A message or a call is added in progress.", "R000-17"),
+    Rule(
+        "item.starts_empty",
+        "MUST",
+        "An item added in progress has no text yet: no parts, empty arguments.",
+        "C07, 8.4",
+    ),
+    Rule(
+        "item.nothing_after_done",
+        "MUST",
+        "Nothing is said of an item after it is done.",
+        "Items are state machines; R000-03, R002-12",
+    ),
+    Rule(
+        "item.done_status",
+        "MUST",
+        "An item is done as completed or incomplete; an extension item may also fail.",
+        "Items are state machines; C03",
+    ),
+    Rule(
+        "item.stable",
+        "MUST",
+        "An item keeps its type, role, name and call id from added to done.",
+        "Items are streamable; R000-32",
+    ),
+    Rule(
+        "item.done_before_terminal",
+        "MUST",
+        "Every item of the specification's kinds is done before the terminal event.",
+        "R000-35",
+    ),
+    # indexes
+    Rule(
+        "index.output",
+        "MUST",
+        "Each new item takes the next `output_index`, from 0, and shares it with no other.",
+        "R003-29, R000-50",
+    ),
+    Rule(
+        "index.part",
+        "MUST",
+        "Each new part of an item takes the next `content_index` or `summary_index`, from 0.",
+        "1.4, R003-28",
+    ),
+    Rule(
+        "index.annotation",
+        "MUST",
+        "Each new annotation of a part takes the next `annotation_index`, from 0.",
+        "1.4",
+    ),
+    # ids
+    Rule(
+        "id.item_matches", "MUST", "`item_id` is the id of the item at that `output_index`.", "1.4, R002-16"
+    ),
+    Rule("id.item_unique", "MUST", "No two items have the same id.", "Required item fields"),
+    Rule("id.call_unique", "MUST", "No two calls have the same `call_id`.", "R000-32, R002-25"),
+    # kinds
+    Rule("kind.event", "MUST", "Events inside an item fit its kind and its part's type.", "R002-15, C27"),
+    Rule("kind.part", "MUST", "A part is of a type that its item can have.", "R002-15, C04"),
+    # parts
+    Rule(
+        "part.added_first",
+        "MUST",
+        "A part is added before anything is said of it.",
+        "Items are streamable; C13",
+    ),
+    Rule("part.starts_empty", "MUST", "A part is added without text and annotations.", "C07"),
+    Rule(
+        "part.text_done_first",
+        "MUST",
+        "The text of a part is done before the part is.",
+        "Items are streamable; R000-16",
+    ),
+    Rule(
+        "part.nothing_after_done",
+        "MUST",
+        "No delta follows the done of a text or of a call's arguments; nothing follows the done of a part.",
+        "Items are streamable; R002-12",
+    ),
+    Rule("part.stable", "MUST", "A part keeps its type from added to done.", "Items are streamable"),
+    Rule(
+        "part.done_before_item",
+        "MUST",
+        "The parts and the arguments of an item are done before the item is.",
+        "Items are streamable; R001-23 c, d",
+    ),
+    # text
+    Rule(
+        "text.deltas_equal_done", "MUST", "Joined deltas are the text of the done event.", "Delta events; C07"
+    ),
+    Rule("text.done_equals_part", "MUST", "The done text is the text of the part that is done.", "C07"),
+    Rule(
+        "text.part_equals_item",
+        "MUST",
+        "A done item holds exactly the parts, or the arguments, that were streamed.",
+        "A2, C07",
+    ),
+    Rule("text.no_empty_delta", "SHOULD", "A delta is not empty.", "C22, R000-37"),
+    Rule(
+        "annotation.kept", "MUST", "An announced annotation stands in the done part, at its index.", "1.8, A2"
+    ),
+    Rule("annotation.announced", "SHOULD", "Annotations of a done part were announced.", "1.8, A2"),
+    # response against items
+    Rule(
+        "status.completed_items",
+        "MUST",
+        "All items of a completed response are completed.",
+        "Items are state machines; 1.12, R002-13",
+    ),
+    Rule(
+        "status.incomplete_last",
+        "MUST",
+        "An incomplete item is followed by nothing but incomplete items.",
+        "Items are state machines; 1.12, C03",
+    ),
+)
+
+RULES: Mapping[str, Rule] = {rule.id: rule for rule in _ALL}

@@ -1,0 +1,84 @@
+"""Deltas through the Composer, judged by the Auditor: what every provider's answer must survive."""
+
+from collections.abc import AsyncIterable, Iterable
+from contextlib import aclosing
+from itertools import count
+from typing import Any, cast
+
+import msgspec
+
+from antiphon.providers.base import Provider, Turn
+from antiphon.spec.decode import decode_request
+from antiphon.spec.items import Item, Message
+from antiphon.spec.opaque import to_builtins
+from antiphon.spec.response import Response
+from antiphon.stream.auditor import audit
+from antiphon.stream.composer import Composer
+from antiphon.stream.deltas import AnyDelta
+from tests.spec.opinions import assert_valid_event
+
+SOLICITED = {"custom_tool_call"}
+
+
+def compose(batches: Iterable[list[AnyDelta]], *, schema: bool = False) -> Response:
+    """The response that these batches make; its stream must be without a violation, and fit the schema."""
+    numbers = count(1)
+    composer = Composer(
+        Response.new("resp_1", "m", now=1),
+        clock=lambda: 2.0,
+        new_id=lambda prefix: f"{prefix}{next(numbers)}",
+    )
+    events = [event for batch in batches for event in composer.feed(batch)]
+    assert composer.finished, f"the answer has no end: {events[-3:]}"
+    payloads = [msgspec.json.decode(event.to_json()) for event in events]
+    assert audit(payloads, solicited=SOLICITED, extensions=True) == []
+    for payload in payloads if schema else ():
+        assert_valid_event(payload)
+    return composer.response
+
+
+def plain(response: Response) -> dict[str, Any]:
+    return cast(dict[str, Any], to_builtins(response))
+
+
+def told(response: Response) -> list[Any]:
+    """The output in short: text, or what a call says, and `!` before what is incomplete."""
+    return [_short(item) for item in plain(response)["output"]]
+
+
+def _short(item: dict[str, Any]) -> Any:
+    mark = "!" if item.get("status") == "incomplete" else ""
+    match item["type"]:
+        case "message":
+            return mark + "".join(part.get("text", "") + part.get("refusal", "") for part in item["content"])
+        case "reasoning":
+            return mark + "reasoning: " + "".join(part["text"] for part in item.get("content") or ())
+        case "function_call":
+            return mark + item["name"], item["arguments"], item["call_id"]
+        case "custom_tool_call":
+            return mark + item["name"], item["input"], item["call_id"]
+    return item
+
+
+def make_turn(
+    request: str | dict[str, Any] = "Hi", *, items: list[Item] | None = None, model: str = "m"
+) -> Turn:
+    """A turn as the engine makes it, from the JSON of a request."""
+    body = {"input": request} if isinstance(request, str) else request
+    decoded = decode_request(msgspec.json.encode({"model": model, **body}))
+    if items is None:
+        given = decoded.input or []
+        items = [Message(role="user", content=given)] if isinstance(given, str) else list(given)
+    return Turn(model=model, request=decoded, items=items, tools=decoded.tools)
+
+
+async def batches(provider: Provider, turn: Turn) -> list[list[AnyDelta]]:
+    found = []
+    async with aclosing(cast(Any, provider.stream(turn))) as stream:
+        async for batch in cast(AsyncIterable[list[AnyDelta]], stream):
+            found.append(batch)
+    return found
+
+
+async def answer(provider: Provider, turn: Turn) -> Response:
+    return compose(await batches(provider, turn))

@@ -1,0 +1,179 @@
+"""What upstreams say when they refuse, in their own words, and what our client is told."""
+
+import json
+from email.utils import formatdate
+from time import time
+from typing import Any
+
+import pytest
+
+from antiphon.providers import errors
+from tests.providers.chat_wire import error
+
+
+def body(message: str, **fields: Any) -> bytes:
+    return json.dumps({"error": {"message": message, **fields}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "expected"),
+    [
+        # authentication: never the client's own 401
+        (
+            401,
+            error("Incorrect API key provided: sk-abc.", code="invalid_api_key"),
+            (502, "server_error", "upstream_auth"),
+        ),
+        (403, b"Forbidden", (502, "server_error", "upstream_auth")),
+        # context overflow, with a code or only in words
+        (
+            400,
+            error("too long", code="context_length_exceeded"),
+            (400, "invalid_request", "context_length_exceeded"),
+        ),
+        (
+            400,
+            body(
+                "the request exceeds the available context size",
+                type="exceed_context_size_error",
+                code=400,
+                n_ctx=4096,
+            ),
+            (400, "invalid_request", "context_length_exceeded"),
+        ),
+        (
+            400,
+            b'{"object":"error","message":"maximum context length is 9","type":"BadRequest","code":400}',
+            (400, "invalid_request", "context_length_exceeded"),
+        ),
+        (413, body("Prompt is too long"), (400, "invalid_request", "context_length_exceeded")),
+        (500, b"the context window is full", (400, "invalid_request", "context_length_exceeded")),
+        # rates and quotas
+        (
+            429,
+            error("Rate limit reached", code="rate_limit_exceeded"),
+            (429, "too_many_requests", "rate_limit_exceeded"),
+        ),
+        (429, b"", (429, "too_many_requests", "rate_limit_exceeded")),
+        (
+            429,
+            error("You exceeded your current quota", code="insufficient_quota"),
+            (429, "too_many_requests", "insufficient_quota"),
+        ),
+        (402, body("Insufficient Balance"), (429, "too_many_requests", "insufficient_quota")),
+        (
+            413,
+            error("Request too large: tokens per minute, context length", code="rate_limit_exceeded"),
+            (429, "too_many_requests", "rate_limit_exceeded"),
+        ),
+        # what is asked for
+        (
+            404,
+            error("The model `x` does not exist", code="model_not_found"),
+            (404, "not_found", "model_not_found"),
+        ),
+        (404, b'{"detail":"Not Found"}', (502, "server_error", "upstream_error")),
+        (400, body("flagged by moderation"), (400, "invalid_request", "content_filter")),
+        (403, body("Input was flagged", code=403), (400, "invalid_request", "content_filter")),
+        (
+            400,
+            error("bad", code="content_policy_violation"),
+            (400, "invalid_request", "content_filter"),
+        ),
+        (
+            400,
+            error("Unknown parameter", code="unknown_parameter"),
+            (400, "invalid_request", "unknown_parameter"),
+        ),
+        (
+            422,
+            b'{"detail":[{"loc":["body","messages"],"msg":"field required"}]}',
+            (400, "invalid_request", "upstream_rejected"),
+        ),
+        (413, b"", (413, "invalid_request", "request_too_large")),
+        # the server's own trouble
+        (500, body("boom"), (502, "model_error", "upstream_error")),
+        (502, b"<html>Bad gateway</html>", (502, "model_error", "upstream_error")),
+        (503, body("Loading model"), (503, "server_error", "model_overloaded")),
+        (529, body("x"), (503, "server_error", "model_overloaded")),
+        (500, body("The model is overloaded"), (503, "server_error", "model_overloaded")),
+        (504, b"", (504, "server_error", "timeout")),
+        (408, b"", (504, "server_error", "timeout")),
+        (302, b"", (502, "server_error", "upstream_error")),
+    ],
+)
+def test_refusals(status: int, told: bytes, expected: tuple[int, str, str]) -> None:
+    found = errors.refused("groq", status, {}, told)
+    assert (found.status, found.payload.type, found.payload.code) == expected
+    assert found.payload.message.startswith("groq: ")
+
+
+def test_the_upstreams_words_are_kept() -> None:
+    found = errors.refused("p", 400, {}, body("temperature must be at most 2", param="temperature"))
+    assert found.payload.message == "p: temperature must be at most 2"
+    assert found.payload.param == "temperature"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("messages[2].content", "input"),
+        ("max_tokens", "max_output_tokens"),
+        ("response_format", "text.format"),
+        ("tools[0].function.name", "tools[0].function.name"),
+        ("", None),
+    ],
+)
+def test_parameters_have_our_names(theirs: str, ours: str | None) -> None:
+    assert errors.refused("p", 400, {}, body("no", param=theirs)).payload.param == ours
+
+
+def test_a_wrapped_error_is_unwrapped() -> None:
+    raw = '{"error":{"message":"tokens exceed the context window"}}'
+    told = body("Provider returned error", code=400, metadata={"raw": raw, "provider_name": "X"})
+    assert errors.refused("p", 400, {}, told).payload.code == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
+def test_no_key_is_ever_told(status: int) -> None:
+    told = body("bad key hunter2222, Bearer abcdef123456, gsk_abcdef123456 and sk-proj-abcdef123456")
+    message = errors.refused("p", status, {}, told, secrets=["hunter2222"]).payload.message
+    assert "hunter2222" not in message
+    assert "abcdef" not in message
+
+
+def test_a_long_answer_is_cut() -> None:
+    message = errors.refused("p", 500, {}, b"x" * 100_000).payload.message
+    assert len(message) < 700
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "20"}, 20.0),
+        ({"retry-after-ms": "1500", "retry-after": "20"}, 1.5),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert errors.refused("p", 429, headers, b"").retry_after == seconds
+    assert errors.refused("p", 400, headers, b"").retry_after is None
+
+
+def test_retry_after_as_a_date() -> None:
+    seconds = errors.refused("p", 503, {"retry-after": formatdate(time() + 60, usegmt=True)}, b"").retry_after
+    assert seconds is not None
+    assert 50 < seconds <= 60
+
+
+def test_the_upstreams_request_id_is_kept() -> None:
+    found = errors.refused("p", 500, {"x-request-id": "req_7"}, b"boom")
+    assert found.payload.message == "p: boom (upstream request id req_7)"
+    assert "id" not in errors.refused("p", 500, {"x-request-id": "two words"}, b"boom").payload.message
+
+
+@pytest.mark.parametrize("told", [b"[]", b"null", b"7", b'{"error":[]}', b'{"error":{"message":7}}', b"\xff"])
+def test_strange_bodies_are_survived(told: bytes) -> None:
+    assert errors.refused("p", 500, {}, told).payload.code == "upstream_error"

@@ -1,0 +1,283 @@
+"""Each dialect against what its clients expect, and all of them against one another."""
+
+import doctest
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from antiphon.spec import events as ev
+from antiphon.spec.decode import decode_request
+from antiphon.spec.errors import ResponseError
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.tools import CustomTool, FunctionTool
+from antiphon.stream import dialects, sse
+from antiphon.stream.deltas import (
+    Finish,
+    ItemDelta,
+    TextDelta,
+    VendorDelta,
+)
+from antiphon.stream.dialects import (
+    DIALECTS,
+    OPEN_RESPONSES,
+    OPENAI,
+    VERTICE,
+    VTCODE,
+    Dialect,
+    by_name,
+    solicited,
+)
+from tests.spec.opinions import assert_valid_event
+from tests.stream.reading import Payload, Run
+from tests.stream.strategies import runs
+from tests.stream.writing import BROKEN, EVERYTHING, compose, of_type, start, structured, write
+
+with_each = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda d: d.name)
+
+
+# --- every dialect ----------------------------------------------------------------------------------------
+
+
+def test_a_dialect_is_found_by_its_name() -> None:
+    assert [by_name(name).name for name in DIALECTS] == ["open_responses", "openai", "vtcode", "vertice"]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(
+        ValueError, match="no dialect 'klingon'; choose one of open_responses, openai, vtcode"
+    ):
+        by_name("klingon")
+
+
+def test_the_examples_of_the_documentation_are_true() -> None:
+    assert doctest.testmod(dialects).failed == 0
+
+
+@with_each
+@given(runs)
+def test_what_is_hidden_leaves_no_hole(dialect: Dialect, run: Run) -> None:
+    body, ending, tail = run
+    written = write(*body, ending, *tail, dialect=dialect)
+    numbers = [payload["sequence_number"] for payload in written]
+    assert numbers == list(range(dialect.first_sequence_number, dialect.first_sequence_number + len(written)))
+    added = of_type(written, "response.output_item.added")
+    assert [payload["output_index"] for payload in added] == list(range(len(added)))
+    final = [item["id"] for item in written[-1]["response"]["output"]]
+    assert final == [payload["item"]["id"] for payload in added]
+
+
+@with_each
+@given(runs)
+def test_the_name_in_the_event_line_is_the_type_in_the_data(dialect: Dialect, run: Run) -> None:
+    events = compose(dialect, *run[0], run[1])
+    bound = dialect.for_response(start())
+    for event in events:
+        data = bound.encode(event)
+        assert data.startswith(b'{"type":"%b",' % bound.type_of(event).encode())
+        assert sse.Decoder().feed(sse.encode(bound.type_of(event), data))[0].event == json.loads(data)["type"]
+
+
+@with_each
+def test_bound_or_not_an_event_without_schema_reads_the_same(dialect: Dialect) -> None:
+    if dialect.names_response:
+        dialect = replace(dialect, response_id="resp_1")
+    bound = dialect.for_response(start())
+    for event in compose(dialect, *EVERYTHING, BROKEN):
+        assert bound.encode(event) == dialect.encode(event)
+
+
+@with_each
+def test_a_client_that_brought_the_tools_gets_their_items_back_unprefixed(dialect: Dialect) -> None:
+    tools = (CustomTool("shell"), Opaque.make(type="web_search"), Opaque.make(type="acme:tracer"))
+    written = write(*EVERYTHING, Finish(), tools=tools, dialect=dialect)
+    kinds = [item["type"] for item in written[-1]["response"]["output"]]
+    assert kinds == [
+        "reasoning",
+        "web_search_call",
+        "message",
+        "function_call",
+        "function_call",
+        "custom_tool_call",
+    ]
+    inputs = of_type(written, "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done")
+    assert [payload.get("delta", payload.get("input")) for payload in inputs] == ["ls -l", "ls -l"]
+
+
+def test_plain_events_can_be_told_from_those_that_a_dialect_changes() -> None:
+    assert OPEN_RESPONSES.is_plain(ev.OutputTextDelta)
+    assert not OPENAI.is_plain(ev.OutputTextDelta)
+    assert OPENAI.is_plain(ev.FunctionCallArgumentsDelta)
+
+
+def test_no_other_value_is_wire_data() -> None:
+    encode = OPEN_RESPONSES.for_response(start()).encode
+    with pytest.raises(TypeError, match="object is not wire data"):
+        encode(object())
+
+
+# --- what tools ask for -----------------------------------------------------------------------------------
+
+
+def test_function_tools_ask_for_nothing() -> None:
+    assert solicited([FunctionTool("look_up")]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("tool", "item"),
+    [
+        ({"type": "mcp", "server_label": "s"}, "mcp_approval_request"),
+        ({"type": "tool_search"}, "tool_search_call"),
+        ({"type": "web_search_2025_08_26"}, "web_search_call"),
+        ({"type": "web_search_preview_2025_03_11"}, "web_search_call"),
+        ({"type": "local_shell"}, "local_shell_call"),
+        ({"type": "telepathy"}, "telepathy_call"),
+        ({"type": "acme:search"}, "acme:"),
+        ({"type": "namespace", "tools": [{"type": "custom", "name": "patch"}, 7]}, "custom_tool_call"),
+    ],
+    ids=lambda value: value["type"] if isinstance(value, dict) else value,
+)
+def test_a_tool_outside_the_specification_asks_for_its_items(tool: Payload, item: str) -> None:
+    assert item in solicited([Opaque.make(**tool)])
+
+
+@pytest.mark.parametrize(
+    "tool", [{"type": "namespace", "tools": [{"type": "function", "name": "f"}]}, {"type": "namespace"}, {}]
+)
+def test_a_tool_that_is_none_of_these_asks_for_nothing(tool: Payload) -> None:
+    assert solicited([Opaque.make(**tool)]) == frozenset()
+
+
+def test_the_tools_of_a_request_as_they_are_decoded() -> None:
+    tools = [
+        {"type": "function", "name": "f"},
+        {"type": "custom", "name": "patch"},
+        {"type": "mcp", "server_label": "s", "server_url": "https://example.org"},
+    ]
+    request = decode_request(json.dumps({"model": "m", "input": "hi", "tools": tools}).encode())
+    assert solicited(request.tools) >= {"custom_tool_call", "mcp_call", "mcp_list_tools"}
+
+
+def test_a_vendors_tool_asks_for_all_of_that_vendor() -> None:
+    asked = solicited([Opaque.make(type="acme:search")])
+    assert OPEN_RESPONSES.shows("acme:search_result", asked) == "acme:search_result"
+    assert OPEN_RESPONSES.shows("acme:progress", asked) == "acme:progress"
+    assert OPEN_RESPONSES.shows("other:search_result", asked) is None
+
+
+def test_the_events_of_an_item_follow_the_item() -> None:
+    asked = solicited([Opaque.make(type="mcp")])
+    for name in ("response.mcp_call.completed", "response.mcp_call_arguments.delta"):
+        assert OPEN_RESPONSES.shows(name, asked) == name
+        assert OPEN_RESPONSES.shows(name) is None
+        assert OPENAI.shows(name) == name
+    assert OPEN_RESPONSES.shows("response.web_search_call.searching", asked) is None
+
+
+# --- open_responses ---------------------------------------------------------------------------------------
+
+
+def test_the_strict_dialect_is_the_specification_byte_for_byte() -> None:
+    tools = (CustomTool("shell"), Opaque.make(type="acme:x"))
+    for dialect in (OPEN_RESPONSES, OPEN_RESPONSES.for_response(start())):
+        for event in compose(OPEN_RESPONSES, *EVERYTHING, BROKEN, tools=tools):
+            assert dialect.encode(event) == event.to_json()
+
+
+def test_the_strict_dialect_hides_what_nobody_asked_for() -> None:
+    written = write(*EVERYTHING, Finish(), dialect=OPEN_RESPONSES)
+    kinds = [item["type"] for item in written[-1]["response"]["output"]]
+    assert kinds == ["reasoning", "message", "function_call", "function_call"]
+    assert {payload["type"] for payload in written} <= set(ev.EVENTS)
+
+
+def test_extensions_can_be_asked_for_under_our_own_name() -> None:
+    wider = replace(OPEN_RESPONSES, slug="antiphon")
+    assert wider.shows("web_search_call") == "antiphon:web_search_call"
+    assert wider.shows("acme:file_change") == "acme:file_change"
+    assert wider.shows("response.web_search_call.searching") == "antiphon:web_search_call_searching"
+    assert wider.shows("vt-code:x") == "antiphon:vt_code_x"
+
+
+def test_the_strict_dialect_echoes_no_schema() -> None:
+    written = write(TextDelta("{}"), Finish(), response=structured(), dialect=OPEN_RESPONSES)
+    for payload in written:
+        assert_valid_event(payload)
+    for payload in of_type(written, "response.created", "response.in_progress", "response.completed"):
+        assert payload["response"]["text"]["format"] == {
+            "type": "json_schema",
+            "name": "shape",
+            "description": None,
+            "schema": None,
+            "strict": False,
+        }
+    assert json.loads(OPEN_RESPONSES.encode_response(structured()))["text"]["format"]["schema"] is None
+
+
+def test_what_a_dialect_writes_leaves_the_response_alone() -> None:
+    response = structured()
+    for dialect in DIALECTS.values():
+        dialect.encode_response(response)
+        dialect.encode(ev.ResponseCreated(0, response))
+    assert response == structured()
+
+
+# --- vtcode and vertice -----------------------------------------------------------------------------------
+
+
+def test_vtcode_names_the_response_in_every_event() -> None:
+    written = write(*EVERYTHING, BROKEN, dialect=VTCODE)
+    assert {payload["response_id"] for payload in written} == {"resp_1"}
+    assert all("response_id" not in payload for payload in write(*EVERYTHING, BROKEN, dialect=OPEN_RESPONSES))
+
+
+def test_vtcode_wraps_vendor_events() -> None:
+    written = write(VendorDelta("vtcode:plan_approval", {"ok": True}), Finish(), dialect=VTCODE)
+    (custom,) = of_type(written, "response.custom_event")
+    assert custom == {
+        "type": "response.custom_event",
+        "sequence_number": 2,
+        "event_type": "vtcode.plan_approval",
+        "data": {"ok": True},
+        "response_id": "resp_1",
+    }
+
+
+def test_wrapping_vendor_events_needs_nothing_else() -> None:
+    wraps = replace(OPEN_RESPONSES, custom_event="response.custom_event").for_response(start())
+    assert json.loads(wraps.encode(ev.OtherEvent("acme:x", 0, {})))["event_type"] == "acme.x"
+    assert (
+        wraps.encode(ev.OutputTextDelta(1, "m", 0, 0, "a")) == ev.OutputTextDelta(1, "m", 0, 0, "a").to_json()
+    )
+
+
+def test_vtcode_leaves_the_events_of_asked_for_tools_as_they_are() -> None:
+    delta = VendorDelta("response.web_search_call.searching", {})
+    written = write(delta, Finish(), tools=(Opaque.make(type="web_search"),), dialect=VTCODE)
+    assert of_type(written, "response.web_search_call.searching")
+
+
+@pytest.mark.parametrize(("dialect", "shown"), [(VTCODE, "vtcode:mcp_call"), (VERTICE, "vertice:mcp_call")])
+def test_unasked_for_items_carry_the_vendors_name(dialect: Dialect, shown: str) -> None:
+    item = Opaque.make(type="mcp_call", id="mcp_1", status="completed", name="n", arguments="{}")
+    written = write(ItemDelta(item), Finish(), dialect=dialect)
+    assert [i["type"] for i in written[-1]["response"]["output"]] == [shown]
+
+
+def test_vertice_counts_from_one() -> None:
+    assert write(Finish(), dialect=VERTICE)[0]["sequence_number"] == 1
+
+
+def test_vertice_tells_the_error_beside_the_failed_response_too() -> None:
+    failed = write(BROKEN, dialect=VERTICE)[-1]
+    assert failed["error"] == failed["response"]["error"]
+    assert failed["error"]["message"] == "It broke."
+    assert "error" not in write(BROKEN, dialect=OPEN_RESPONSES)[-1]
+
+
+def test_a_failed_response_without_error_is_still_one_object() -> None:
+    failed = json.loads(VERTICE.encode(ev.ResponseFailed(3, start(status="failed"))))
+    assert failed["error"] is None
+    named = VERTICE.encode(ev.ResponseFailed(3, start(status="failed", error=ResponseError("c", "m"))))
+    assert json.loads(named)["error"]["code"] == "c"
