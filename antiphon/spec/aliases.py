@@ -1,0 +1,204 @@
+"""The one place where other spellings of the same thing become the specification's.
+
+Every function takes the fields of one JSON object, still undecoded, and changes them in place.
+"""
+
+import re
+from collections.abc import Callable, Container
+from typing import Any
+
+from msgspec import Raw, Struct, json
+
+from antiphon.spec.errors import ERROR_TYPE_ALIASES, ErrorPayload, ResponseError
+from antiphon.spec.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Message,
+    Reasoning,
+)
+from antiphon.spec.opaque import BRACE, BRACKET, NULL, QUOTE, first_byte
+from antiphon.spec.request import ReasoningParam, Request
+from antiphon.spec.response import Response, Usage
+from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat
+
+Fields = dict[str, Raw]
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+# Where a part stands: the text type that belongs there, and what else such a text is called (C04, C24).
+TEXT_TYPES: dict[str, tuple[str, frozenset[str]]] = {
+    "user": ("input_text", frozenset({"text"})),
+    "system": ("input_text", frozenset({"text"})),
+    "developer": ("input_text", frozenset({"text"})),
+    "assistant": ("output_text", frozenset({"text", "input_text"})),
+    "output": ("input_text", frozenset({"text", "output_text"})),
+    "summary": ("summary_text", frozenset({"text", "output_text", "reasoning_text"})),
+    "reasoning": ("reasoning_text", frozenset({"text", "output_text", "summary_text"})),
+}
+
+
+def string(fields: Fields, name: str) -> str | None:
+    """The value of a field that is a string; None when it is absent or something else."""
+    if name not in fields or first_byte(fields[name]) != QUOTE:
+        return None
+    return json.decode(fields[name], type=str)
+
+
+def _nested(fields: Fields, name: str) -> Fields | None:
+    if name not in fields or first_byte(fields[name]) != BRACE:
+        return None
+    return json.decode(fields[name], type=dict[str, Raw])
+
+
+def _raw(value: object) -> Raw:
+    return Raw(json.encode(value))
+
+
+def snake_case(fields: Fields, known: Container[str]) -> None:
+    """`callId` → `call_id`, when that is a field we know and it is not there already (R003-08)."""
+    for name in [n for n in fields if n not in known and not n.islower()]:
+        snake = _CAMEL.sub(r"_\1", name).lower()
+        if snake in known and snake not in fields:
+            fields[snake] = fields.pop(name)
+
+
+def _unwrap(fields: Fields, name: str, *keys: str) -> None:
+    """An object where a string belongs: the string is under one of these keys."""
+    nested = _nested(fields, name) or {}
+    for key in keys:
+        if key in nested:
+            fields[name] = nested[key]
+            return
+
+
+def _lift(fields: Fields, name: str) -> None:
+    """What is one level down, under `name`, belongs here."""
+    nested = _nested(fields, name)
+    if nested is not None:
+        del fields[name]
+        for key, value in nested.items():
+            fields.setdefault(key, value)
+
+
+def request(fields: Fields) -> None:
+    """Objects where a string belongs (C06), and the format of the answer at the top (C20)."""
+    _unwrap(fields, "truncation", "type", "strategy")
+    _unwrap(fields, "conversation", "id")
+    if "response_format" in fields:
+        wanted = fields.pop("response_format")
+        text = _nested(fields, "text") if fields.get("text", NULL) != NULL else {}
+        if text is not None and text.get("format", NULL) == NULL:
+            fields["text"] = _raw({**text, "format": wanted})
+
+
+def reasoning_options(fields: Fields) -> None:
+    if string(fields, "effort") == "minimal":
+        fields["effort"] = Raw(b'"low"')
+
+
+def text_format(fields: Fields) -> None:
+    """Chat-style `json_schema: {name, schema, strict}` becomes flat (C20)."""
+    _lift(fields, "json_schema")
+
+
+def tool(fields: Fields) -> None:
+    """A chat-style tool or choice keeps its definition one level down, under `function` (C06)."""
+    _lift(fields, "function")
+
+
+def status(fields: Fields) -> None:
+    """A core item cannot fail on the wire (C03)."""
+    if string(fields, "status") == "failed":
+        fields["status"] = Raw(b'"incomplete"')
+
+
+def message(fields: Fields) -> None:
+    """A message on its way in may carry any status; only the three that mean something are kept."""
+    status(fields)
+    if string(fields, "status") not in ("in_progress", "completed", "incomplete"):
+        fields.pop("status", None)
+
+
+def function_call(fields: Fields) -> None:
+    """Arguments as an object, and the item's id where the call's should be (C06)."""
+    status(fields)
+    if "arguments" in fields and first_byte(fields["arguments"]) in (BRACE, BRACKET):
+        fields["arguments"] = _raw(bytes(fields["arguments"]).decode())
+    if fields.get("call_id", NULL) == NULL and "id" in fields:
+        fields["call_id"] = fields["id"]
+
+
+def reasoning(fields: Fields) -> None:
+    """Summary and content as plain strings become lists of parts (C04)."""
+    status(fields)
+    for name, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
+        text = string(fields, name)
+        if text is not None:
+            fields[name] = _raw([{"type": kind, "text": text}] if text else [])
+    if fields.get("summary", NULL) == NULL:
+        fields["summary"] = Raw(b"[]")
+
+
+def part(fields: Fields, place: str) -> None:
+    """Chat-style parts, and texts named after another side of the conversation (C24)."""
+    kind = string(fields, "type")
+    if place in TEXT_TYPES:
+        text_type, others = TEXT_TYPES[place]
+        if kind in others:
+            fields["type"] = _raw(text_type)
+    if kind == "image_url":
+        fields["type"] = Raw(b'"input_image"')
+    if kind in ("image_url", "input_image"):
+        image = _nested(fields, "image_url") or {}
+        fields.setdefault("detail", image.get("detail", NULL))
+        _unwrap(fields, "image_url", "url")
+        if string(fields, "detail") == "original":
+            fields["detail"] = Raw(b'"high"')
+
+
+def usage(fields: Fields) -> None:
+    """Without a total, the total is the sum."""
+    if "total_tokens" not in fields:
+        counts = [json.decode(fields[n], type=int) for n in ("input_tokens", "output_tokens") if n in fields]
+        fields["total_tokens"] = _raw(sum(counts))
+
+
+def error(fields: Fields) -> None:
+    """Other names of the error types (C10)."""
+    kind = string(fields, "type")
+    if kind in ERROR_TYPE_ALIASES:
+        fields["type"] = _raw(ERROR_TYPE_ALIASES[kind])
+
+
+def response(fields: Fields) -> None:
+    """An error that is only a sentence."""
+    message = string(fields, "error")
+    if message is not None:
+        fields["error"] = _raw(ResponseError("server_error", message))
+
+
+def response_error(fields: Fields) -> None:
+    """Some servers give the error of a failed response a type instead of a code (C11)."""
+    if fields.get("code", NULL) == NULL:
+        fields["code"] = fields.get("type", Raw(b'"server_error"'))
+
+
+ALIASES: dict[type[Struct], Callable[[Fields], Any]] = {
+    Request: request,
+    ReasoningParam: reasoning_options,
+    JsonSchemaFormat: text_format,
+    FunctionTool: tool,
+    FunctionToolChoice: tool,
+    Message: message,
+    FunctionCall: function_call,
+    FunctionCallOutput: status,
+    CustomToolCall: status,
+    CustomToolCallOutput: status,
+    Reasoning: reasoning,
+    Response: response,
+    Usage: usage,
+    ErrorPayload: error,
+    ResponseError: response_error,
+}

@@ -1,0 +1,128 @@
+"""Content parts: what messages, reasoning items and tool outputs are made of."""
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from antiphon.spec.limits import FileData, ImageUrl, Index, Text
+from antiphon.spec.opaque import Opaque
+
+ImageDetail = Literal["low", "high", "auto"]
+
+
+class Part(Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True):
+    pass
+
+
+class InputText(Part, tag="input_text"):
+    text: Text
+
+
+class InputImage(Part, tag="input_image", omit_defaults=False):
+    image_url: ImageUrl | None = None
+    detail: ImageDetail = "auto"
+
+
+class InputFile(Part, tag="input_file"):
+    filename: str | None = None
+    file_data: FileData | None = None
+    file_url: str | None = None
+
+
+class InputVideo(Part, tag="input_video"):
+    video_url: str
+
+
+class UrlCitation(Part, tag="url_citation"):
+    url: str
+    title: str
+    start_index: Index
+    end_index: Index
+
+
+class TopLogProb(Struct, forbid_unknown_fields=True):
+    token: str
+    logprob: float
+    bytes: list[int] = field(default_factory=list)
+
+
+class LogProb(Struct, forbid_unknown_fields=True):
+    token: str
+    logprob: float
+    bytes: list[int] = field(default_factory=list)
+    top_logprobs: list[TopLogProb] = field(default_factory=list)
+
+
+if TYPE_CHECKING:
+    Annotation = UrlCitation | Opaque
+else:
+    Annotation = UrlCitation
+
+
+class OutputText(Part, tag="output_text", omit_defaults=False):
+    text: Text
+    annotations: list[Annotation] = field(default_factory=list)
+    logprobs: list[LogProb] | UnsetType = UNSET
+
+
+class Refusal(Part, tag="refusal"):
+    refusal: Text
+
+
+class TextPart(Part, tag="text"):
+    text: Text
+
+
+class SummaryText(Part, tag="summary_text"):
+    text: Text
+
+
+class ReasoningText(Part, tag="reasoning_text"):
+    text: Text
+
+
+PARTS: dict[str, type[Part]] = {
+    "input_text": InputText,
+    "input_image": InputImage,
+    "input_file": InputFile,
+    "input_video": InputVideo,
+    "output_text": OutputText,
+    "refusal": Refusal,
+    "text": TextPart,
+    "summary_text": SummaryText,
+    "reasoning_text": ReasoningText,
+}
+
+_Known = (
+    InputText
+    | InputImage
+    | InputFile
+    | InputVideo
+    | OutputText
+    | Refusal
+    | TextPart
+    | SummaryText
+    | ReasoningText
+)
+
+# msgspec cannot mix Structs with another class in a union; the reader puts Opaque parts in by hand.
+if TYPE_CHECKING:
+    ContentPart = _Known | Opaque
+else:
+    ContentPart = _Known
+
+
+def text_of(content: "str | list[ContentPart]") -> str:
+    """All the words in a content, in order, without its media."""
+    if isinstance(content, str):
+        return content
+    words = []
+    for part in content:
+        match part:
+            case InputText(text=text) | OutputText(text=text) | TextPart(text=text):
+                words.append(text)
+            case SummaryText(text=text) | ReasoningText(text=text):
+                words.append(text)
+            case Refusal(refusal=text):
+                words.append(text)
+    return "".join(words)

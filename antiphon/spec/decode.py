@@ -1,0 +1,144 @@
+"""From bytes to typed data: the public functions.
+
+What a client sends is read strictly, and the first mistake is a `SpecError` that says where and what. What
+a server sends is read tolerantly: a field that cannot be read is left out and named in `problems`.
+"""
+
+import codecs
+import json as stdlib_json
+import sys
+from contextlib import suppress
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.spec.aliases import string
+from antiphon.spec.complaints import BROKEN, came, complain, describe, join, too_deep, wrong
+from antiphon.spec.errors import SpecError, invalid_request
+from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
+from antiphon.spec.items import Item
+from antiphon.spec.limits import MAX_BODY
+from antiphon.spec.reading import Reading
+from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
+from antiphon.spec.response import CompactResource, Response
+from antiphon.spec.tolerant import TolerantReading
+
+# The short cut: events that hold no object with an alias which msgspec alone would not notice.
+_PLAIN = [cls for cls in EVENTS.values() if not issubclass(cls, LifecycleEvent | ErrorEvent)]
+_plain_event = msgspec.json.Decoder(reduce(or_, _PLAIN)).decode
+
+
+def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
+    """The body of `POST /v1/responses`."""
+    return Reading().struct(Request, _checked(body, max_bytes), "")
+
+
+def decode_websocket_create(body: bytes, *, max_bytes: int = MAX_BODY) -> WebSocketCreate:
+    """A WebSocket message; what only makes sense over HTTP is ignored, because clients do send it."""
+    reading = Reading()
+    fields = reading.split(_checked(body, max_bytes), "")
+    if string(fields, "type") != "response.create":
+        what = came(fields["type"]) if "type" in fields else "nothing"
+        raise wrong("type", f"expected 'response.create', got {what}")
+    for name in ("stream", "stream_options", "background"):
+        fields.pop(name, None)
+    return reading.fields(WebSocketCreate, fields, "")
+
+
+def decode_compact_request(body: bytes, *, max_bytes: int = MAX_BODY) -> CompactRequest:
+    """The body of `POST /v1/responses/compact`."""
+    return Reading().struct(CompactRequest, _checked(body, max_bytes), "")
+
+
+def decode_item(raw: bytes, *, path: str = "", strict: bool = False) -> Item:
+    """One item. With `strict`, a duplicate key is an error; otherwise the last one counts."""
+    _checked(raw, MAX_BODY)
+    if strict:
+        _refuse_duplicates(raw, path)
+    return Reading().item(Raw(raw), path)
+
+
+def decode_items(raw: bytes, *, path: str = "input") -> list[Item]:
+    return Reading().items(Raw(_checked(raw, MAX_BODY)), path)
+
+
+def decode_stored_items(raw: bytes) -> list[Item]:
+    """Items that this package wrote itself: no second look at what was checked when it came in."""
+    return TolerantReading(max_shapes=sys.maxsize).items(Raw(raw), "input")
+
+
+def decode_response(raw: bytes | Raw, problems: list[str] | None = None) -> Response:
+    """A response of any server; missing keys take their defaults, and only a non-object is an error."""
+    return TolerantReading(problems).struct(Response, _utf8(raw), "")
+
+
+def decode_compact_resource(raw: bytes | Raw, problems: list[str] | None = None) -> CompactResource:
+    return TolerantReading(problems).struct(CompactResource, _utf8(raw), "")
+
+
+def decode_output_item(raw: bytes | Raw, problems: list[str] | None = None) -> Item:
+    """An item of any server's output; only a non-object is an error."""
+    return TolerantReading(problems).item(Raw(_utf8(raw)), "")
+
+
+def decode_event(raw: bytes, problems: list[str] | None = None, *, event_type: str = "") -> AnyEvent:
+    """An event of any server; `event_type`, from the SSE event line, counts when the payload has no type."""
+    with suppress(*BROKEN):
+        event: Event = _plain_event(raw)
+        return event
+    reading = TolerantReading(problems)
+    fields = reading.split(_utf8(raw), "")
+    kind = string(fields, "type") or event_type
+    if kind in EVENTS:
+        return reading.fields(EVENTS[kind], fields, "")
+    return reading.other_event(kind, fields)
+
+
+def _checked(body: bytes, max_bytes: int) -> bytes:
+    if len(body) > max_bytes:
+        message = f"the body has {len(body):,} bytes; the limit is {max_bytes:,}"
+        raise SpecError(invalid_request(message).with_code("body_too_large"), 413)
+    if not body or body.isspace():
+        empty = invalid_request("the body is empty; expected a JSON object")
+        raise SpecError(empty.with_code("invalid_json"))
+    return _utf8(body)
+
+
+def _utf8(raw: bytes | Raw) -> bytes:
+    """The same bytes, if they are UTF-8; checked in pieces, because only the verdict is wanted."""
+    body = bytes(raw)
+    if not body.isascii():
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        view = memoryview(body)
+        try:
+            for start in range(0, len(body), 65536):
+                decoder.decode(view[start : start + 65536])
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise complain(error, None, body, "") from None
+    return body
+
+
+def _refuse_duplicates(raw: bytes, path: str) -> None:
+    """Objects become tuples of pairs, in which a name can stand twice, and are then walked."""
+    try:
+        pending: list[tuple[str, Any]] = [(path, stdlib_json.loads(raw, object_pairs_hook=tuple))]
+    except RecursionError:
+        raise too_deep(path) from None
+    except ValueError:
+        return  # not JSON: the item's own reading says so better
+    while pending:
+        where, value = pending.pop()
+        if isinstance(value, list):
+            pending += [(f"{where}[{n}]", one) for n, one in enumerate(value)]
+        elif isinstance(value, tuple):
+            seen: set[str] = set()
+            for name, one in value:
+                if name in seen:
+                    twice = f"duplicate Open Responses field {describe(name)}"
+                    raise wrong(join(where, name), twice, "duplicate_field")
+                seen.add(name)
+                pending.append((join(where, name), one))

@@ -1,0 +1,125 @@
+"""Error objects, the one exception that carries them, and the status each type has over HTTP."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+ErrorType = Literal[
+    "server_error",
+    "invalid_request",
+    "not_found",
+    "model_error",
+    "too_many_requests",
+    "authentication_error",
+    "permission_denied",
+]
+
+STATUS: dict[str, int] = {
+    "invalid_request": 400,
+    "authentication_error": 401,
+    "permission_denied": 403,
+    "not_found": 404,
+    "too_many_requests": 429,
+    "server_error": 500,
+    "model_error": 500,
+}
+
+# What other servers and older documents call the same things.
+ERROR_TYPE_ALIASES: dict[str, str] = {
+    "invalid_request_error": "invalid_request",
+    "not_found_error": "not_found",
+    "rate_limit_error": "too_many_requests",
+    "rate_limit_exceeded": "too_many_requests",
+    "permission_error": "permission_denied",
+    "permission_denied_error": "permission_denied",
+    "api_error": "server_error",
+    "internal_server_error": "server_error",
+}
+
+INVALID_API_KEY = "invalid_api_key"
+INSUFFICIENT_QUOTA = "insufficient_quota"
+CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+INVALID_MODEL = "invalid_model"
+CONTENT_FILTER = "content_filter"
+TOOL_EXECUTION_FAILED = "tool_execution_failed"
+TIMEOUT = "timeout"
+RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+
+
+class ErrorPayload(Struct, forbid_unknown_fields=True):
+    """What an `error` event, an HTTP error body and the library's exceptions all carry."""
+
+    type: str
+    message: str
+    code: str | None = None
+    param: str | None = None
+    headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+    def with_code(self, code: str) -> "ErrorPayload":
+        return msgspec.structs.replace(self, code=code)
+
+    def with_param(self, param: str) -> "ErrorPayload":
+        return msgspec.structs.replace(self, param=param)
+
+    @property
+    def status(self) -> int:
+        return STATUS.get(ERROR_TYPE_ALIASES.get(self.type, self.type), 500)
+
+
+class ErrorBody(Struct):
+    """The JSON body of an HTTP error."""
+
+    error: ErrorPayload
+
+
+class ResponseError(Struct, forbid_unknown_fields=True):
+    """The `error` of a failed response."""
+
+    code: str
+    message: str
+
+
+class WebSocketError(Struct, tag_field="type", tag="error"):
+    """The envelope that ends a WebSocket turn which never became a response."""
+
+    status: int
+    error: ErrorPayload
+
+    @classmethod
+    def of(cls, error: ErrorPayload) -> "WebSocketError":
+        """The envelope always has a code; without a better one it is the type."""
+        return cls(error.status, error.with_code(error.code or error.type))
+
+
+class SpecError(Exception):
+    """A request or an object that breaks the specification; `payload` is what the client is told."""
+
+    def __init__(self, payload: ErrorPayload, status: int | None = None) -> None:
+        super().__init__(payload.message)
+        self.payload = payload
+        self.status = payload.status if status is None else status
+
+
+def server_error(message: str) -> ErrorPayload:
+    return ErrorPayload("server_error", message)
+
+
+def invalid_request(message: str) -> ErrorPayload:
+    return ErrorPayload("invalid_request", message)
+
+
+def invalid_param(param: str, message: str) -> ErrorPayload:
+    return ErrorPayload("invalid_request", message, param=param)
+
+
+def model_error(message: str) -> ErrorPayload:
+    return ErrorPayload("model_error", message)
+
+
+def not_found(message: str) -> ErrorPayload:
+    return ErrorPayload("not_found", message)
+
+
+def rate_limit(message: str) -> ErrorPayload:
+    return ErrorPayload("too_many_requests", message, code=RATE_LIMIT_EXCEEDED)

@@ -1,0 +1,237 @@
+"""The 24 events of the specification, the two of custom tool calls, and a carrier for every other.
+
+An event is data. Its JSON bytes are made by `to_json` when somebody frames them; bridges read the fields.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import UNSET, Struct, UnsetType, json
+
+from antiphon.spec.content import Annotation, ContentPart, LogProb
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.items import Item
+from antiphon.spec.opaque import encode
+from antiphon.spec.response import Response
+
+
+class Event(Struct, tag_field="type", forbid_unknown_fields=True, gc=False):
+    sequence_number: int
+
+    is_lifecycle: ClassVar[bool] = False
+    is_terminal: ClassVar[bool] = False
+    is_unknown: ClassVar[bool] = False
+
+    @property
+    def type(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    @property
+    def response_id(self) -> str | None:
+        return None
+
+    def to_json(self) -> bytes:
+        return encode(self)
+
+
+class LifecycleEvent(Event):
+    response: Response
+
+    is_lifecycle: ClassVar[bool] = True
+
+    @property
+    def response_id(self) -> str | None:
+        return self.response.id
+
+
+class ResponseCreated(LifecycleEvent, tag="response.created"):
+    pass
+
+
+class ResponseQueued(LifecycleEvent, tag="response.queued"):
+    pass
+
+
+class ResponseInProgress(LifecycleEvent, tag="response.in_progress"):
+    pass
+
+
+class ResponseCompleted(LifecycleEvent, tag="response.completed"):
+    is_terminal: ClassVar[bool] = True
+
+
+class ResponseFailed(LifecycleEvent, tag="response.failed"):
+    is_terminal: ClassVar[bool] = True
+
+
+class ResponseIncomplete(LifecycleEvent, tag="response.incomplete"):
+    is_terminal: ClassVar[bool] = True
+
+
+class ItemEvent(Event):
+    output_index: int
+    item: Item | None
+
+
+class OutputItemAdded(ItemEvent, tag="response.output_item.added"):
+    pass
+
+
+class OutputItemDone(ItemEvent, tag="response.output_item.done"):
+    pass
+
+
+class ContentEvent(Event):
+    item_id: str
+    output_index: int
+    content_index: int
+
+
+class ContentPartAdded(ContentEvent, tag="response.content_part.added"):
+    part: ContentPart
+
+
+class ContentPartDone(ContentEvent, tag="response.content_part.done"):
+    part: ContentPart
+
+
+class OutputTextDelta(ContentEvent, tag="response.output_text.delta"):
+    delta: str
+    logprobs: list[LogProb] | UnsetType = UNSET
+    obfuscation: str | UnsetType = UNSET
+
+
+class OutputTextDone(ContentEvent, tag="response.output_text.done"):
+    text: str
+    logprobs: list[LogProb] | UnsetType = UNSET
+
+
+class OutputTextAnnotationAdded(ContentEvent, tag="response.output_text.annotation.added"):
+    annotation_index: int
+    annotation: Annotation | None
+
+
+class RefusalDelta(ContentEvent, tag="response.refusal.delta"):
+    delta: str
+
+
+class RefusalDone(ContentEvent, tag="response.refusal.done"):
+    refusal: str
+
+
+class ReasoningDelta(ContentEvent, tag="response.reasoning.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class ReasoningDone(ContentEvent, tag="response.reasoning.done"):
+    text: str
+
+
+class SummaryEvent(Event):
+    item_id: str
+    output_index: int
+    summary_index: int
+
+
+class ReasoningSummaryPartAdded(SummaryEvent, tag="response.reasoning_summary_part.added"):
+    part: ContentPart
+
+
+class ReasoningSummaryPartDone(SummaryEvent, tag="response.reasoning_summary_part.done"):
+    part: ContentPart
+
+
+class ReasoningSummaryTextDelta(SummaryEvent, tag="response.reasoning_summary_text.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class ReasoningSummaryTextDone(SummaryEvent, tag="response.reasoning_summary_text.done"):
+    text: str
+
+
+class CallEvent(Event):
+    item_id: str
+    output_index: int
+
+
+class FunctionCallArgumentsDelta(CallEvent, tag="response.function_call_arguments.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class FunctionCallArgumentsDone(CallEvent, tag="response.function_call_arguments.done"):
+    arguments: str
+
+
+class CustomToolCallInputDelta(CallEvent, tag="response.custom_tool_call_input.delta"):
+    delta: str
+
+
+class CustomToolCallInputDone(CallEvent, tag="response.custom_tool_call_input.done"):
+    input: str
+
+
+class ErrorEvent(Event, tag="error"):
+    error: ErrorPayload
+
+
+class OtherEvent:
+    """A vendor event, or one newer than this package: its type and fields, nothing assumed."""
+
+    is_lifecycle = False
+    is_terminal = False
+    is_unknown = True
+    response_id = None
+
+    def __init__(self, type: str, sequence_number: int, fields: dict[str, Any]) -> None:
+        self.type = type
+        self.sequence_number = sequence_number
+        self.fields = fields
+
+    def to_json(self) -> bytes:
+        return encode({"type": self.type, "sequence_number": self.sequence_number, **self.fields})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OtherEvent) and json.decode(self.to_json()) == json.decode(other.to_json())
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.sequence_number))
+
+    def __repr__(self) -> str:
+        return f"OtherEvent({self.type!r}, {self.sequence_number})"
+
+
+STANDARD: tuple[type[Event], ...] = (
+    ResponseCreated,
+    ResponseQueued,
+    ResponseInProgress,
+    ResponseCompleted,
+    ResponseFailed,
+    ResponseIncomplete,
+    OutputItemAdded,
+    OutputItemDone,
+    ContentPartAdded,
+    ContentPartDone,
+    OutputTextDelta,
+    OutputTextDone,
+    OutputTextAnnotationAdded,
+    RefusalDelta,
+    RefusalDone,
+    ReasoningDelta,
+    ReasoningDone,
+    ReasoningSummaryPartAdded,
+    ReasoningSummaryPartDone,
+    ReasoningSummaryTextDelta,
+    ReasoningSummaryTextDone,
+    FunctionCallArgumentsDelta,
+    FunctionCallArgumentsDone,
+    ErrorEvent,
+)
+EXTENDED: tuple[type[Event], ...] = (CustomToolCallInputDelta, CustomToolCallInputDone)
+EVENTS: dict[str, type[Event]] = {str(e.__struct_config__.tag): e for e in STANDARD + EXTENDED}
+
+if TYPE_CHECKING:
+    AnyEvent = Event | OtherEvent
+else:
+    AnyEvent = Event

@@ -1,0 +1,195 @@
+"""Items: the one currency of input, output and context.
+
+One Struct serves both directions. Fields that the input side may leave out have a default and are left
+out again on encoding; what every output item must carry, the Composer always fills in.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.spec import ids
+from antiphon.spec.content import ContentPart, OutputText, ReasoningText, SummaryText, UrlCitation, text_of
+from antiphon.spec.limits import CallId, FunctionName, Text
+from antiphon.spec.opaque import Opaque
+
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
+Role = Literal["user", "assistant", "system", "developer"]
+Phase = Literal["commentary", "final_answer"]
+
+TERMINAL_STATUSES = frozenset({"completed", "incomplete", "failed"})
+
+
+class ItemBase(Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    id: str = ""
+
+
+class Message(ItemBase, tag="message", kw_only=True):
+    role: Role
+    status: ItemStatus | None = None
+    content: Text | list[ContentPart]
+    phase: Phase | None = None
+
+    def get_text(self) -> str:
+        return text_of(self.content)
+
+    def append_text(self, text: str) -> None:
+        """Extend the last text part, or begin one."""
+        if isinstance(self.content, str):
+            self.content += text
+        elif self.content and isinstance(self.content[-1], OutputText):
+            self.content[-1].text += text
+        else:
+            self.content.append(OutputText(text))
+
+    def add_citation(self, url: str, title: str, start: int, end: int) -> None:
+        if isinstance(self.content, str) or not self.content or not isinstance(self.content[-1], OutputText):
+            raise ValueError("a citation needs an output_text part to point into; append text first")
+        self.content[-1].annotations.append(UrlCitation(url, title, start, end))
+
+
+class FunctionCall(ItemBase, tag="function_call", kw_only=True):
+    call_id: CallId
+    name: FunctionName
+    arguments: str
+    status: ItemStatus | None = None
+    namespace: str | None = None
+
+    def get_arguments_dict(self) -> dict[str, object]:
+        """The arguments as a dict; empty when there are none or they are not a JSON object."""
+        try:
+            return msgspec.json.decode(self.arguments, type=dict[str, object])
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            return {}
+
+
+class FunctionCallOutput(ItemBase, tag="function_call_output", kw_only=True):
+    call_id: CallId
+    output: Text | list[ContentPart]
+    status: ItemStatus | None = None
+
+
+class CustomToolCall(ItemBase, tag="custom_tool_call", kw_only=True):
+    call_id: CallId
+    name: str
+    input: str
+    status: ItemStatus | None = None
+    namespace: str | None = None
+
+
+class CustomToolCallOutput(ItemBase, tag="custom_tool_call_output", kw_only=True):
+    call_id: CallId
+    output: Text | list[ContentPart]
+    status: ItemStatus | None = None
+
+
+class Reasoning(ItemBase, tag="reasoning", kw_only=True):
+    summary: list[ContentPart]
+    content: list[ContentPart] | None = None
+    encrypted_content: str | None = None
+    status: ItemStatus | None = None
+
+    def get_reasoning_text(self) -> str:
+        return text_of(self.content or [])
+
+    def get_summary_text(self) -> str:
+        return text_of(self.summary)
+
+    def append_content(self, text: str) -> None:
+        self.content = [*(self.content or []), ReasoningText(text)]
+
+    def set_summary(self, text: str) -> None:
+        self.summary = [SummaryText(text)]
+
+
+class Compaction(ItemBase, tag="compaction", kw_only=True):
+    encrypted_content: Text
+    created_by: str | None = None
+
+
+class ItemReference(ItemBase, tag="item_reference", kw_only=True):
+    pass
+
+
+KnownItem = (
+    Message
+    | FunctionCall
+    | FunctionCallOutput
+    | CustomToolCall
+    | CustomToolCallOutput
+    | Reasoning
+    | Compaction
+    | ItemReference
+)
+if TYPE_CHECKING:
+    Item = KnownItem | Opaque
+else:
+    Item = KnownItem
+
+ITEMS: dict[str, type[ItemBase]] = {
+    "message": Message,
+    "function_call": FunctionCall,
+    "function_call_output": FunctionCallOutput,
+    "custom_tool_call": CustomToolCall,
+    "custom_tool_call_output": CustomToolCallOutput,
+    "reasoning": Reasoning,
+    "compaction": Compaction,
+    "item_reference": ItemReference,
+}
+
+CORE_TYPES = frozenset({"message", "function_call", "function_call_output", "reasoning", "compaction"})
+
+
+# Calls and outputs of agent clients that are carried as opaque items.
+CLIENT_CALLS: dict[str, str] = {
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "computer_call": "computer_call_output",
+    "tool_search_call": "tool_search_output",
+}
+
+
+def type_of(item: "Item") -> str:
+    if isinstance(item, Opaque):
+        return item.type
+    return str(type(item).__struct_config__.tag)
+
+
+def is_call(item: "Item") -> bool:
+    """Does this item ask the client for an output with its call_id?"""
+    return isinstance(item, FunctionCall | CustomToolCall) or (
+        isinstance(item, Opaque) and item.type in CLIENT_CALLS
+    )
+
+
+def message(id: str, role: Role, parts: "list[ContentPart]", status: ItemStatus = "in_progress") -> Message:
+    return Message(id=id, role=role, status=status, content=parts)
+
+
+def completed_message(id: str, role: Role, parts: "list[ContentPart]") -> Message:
+    return message(id, role, parts, "completed")
+
+
+def function_call(id: str, name: str, arguments: object, call_id: str = "") -> FunctionCall:
+    """A call that has begun; its arguments are any JSON value, or the JSON text itself."""
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    call_id = call_id or ids.new_id(ids.CALL)
+    return FunctionCall(id=id, call_id=call_id, name=name, arguments=text, status="in_progress")
+
+
+def completed_function_call_output(
+    id: str, call_id: str, output: "str | list[ContentPart]"
+) -> FunctionCallOutput:
+    return FunctionCallOutput(id=id, call_id=call_id, output=output, status="completed")
+
+
+def reasoning(id: str, text: str = "", summary: str = "") -> Reasoning:
+    """A reasoning item that has begun, with what is known of its words."""
+    made = Reasoning(id=id, summary=[], status="in_progress")
+    if text:
+        made.append_content(text)
+    if summary:
+        made.set_summary(summary)
+    return made

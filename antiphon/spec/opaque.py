@@ -1,0 +1,118 @@
+"""Objects that are newer than this package: kept byte for byte, read on demand.
+
+`Opaque` carries an item, a part, a tool or an event whose type is unknown. `grown` handles the smaller
+case, a known object with unknown fields: it derives a Struct that has those fields too, so that
+decoding, `structs.replace` and encoding all keep them without any code.
+"""
+
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+S = TypeVar("S", bound=Struct)
+
+NULL = Raw(b"null")
+QUOTE, BRACE, BRACKET = b'"{['
+
+
+def first_byte(raw: bytes | Raw) -> int:
+    """What kind of JSON value this is: QUOTE, BRACE, BRACKET, or the start of a word or a number."""
+    return memoryview(raw)[0]
+
+
+def is_deep(raw: bytes | Raw, limit: int) -> bool:
+    """Is this JSON nested deeper than `limit`? Counting brackets settles almost every case."""
+    data = bytes(raw)
+    if data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    level: list[Any] = [msgspec.json.decode(data)]
+    for _ in range(limit):
+        nested = [value for value in level if isinstance(value, dict | list)]
+        level = [child for v in nested for child in (v.values() if isinstance(v, dict) else v)]
+        if not level:
+            return False
+    return any(isinstance(value, dict | list) for value in level)
+
+
+class Opaque:
+    """A JSON object that goes out exactly as it came in."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = bytes(raw)
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        return msgspec.json.decode(self.raw, type=dict[str, Any])
+
+    @property
+    def type(self) -> str:
+        return self._text("type")
+
+    @property
+    def id(self) -> str:
+        return self._text("id")
+
+    @property
+    def status(self) -> str | None:
+        return self._text("status") or None
+
+    @property
+    def call_id(self) -> str:
+        return self._text("call_id")
+
+    def replace(self, **changes: Any) -> "Opaque":
+        return Opaque(encode(self.fields | changes))
+
+    def _text(self, name: str) -> str:
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(self.type)
+
+    def __repr__(self) -> str:
+        return f"Opaque({self.type!r}, {len(self.raw)} bytes)"
+
+    @classmethod
+    def make(cls, **fields: Any) -> "Opaque":
+        return cls(encode(fields))
+
+
+def _as_it_came(value: object) -> Raw:
+    if isinstance(value, Opaque):
+        return Raw(value.raw)
+    raise TypeError(f"{type(value).__name__} is not wire data")
+
+
+encoder = msgspec.json.Encoder(enc_hook=_as_it_came)
+encode = encoder.encode
+
+
+def to_builtins(value: object) -> Any:
+    """The plain Python value of any wire object, for readers that do not know its type."""
+    return msgspec.json.decode(encode(value))
+
+
+@lru_cache(maxsize=1024)
+def grown(cls: type[S], unknown: tuple[str, ...]) -> type[S]:
+    """`cls` with the fields `unknown` added as `extra_0`, `extra_1`…, each keeping its JSON untouched."""
+    fields: list[tuple[str, Any, Any]] = [(f"extra_{n}", Raw | UnsetType, UNSET) for n in range(len(unknown))]
+    rename = {f"extra_{n}": name for n, name in enumerate(unknown)}
+    made = msgspec.defstruct(
+        cls.__name__, fields, bases=(cls,), rename=rename, kw_only=True, module=cls.__module__
+    )
+    return cast(type[S], made)
+
+
+def extras(value: Struct) -> dict[str, Any]:
+    """The fields of a decoded object that its specification does not have."""
+    found = {}
+    for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        if field.startswith("extra_") and (raw := getattr(value, field)) is not UNSET:
+            found[name] = msgspec.json.decode(raw)
+    return found

@@ -1,0 +1,159 @@
+"""The response object, its usage, and the compaction resource."""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from antiphon.spec import ids
+from antiphon.spec.content import OutputText
+from antiphon.spec.errors import ErrorPayload, ResponseError
+from antiphon.spec.items import Compaction, FunctionCall, Item, ItemReference, Message
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.tools import TextFormat, TextOptions, Tool, ToolChoice
+
+ResponseStatus = Literal["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]
+IncompleteReason = Literal["max_output_tokens", "max_tool_calls", "content_filter", "cancelled"]
+Truncation = Literal["auto", "disabled"]
+Effort = Literal["none", "low", "medium", "high", "xhigh"]
+Summary = Literal["concise", "detailed", "auto"]
+
+
+class InputTokensDetails(Struct, forbid_unknown_fields=True):
+    cached_tokens: int = 0
+
+
+class OutputTokensDetails(Struct, forbid_unknown_fields=True):
+    reasoning_tokens: int = 0
+
+
+class Usage(Struct, kw_only=True, forbid_unknown_fields=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    input_tokens_details: InputTokensDetails = field(default_factory=InputTokensDetails)
+    output_tokens_details: OutputTokensDetails = field(default_factory=OutputTokensDetails)
+
+    @classmethod
+    def of(cls, input_tokens: int, output_tokens: int, *, cached: int = 0, reasoning: int = 0) -> "Usage":
+        return cls(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            total_tokens=input_tokens + output_tokens,
+            input_tokens_details=InputTokensDetails(cached),
+            output_tokens_details=OutputTokensDetails(reasoning),
+        )
+
+
+class IncompleteDetails(Struct, forbid_unknown_fields=True):
+    reason: str
+
+
+class ReasoningOptions(Struct, forbid_unknown_fields=True):
+    effort: Effort | None = None
+    summary: Summary | None = None
+
+
+class Receipt(Struct, frozen=True):
+    """One thing that was dropped, rewritten or suppressed on the way to a provider and back, and why."""
+
+    param: str
+    action: str
+    reason: str
+    provider: str
+
+
+class Response(Struct, kw_only=True, forbid_unknown_fields=True):
+    """All 31 keys of the specification, always; vendor fields ride on a grown subclass."""
+
+    id: str
+    object: Literal["response"] = "response"
+    created_at: int
+    completed_at: int | None = None
+    status: str = "in_progress"
+    incomplete_details: IncompleteDetails | None = None
+    model: str
+    previous_response_id: str | None = None
+    instructions: str | None = None
+    output: list[Item] = field(default_factory=list)
+    error: ResponseError | None = None
+    tools: list[Tool] = field(default_factory=list)
+    tool_choice: ToolChoice = "auto"
+    truncation: Truncation = "disabled"
+    parallel_tool_calls: bool = True
+    text: TextOptions = field(default_factory=lambda: TextOptions(TextFormat()))
+    top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    top_logprobs: int = 0
+    temperature: float = 1.0
+    reasoning: ReasoningOptions | None = None
+    usage: Usage | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    store: bool = True
+    background: bool = False
+    service_tier: str = "default"
+    metadata: dict[str, Any] | None = field(default_factory=dict)
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    conversation: dict[str, str] | UnsetType = UNSET
+    receipts: list[Receipt] | UnsetType = field(name="antiphon:receipts", default=UNSET)
+
+    @classmethod
+    def new(cls, id: str, model: str, *, now: int) -> "Response":
+        return cls(id=id, model=model, created_at=now)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status not in ("queued", "in_progress")
+
+    def add_message(self, text: str) -> Message:
+        content: list[Any] = [OutputText(text)]
+        message = Message(id=ids.new_id(ids.MESSAGE), role="assistant", status="in_progress", content=content)
+        self.output.append(message)
+        return message
+
+    def add_function_call(self, name: str, arguments: str, call_id: str = "") -> FunctionCall:
+        call = FunctionCall(
+            id=ids.new_id(ids.FUNCTION_CALL),
+            call_id=call_id or ids.new_id(ids.CALL),
+            name=name,
+            arguments=arguments,
+            status="in_progress",
+        )
+        self.output.append(call)
+        return call
+
+    def complete(self, usage: Usage | None, *, now: int) -> None:
+        self._end("completed", now)
+        self.usage = usage
+
+    def fail(self, error: ErrorPayload, *, now: int) -> None:
+        self._end("failed", now)
+        self.error = ResponseError(error.code or error.type, error.message)
+
+    def incomplete(self, reason: str, *, now: int) -> None:
+        self._end("incomplete", now)
+        self.incomplete_details = IncompleteDetails(reason)
+
+    def _end(self, status: ResponseStatus, now: int) -> None:
+        if self.is_terminal:
+            raise ValueError(f"this response is already {self.status}; a terminal status never changes")
+        self.status = status
+        self.completed_at = now
+        ended: Literal["completed", "incomplete"] = "completed" if status == "completed" else "incomplete"
+        for n, item in enumerate(self.output):
+            if isinstance(item, Compaction | ItemReference) or item.status != "in_progress":
+                continue
+            if isinstance(item, Opaque):
+                self.output[n] = item.replace(status=ended)
+            else:
+                item.status = ended
+
+
+class CompactResource(Struct, kw_only=True, forbid_unknown_fields=True):
+    id: str
+    object: Literal["response.compaction"] = "response.compaction"
+    output: list[Item]
+    created_at: int
+    usage: Usage

@@ -1,0 +1,88 @@
+"""Tools, the choice among them, and text formats."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from antiphon.spec.limits import FunctionName
+from antiphon.spec.opaque import Opaque
+
+ToolChoiceMode = Literal["none", "auto", "required"]
+Verbosity = Literal["low", "medium", "high"]
+
+
+class FunctionTool(Struct, tag_field="type", tag="function", forbid_unknown_fields=True):
+    """A function tool; all five keys are on the wire, also when the client sent only a name."""
+
+    name: FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class CustomTool(Struct, tag_field="type", tag="custom", forbid_unknown_fields=True, omit_defaults=True):
+    """A freeform tool: its input is one string, optionally held to a grammar."""
+
+    name: str
+    description: str | None = None
+    format: dict[str, Any] | None = None
+
+
+if TYPE_CHECKING:
+    Tool = FunctionTool | CustomTool | Opaque
+else:
+    Tool = FunctionTool | CustomTool
+
+TOOLS: dict[str, type[Struct]] = {"function": FunctionTool, "custom": CustomTool}
+
+
+class FunctionToolChoice(
+    Struct, tag_field="type", tag="function", omit_defaults=True, forbid_unknown_fields=True
+):
+    name: str = ""
+
+
+if TYPE_CHECKING:
+    ToolRef = FunctionToolChoice | Opaque
+else:
+    ToolRef = FunctionToolChoice
+
+
+class AllowedTools(Struct, tag_field="type", tag="allowed_tools", forbid_unknown_fields=True):
+    tools: Annotated[list[ToolRef], Meta(min_length=1, max_length=128)]
+    mode: ToolChoiceMode = "auto"
+
+
+if TYPE_CHECKING:
+    ToolChoice = ToolChoiceMode | FunctionToolChoice | AllowedTools | Opaque
+else:
+    ToolChoice = ToolChoiceMode | FunctionToolChoice | AllowedTools
+
+
+class TextFormat(Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
+    pass
+
+
+class JsonObjectFormat(Struct, tag_field="type", tag="json_object", forbid_unknown_fields=True):
+    pass
+
+
+class JsonSchemaFormat(Struct, tag_field="type", tag="json_schema", forbid_unknown_fields=True):
+    name: str = "response"
+    description: str | None = None
+    schema: dict[str, Any] | None = None
+    strict: bool = False
+
+
+Format = TextFormat | JsonObjectFormat | JsonSchemaFormat
+
+FORMATS: dict[str, type[Struct]] = {
+    "text": TextFormat,
+    "json_object": JsonObjectFormat,
+    "json_schema": JsonSchemaFormat,
+}
+
+
+class TextOptions(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    format: Format
+    verbosity: Verbosity | None = None

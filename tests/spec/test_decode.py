@@ -1,0 +1,414 @@
+"""What clients send: a request, or a SpecError that says where and what, and never anything else."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.spec import (
+    CompactRequest,
+    ErrorPayload,
+    Opaque,
+    Request,
+    SpecError,
+    decode_compact_request,
+    decode_item,
+    decode_items,
+    decode_request,
+    decode_websocket_create,
+    encode,
+    encode_request,
+    extras,
+)
+from antiphon.spec.content import InputText
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemReference, Message, Reasoning
+from antiphon.spec.opaque import to_builtins
+from antiphon.spec.tools import FunctionTool
+from tests.spec.generate import JSON, locations, valid
+from tests.spec.opinions import (
+    assert_valid,
+    assert_valid_input_item,
+    assert_valid_request,
+)
+
+Payload = dict[str, Any]
+
+
+def raw(payload: Any) -> bytes:
+    return json.dumps(payload).encode()
+
+
+# --- requests -----------------------------------------------------------------------------------------------
+
+
+def test_an_empty_request_has_the_defaults() -> None:
+    request = decode_request(b"{}")
+    assert request == Request()
+    assert (request.store, request.stream, request.background, request.tools) == (True, False, False, [])
+    assert encode(request) == b"{}"
+
+
+def test_null_is_the_default_wherever_there_is_one() -> None:
+    nothing = dict.fromkeys(Request.__struct_fields__)
+    assert decode_request(raw(nothing)) == Request()
+
+
+def test_a_full_request_is_typed() -> None:
+    payload = {
+        "model": "m",
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "ok"},
+            {"type": "reasoning", "summary": []},
+            {"type": "item_reference", "id": "msg_1"},
+        ],
+        "instructions": "Be brief.",
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+        "tool_choice": "required",
+        "metadata": {"a": "b"},
+        "temperature": 1,
+        "include": ["reasoning.encrypted_content"],
+        "stream": True,
+    }
+    request = decode_request(raw(payload))
+    assert request.input == [
+        Message(role="user", content=[InputText("Hi")]),
+        FunctionCall(call_id="c", name="f", arguments="{}"),
+        FunctionCallOutput(call_id="c", output="ok"),
+        Reasoning(summary=[]),
+        ItemReference(id="msg_1"),
+    ]
+    assert request.tools == [FunctionTool("f", None, {"type": "object"})]
+    assert json.loads(encode_request(request)) == payload
+
+
+@settings(max_examples=60)
+@given(valid("CreateResponseBody"))
+def test_whatever_the_schema_calls_a_request_is_one(payload: Payload) -> None:
+    request = decode_request(raw(payload))
+    again = json.loads(encode_request(request))
+    assert_valid_request(again)
+    assert decode_request(raw(again)) == request
+
+
+@given(valid("ItemParam"))
+def test_whatever_the_schema_calls_an_item_is_one(payload: Payload) -> None:
+    item = decode_item(raw(payload))
+    assert not isinstance(item, Opaque)
+    assert_valid_input_item(to_builtins(item))
+    assert decode_item(encode(item)) == item
+
+
+@given(valid("CompactResponseMethodPublicBody"))
+def test_whatever_the_schema_calls_a_compact_request_is_one(payload: Payload) -> None:
+    request = decode_compact_request(raw(payload))
+    assert isinstance(request, CompactRequest)
+    assert_valid("CompactResponseMethodPublicBody", to_builtins(request))
+
+
+def test_a_compact_request_needs_its_model() -> None:
+    """1.15: compact-missing-model expects 400."""
+    for body, message in ((b"{}", "`model` is missing"), (b'{"model":null}', "expected a string, got null")):
+        with pytest.raises(SpecError, match=re.escape(message)) as caught:
+            decode_compact_request(body)
+        assert (caught.value.status, caught.value.payload.param) == (400, "model")
+
+
+# --- WebSocket ----------------------------------------------------------------------------------------------
+
+
+def test_a_websocket_message_is_a_request() -> None:
+    """1.14"""
+    message = decode_websocket_create(
+        b'{"type":"response.create","model":"m","input":[{"role":"user","content":""}]}'
+    )
+    assert (message.model, message.input) == ("m", [Message(role="user", content="")])
+    assert message.generate is True
+    assert extras(message) == {}
+    assert to_builtins(message)["type"] == "response.create"
+
+
+def test_a_websocket_message_ignores_what_only_http_has() -> None:
+    message = decode_websocket_create(
+        b'{"type":"response.create","stream":true,"stream_options":5,"background":true,"generate":false}'
+    )
+    assert (message.stream, message.stream_options, message.background) == (False, None, False)
+    assert message.generate is False
+
+
+def test_aliases_work_in_a_websocket_message_too() -> None:
+    message = decode_websocket_create(b'{"type":"response.create","response_format":{"type":"json_object"}}')
+    assert message.text is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "came"),
+    [
+        (b'{"type":"response.cancel"}', "type", "got 'response.cancel'"),
+        (b"{}", "type", "got nothing"),
+        (b'{"type":5}', "type", "got 5"),
+        (b'{"type":"response.create","model":5}', "model", "got 5"),
+        (b"[]", None, "got a list of 0"),
+    ],
+)
+def test_another_websocket_message_is_refused(body: bytes, param: str | None, came: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_websocket_create(body)
+    assert caught.value.payload.param == param
+    assert caught.value.payload.message.endswith(came)
+
+
+# --- what came, and where -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "the body is empty; expected a JSON object"),
+        (b" \n", "the body is empty; expected a JSON object"),
+        (b"{", "the body is not valid JSON: it is cut off"),
+        (b'{"a":1', "the body is not valid JSON: it is cut off"),
+        (b"{} {}", "the body is not valid JSON: trailing characters (byte 4)"),
+        (b"{'a':1}", "the body is not valid JSON: object keys must be strings (byte 1)"),
+        (b'\xef\xbb\xbf{"a":1}', "the body is not valid JSON: invalid character (byte 0)"),
+        (b"[]", "the body: expected an object, got a list of 0"),
+        (b'"Hi"', "the body: expected an object, got 'Hi'"),
+        (b"null", "the body: expected an object, got null"),
+        (b"true", "the body: expected an object, got true"),
+        (b"12", "the body: expected an object, got 12"),
+    ],
+)
+def test_what_is_no_object_is_refused_as_a_whole(body: bytes, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(body)
+    payload = caught.value.payload
+    assert (payload.type, payload.param, payload.message) == ("invalid_request", None, message)
+    assert payload.code in ("invalid_json", "invalid_value")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\xc0\xaf", b"x" * 65535 + b"\xf0\x9f\x98"],
+)
+@pytest.mark.parametrize(
+    "place", [b'{"input":"%b"}', b'{"acme:x":"%b"}', b'{"%b":1}', b'{"input":[{"type":"%b"}]}']
+)
+def test_invalid_utf8_is_refused_wherever_it_stands(place: bytes, bad: bytes) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(place % bad)
+    assert caught.value.payload.code == "invalid_utf8"
+    assert caught.value.payload.message == "the body is not valid UTF-8"
+
+
+def test_utf8_is_checked_across_the_pieces() -> None:
+    text = "x" * 65535 + "😀" + "y" * 65533 + "é"
+    assert decode_request(raw_utf8({"input": text})).input == text
+
+
+def raw_utf8(payload: Any) -> bytes:
+    return json.dumps(payload, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\udc00", "\\ud800\\u0041", "\\uZZZZ", "\\x41"])
+def test_broken_escapes_are_no_json(escape: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(f'{{"input":[{{"type":"acme:thing","x":"{escape}      "}}]}}'.encode())
+    assert caught.value.payload.code == "invalid_json"
+
+
+IMAGE = {"type": "input_image", "image_url": 5}
+MISTAKES: list[tuple[Payload, str, str]] = [
+    ({"model": 5}, "model", "expected a string or null, got 5"),
+    ({"stream": "yes"}, "stream", "expected true or false, got 'yes'"),
+    ({"temperature": "hot"}, "temperature", "expected a number or null, got 'hot'"),
+    ({"max_output_tokens": 16.5}, "max_output_tokens", "expected an integer or null, got 16.5"),
+    ({"input": {}}, "input", "expected a string or a list of items, got an object of 0 fields"),
+    ({"input": [[]]}, "input[0]", "expected an object, got a list of 0"),
+    ({"input": [{"type": 5}]}, "input[0].type", "expected a type such as 'message', got 5"),
+    (
+        {"input": [{"type": [1e300]}]},
+        "input[0].type",
+        "expected a type such as 'message', got a list of 1",
+    ),
+    ({"input": [{"type": ""}]}, "input[0].type", "expected a type such as 'message', got ''"),
+    ({"input": [{"type": "item_reference"}]}, "input[0].id", "`id` is missing"),
+    ({"input": [{"role": "user"}]}, "input[0].content", "`content` is missing"),
+    (
+        {"input": [{"role": "user", "content": None}]},
+        "input[0].content",
+        "expected a string or a list of parts, got null",
+    ),
+    (
+        {"input": [{"role": "user", "content": [{"text": "Hi"}]}]},
+        "input[0].content[0].type",
+        "expected a type such as 'input_text', got nothing",
+    ),
+    (
+        {"input": [{"role": "user", "content": "x"}] * 2 + [{"role": "user", "content": [IMAGE]}]},
+        "input[2].content[0].image_url",
+        "expected a string or null, got 5",
+    ),
+    (
+        {"input": [{"type": "reasoning", "summary": 5}]},
+        "input[0].summary",
+        "expected a list of parts, got 5",
+    ),
+    ({"tools": "f"}, "tools", "expected a list of tools, got 'f'"),
+    ({"tools": [{"name": "f"}]}, "tools[0].type", "expected a type such as 'function', got nothing"),
+    ({"tools": [{"type": "function"}]}, "tools[0].name", "`name` is missing"),
+    (
+        {"tools": [{"type": "function", "name": "f", "parameters": []}]},
+        "tools[0].parameters",
+        "expected an object or null, got a list of 0",
+    ),
+    ({"tool_choice": 5}, "tool_choice", "expected a string, got 5"),
+    ({"tool_choice": {"type": "function"}}, "tool_choice.name", "`name` is missing"),
+    ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice.tools", "`tools` is missing"),
+    (
+        {"tool_choice": {"type": "allowed_tools", "tools": [{"type": "function"}]}},
+        "tool_choice.tools[0].name",
+        "`name` is missing",
+    ),
+    ({"text": []}, "text", "expected an object, got a list of 0"),
+    (
+        {"text": {"format": {"type": "yaml"}}},
+        "text.format.type",
+        "expected one of 'text', 'json_object', 'json_schema', got 'yaml'",
+    ),
+    ({"reasoning": "high"}, "reasoning", "expected an object, got 'high'"),
+    ({"metadata": {"a": "b", "n": 5}}, "metadata.n", "expected a string, got 5"),
+    ({"metadata": {"a": {"b": 1}}}, "metadata.a", "expected a string, got an object of 1 fields"),
+    ({"metadata": "x"}, "metadata", "expected an object or null, got 'x'"),
+    ({"include": "all"}, "include", "expected a list, got 'all'"),
+    ({"include": [5]}, "include[0]", "expected a string, got 5"),
+    ({"model": "x" * 61, "store": [1, 2]}, "store", "expected true or false, got a list of 2"),
+    ({"previous_response_id": True}, "previous_response_id", "expected a string or null, got true"),
+]
+
+
+@pytest.mark.parametrize(
+    ("payload", "param", "message"), MISTAKES, ids=[f"{n}-{one[1]}" for n, one in enumerate(MISTAKES)]
+)
+def test_a_mistake_is_named_exactly(payload: Payload, param: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(raw(payload))
+    error = caught.value.payload
+    assert (error.param, error.message) == (param, message)
+    assert error.code == ("missing_field" if "missing" in message else "invalid_value")
+    assert caught.value.status == 400
+
+
+def test_the_path_of_an_item_can_start_anywhere() -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_items(b'[{"role":"user","content":5}]', path="items")
+    assert caught.value.payload.param == "items[0].content"
+    with pytest.raises(SpecError) as caught:
+        decode_item(b'{"role":"user","content":5}', path="item")
+    assert caught.value.payload.param == "item.content"
+
+
+@given(JSON)
+def test_any_json_is_a_request_or_an_error(payload: Any) -> None:
+    outcome(raw(payload))
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_bytes_are_a_request_or_an_error(body: bytes) -> None:
+    outcome(body)
+
+
+@settings(max_examples=120)
+@given(st.data())
+def test_a_mutated_request_is_a_request_or_an_error_that_points_into_it(data: st.DataObject) -> None:
+    payload = data.draw(valid("CreateResponseBody"))
+    places = locations(payload)
+    if places:
+        parent, key = data.draw(st.sampled_from(places))
+        parent[key] = data.draw(JSON)
+    error = outcome(raw(payload))
+    if error is not None and error.param is not None:
+        rest = follow(payload, error.param)
+        assert rest == "" or error.code == "missing_field" or rest == ".type", error
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_request_cut_or_garbled_anywhere_is_a_request_or_an_error(data: st.DataObject) -> None:
+    body = bytearray(raw(data.draw(valid("CreateResponseBody"))))
+    position = data.draw(st.integers(0, len(body) - 1))
+    if data.draw(st.booleans()):
+        del body[position:]
+    else:
+        body[position] = data.draw(st.integers(0, 255))
+    outcome(bytes(body))
+
+
+def outcome(body: bytes) -> ErrorPayload | None:
+    try:
+        request = decode_request(body)
+    except SpecError as error:
+        refused = error
+    else:
+        assert isinstance(request, Request)
+        return None
+    assert refused.status == 400
+    assert refused.payload.type == "invalid_request"
+    assert refused.payload.message
+    assert refused.payload.code
+    assert len(encode(refused.payload)) < 2000
+    return refused.payload
+
+
+def follow(value: Any, param: str) -> str:
+    """Walk the path as far as it goes; what is left of it."""
+    while param:
+        step = re.match(r"\[(\d+)\]|\.?([^.\[]+)", param)
+        assert step is not None
+        try:
+            value = value[int(step[1])] if step[1] else value[step[2]]
+        except (LookupError, TypeError):
+            return param
+        param = param[step.end() :]
+    return ""
+
+
+# --- duplicate keys -----------------------------------------------------------------------------------------
+
+DUPLICATES = [
+    (b'{"type":"message","role":"user","content":"a","content":"b"}', "content"),
+    (
+        b'{"type":"message","role":"user","content":[{"type":"input_text","text":"a","text":"b"}]}',
+        "content[0].text",
+    ),
+    (b'{"type":"acme:thing","x":{"y":[{"z":1,"z":1}]}}', "x.y[0].z"),
+    (b'{"type":"acme:thing","type":"message","role":"user","content":"b"}', "type"),
+    (b'{"type":"function_call","call_id":"c","name":"f","arguments":{"a":1,"a":2}}', "arguments.a"),
+]
+
+
+@pytest.mark.parametrize(("body", "param"), DUPLICATES)
+def test_r000_21_the_strict_item_parser_refuses_duplicate_keys(body: bytes, param: str) -> None:
+    with pytest.raises(SpecError, match=r"^duplicate Open Responses field '\w+'$") as caught:
+        decode_item(body, path="item", strict=True)
+    assert caught.value.payload.param == f"item.{param}"
+    assert caught.value.payload.code == "duplicate_field"
+    decode_item(body)
+
+
+def test_r000_21_otherwise_the_last_one_counts() -> None:
+    item = decode_item(DUPLICATES[0][0])
+    assert item == Message(role="user", content="b")
+    assert decode_item(DUPLICATES[3][0]) == Message(role="user", content="b")
+    assert decode_request(b'{"model":"a","model":"b"}').model == "b"
+
+
+def test_r000_21_the_strict_item_parser_accepts_the_rest() -> None:
+    assert decode_item(b'{"role":"user","content":"a"}', strict=True) == Message(role="user", content="a")
+    for body in (b"{", b"[" * 100_000, b'{"a":' + b"[" * 100_000, b'{"type":"a:b","x":NaN}'):
+        with pytest.raises(SpecError):
+            decode_item(body, strict=True)
