@@ -1,7 +1,7 @@
 # Every target does its own set-up; with nothing changed that costs a fraction of a second.
 PY := .venv/bin/python
 ARGS ?=
-PYTEST := $(PY) -m pytest -n auto --maxprocesses 8
+PYTEST := $(PY) -m pytest -n auto --maxprocesses 8 --dist loadfile
 SOURCES := $(wildcard antiphon tests bench scripts examples)
 
 .DEFAULT_GOAL := help
@@ -17,7 +17,8 @@ test: setup model ## run every test, and hold spec and stream to their coverage
 	$(PYTEST) tests/spec tests/stream --cov --cov-report=
 	@$(PY) -m coverage json --quiet -o - | $(PY) scripts/coverage_floor.py antiphon/spec antiphon/stream \
 		|| { $(PY) -m coverage report; exit 1; }
-	$(PYTEST) tests --ignore=tests/spec --ignore=tests/stream
+	$(PYTEST) tests --ignore=tests/spec --ignore=tests/stream -m "not embedded"
+	$(PY) -m pytest tests -m embedded
 
 check: setup ## format, lint, strict types, layer rule
 	$(PY) -m ruff format --check $(SOURCES)

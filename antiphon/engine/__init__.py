@@ -1,0 +1,1 @@
+"""A turn from request to events: context, policy, providers, store."""

@@ -1,0 +1,48 @@
+"""Every parameter is honoured, or dropped with a receipt; strict mode refuses instead."""
+
+from antiphon.engine.truncation import known_window
+from antiphon.providers.base import Provider, Turn
+from antiphon.spec.opaque import extras
+from antiphon.spec.request import ReasoningParam
+
+# Sampling and other parameters that only a provider can honour; the gateway sees to the rest itself.
+_PROVIDER_PARAMETERS = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "max_output_tokens",
+    "reasoning",
+    "service_tier",
+    "prompt_cache_key",
+    "safety_identifier",
+)
+# Values that ask for nothing which a provider could fail to give.
+_UNDEMANDING = {"service_tier": ("auto", "default"), "top_logprobs": (0,), "reasoning": (ReasoningParam(),)}
+# What can be included: logprobs if the provider has them, and reasoning that is sealed always is.
+_INCLUDED = frozenset({"message.output_text.logprobs", "reasoning.encrypted_content"})
+# Fields that agent clients add for their own back end, or that belong to the transport.
+_IGNORED = frozenset({"client_metadata", "generate", "type"})
+
+
+def report_unsupported(turn: Turn, provider: Provider) -> None:
+    request, takes = turn.request, provider.capabilities
+    for name in _PROVIDER_PARAMETERS:
+        value = getattr(request, name)
+        asks = value is not None and value not in _UNDEMANDING.get(name, ())
+        if asks and name not in takes.parameters:
+            turn.receipt(provider.name, name, "this provider has no such parameter")
+    if request.text and request.text.verbosity and "text.verbosity" not in takes.parameters:
+        turn.receipt(provider.name, "text.verbosity", "this provider has no such parameter")
+    if request.truncation == "auto" and known_window(takes) is None:
+        reason = "this provider cannot count tokens, so a context that is too long fails"
+        turn.receipt(provider.name, "truncation", reason)
+    for name in request.include:
+        if name == "message.output_text.logprobs" and not takes.logprobs:
+            turn.receipt(provider.name, "include", "this provider gives no logprobs")
+        elif name not in _INCLUDED:
+            turn.receipt(provider.name, "include", f"nothing here gives {name!r}")
+    for name in extras(request):
+        if name not in _IGNORED and name not in takes.parameters:
+            turn.receipt(provider.name, name, "this parameter is not part of the specification")

@@ -1,0 +1,83 @@
+"""Compaction for any model: it writes the summary itself, and only this gateway can read it back."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
+
+from antiphon.engine.context import COMPACTION
+from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.run import CLOSED
+from antiphon.engine.truncation import fit
+from antiphon.providers.base import Provider, Turn, UpstreamError
+from antiphon.spec import ids
+from antiphon.spec.content import InputText
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.items import Compaction, Item, Message
+from antiphon.spec.opaque import encode
+from antiphon.spec.request import CompactRequest, Request
+from antiphon.spec.response import CompactResource, Response, Usage
+from antiphon.stream.composer import Composer
+from antiphon.stream.deltas import AnyDelta
+
+_TASK = (
+    "Write a summary of our conversation so far, for yourself, so that you can go on with it later. "
+    "Keep names, numbers, code words, decisions, open questions and what the user wants. "
+    "Write only the summary."
+)
+_HEADING = "Summary of the conversation so far:\n\n"
+
+
+async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> CompactResource:
+    provider, turn = engine.target(request, caller)
+    resolved = await engine.resolve(request, caller)
+    if not resolved.items:
+        raise SpecError(
+            invalid_param("input", "there is nothing to compact; give `input` or `previous_response_id`")
+        )
+    turn.request = Request(
+        model=request.model,
+        instructions=request.instructions,
+        max_output_tokens=_budget(provider),
+        truncation="auto",
+    )
+    task = Message(role="user", content=[InputText(_TASK)])
+    turn.items = await fit(provider, turn, [*resolved.items, task])
+    text, usage = await _summary(engine, provider, turn)
+    summary: list[Item] = [Message(role="developer", content=_HEADING + text)]
+    sealed = engine.seal.seal(encode(summary), tenant=caller.tenant, purpose=COMPACTION)
+    return CompactResource(
+        id=ids.new_id(ids.RESPONSE),
+        output=[Compaction(id=ids.new_id(ids.COMPACTION), encrypted_content=sealed)],
+        created_at=int(engine.clock()),
+        usage=usage,
+    )
+
+
+def _budget(provider: Provider) -> int:
+    """How long a summary may be: a small part of what the model can hold."""
+    window = provider.capabilities.context_window or 65536
+    return max(128, min(1024, window // 64))
+
+
+async def _summary(engine: Engine, provider: Provider, turn: Turn) -> tuple[str, Usage]:
+    composer = Composer(Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0), clock=engine.clock)
+    deltas = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
+    async with aclosing(deltas):
+        async for batch in deltas:
+            composer.feed(batch)
+    if not composer.finished:
+        raise UpstreamError(CLOSED, 502)
+    if composer.error is not None:
+        raise UpstreamError(composer.error, composer.error.status)
+    response = composer.response
+    text = "".join(item.get_text() for item in response.output if isinstance(item, Message)).strip()
+    if not text:
+        message = "the model wrote no summary; try again, or name another model"
+        raise SpecError(ErrorPayload("model_error", message, code="empty_summary", param="model"), 502)
+    return text, response.usage or _estimate(turn, text)
+
+
+def _estimate(turn: Turn, text: str) -> Usage:
+    """Four characters a token, when the provider does not say."""
+    given = sum(len(encode(item)) for item in turn.items)
+    return Usage.of(given // 4, len(text) // 4)

@@ -1,0 +1,245 @@
+"""From a request to the one flat list of items that a provider is given."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from antiphon.engine.sealing import Seal, SealBroken
+from antiphon.spec import ids
+from antiphon.spec.decode import decode_stored_items
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.items import (
+    CLIENT_CALLS,
+    Compaction,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    Message,
+    is_call,
+    type_of,
+)
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.request import CompactRequest, Request
+from antiphon.store.base import Context, Store
+
+COMPACTION = "compaction"
+_OUTPUTS = frozenset(CLIENT_CALLS.values())
+_PREFIXES = {
+    "message": ids.MESSAGE,
+    "function_call": ids.FUNCTION_CALL,
+    "function_call_output": ids.FUNCTION_CALL_OUTPUT,
+    "custom_tool_call": ids.CUSTOM_CALL,
+    "custom_tool_call_output": ids.FUNCTION_CALL_OUTPUT,
+    "reasoning": ids.REASONING,
+    "compaction": ids.COMPACTION,
+}
+
+Pairing = Literal["reject", "repair"]
+
+
+@dataclass(slots=True)
+class Resolved:
+    """`items` is the whole context; `input` the part of it that this request brought."""
+
+    items: list[Item]
+    input: list[Item]
+    previous: Context | None = None
+
+
+class Memory:
+    """Responses that a WebSocket remembers for itself, with `store: false` or not."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[str, Context] = {}
+
+    def get(self, id: str) -> Context | None:
+        return self._contexts.get(id)
+
+    def keep(self, context: Context) -> None:
+        """Only the newest response of the connection can be continued from here."""
+        self._contexts = {context.response: context}
+
+    def evict(self, id: str) -> None:
+        self._contexts.pop(id, None)
+
+
+async def resolve(
+    request: Request | CompactRequest,
+    *,
+    tenant: str,
+    store: Store,
+    seal: Seal,
+    memory: Memory | None = None,
+    pairing: Pairing = "reject",
+) -> Resolved:
+    previous = await _previous(request.previous_response_id, tenant, store, memory)
+    before = decode_stored_items(previous.json()) if previous else []
+    conversation = request.conversation if isinstance(request, Request) else None
+    if conversation is not None:
+        if previous is not None:
+            raise SpecError(
+                invalid_param("conversation", "give `conversation` or `previous_response_id`, not both")
+            )
+        before = await _conversation(conversation, tenant, store)
+    given = identified(input_items(request.input))
+    references = {n: item.id for n, item in enumerate(given) if isinstance(item, ItemReference)}
+    if references:
+        given = await _dereferenced(given, references, before, tenant, store)
+    items = [*before, *given]
+    items = _paired(items, len(before), pairing)
+    return Resolved(_opened(items, len(before), tenant, seal), given, previous)
+
+
+def input_items(given: str | list[Item] | None) -> list[Item]:
+    if given is None:
+        return []
+    return [Message(role="user", content=given)] if isinstance(given, str) else given
+
+
+def identified(items: list[Item]) -> list[Item]:
+    """Every item with an id of its own, so that it can be listed and referred to."""
+    named: list[Item] = []
+    for item in items:
+        if item.id:
+            named.append(item)
+        elif isinstance(item, Opaque):
+            named.append(item.replace(id=ids.new_id(ids.ITEM)))
+        else:
+            item.id = ids.new_id(_PREFIXES[type_of(item)])
+            named.append(item)
+    return named
+
+
+async def _previous(id: str | None, tenant: str, store: Store, memory: Memory | None) -> Context | None:
+    if id is None:
+        return None
+    context = memory.get(id) if memory else None
+    if context is None:
+        context = await store.context(tenant, id)
+    if context is None or context.status in ("queued", "in_progress"):
+        state = "does not exist" if context is None else "is still running"
+        raise SpecError(
+            ErrorPayload(
+                "not_found" if context is None else "invalid_request",
+                f"the response {id!r} {state}; send the whole conversation as `input` instead",
+                code="previous_response_not_found" if context is None else "previous_response_not_finished",
+                param="previous_response_id",
+            )
+        )
+    return context
+
+
+async def _conversation(id: str, tenant: str, store: Store) -> list[Item]:
+    raw = await store.conversation_context(tenant, id)
+    if raw is None:
+        raise SpecError(
+            ErrorPayload(
+                "not_found",
+                f"the conversation {id!r} does not exist",
+                code="conversation_not_found",
+                param="conversation",
+            )
+        )
+    return decode_stored_items(raw)
+
+
+async def _dereferenced(
+    given: list[Item], references: dict[int, str], before: list[Item], tenant: str, store: Store
+) -> list[Item]:
+    here = {item.id: item for item in [*before, *given] if not isinstance(item, ItemReference)}
+    wanted = [id for id in references.values() if id not in here]
+    stored = await store.items(tenant, wanted) if wanted else {}
+    found: dict[str, Item] = {id: decode_stored_items(b"[" + raw + b"]")[0] for id, raw in stored.items()}
+    resolved = list(given)
+    for n, id in references.items():
+        item = found.get(id) or here.get(id)
+        if item is None:
+            raise SpecError(
+                ErrorPayload(
+                    "not_found",
+                    f"the item {id!r} is not stored; send the item itself",
+                    code="item_not_found",
+                    param=f"input[{n}].id",
+                )
+            )
+        resolved[n] = item
+    already = {item.id for item in before}
+    return [item for n, item in enumerate(resolved) if n not in references or item.id not in already]
+
+
+def _paired(items: list[Item], start: int, pairing: Pairing) -> list[Item]:
+    """Every output has its call before it, and every call its output after it."""
+    open_calls: dict[str, int] = {}
+    answered: set[str] = set()
+    kept: list[Item] = []
+    for n, item in enumerate(items):
+        call_id = getattr(item, "call_id", "")
+        if is_call(item):
+            open_calls[call_id] = n
+        elif _is_output(item):
+            if call_id not in open_calls and call_id not in answered:
+                if pairing == "reject":
+                    raise _orphan(call_id, n - start)
+                continue
+            open_calls.pop(call_id, None)
+            answered.add(call_id)
+        kept.append(item)
+    if open_calls and pairing == "reject":
+        call_id, n = next(iter(open_calls.items()))
+        raise SpecError(
+            ErrorPayload(
+                "invalid_request",
+                f"the call {call_id!r} has no output; add a function_call_output with this call_id",
+                code="missing_tool_output",
+                param=f"input[{n - start}].call_id" if n >= start else "input",
+            )
+        )
+    for call_id, n in open_calls.items():
+        call = items[n]
+        placeholder: Item = FunctionCallOutput(call_id=call_id, output="(no output was recorded)")
+        if isinstance(call, CustomToolCall):
+            placeholder = CustomToolCallOutput(call_id=call_id, output="(no output was recorded)")
+        if isinstance(call, FunctionCall | CustomToolCall):
+            kept.insert(next(k for k, one in enumerate(kept) if one is call) + 1, placeholder)
+    return kept
+
+
+def _is_output(item: Item) -> bool:
+    return isinstance(item, FunctionCallOutput | CustomToolCallOutput) or (
+        isinstance(item, Opaque) and item.type in _OUTPUTS
+    )
+
+
+def _orphan(call_id: str, n: int) -> SpecError:
+    return SpecError(
+        ErrorPayload(
+            "invalid_request",
+            f"there is no call {call_id!r} for this output; send the call before it",
+            code="missing_tool_call",
+            param=f"input[{n}].call_id" if n >= 0 else "previous_response_id",
+        )
+    )
+
+
+def _opened(items: list[Item], start: int, tenant: str, seal: Seal) -> list[Item]:
+    """Compaction items become the summary that they hold."""
+    opened: list[Item] = []
+    for n, item in enumerate(items):
+        if not isinstance(item, Compaction):
+            opened.append(item)
+            continue
+        try:
+            sealed = seal.open(item.encrypted_content, tenant=tenant, purpose=COMPACTION)
+        except SealBroken as broken:
+            raise SpecError(
+                ErrorPayload(
+                    "invalid_request",
+                    f"this compaction item cannot be opened: {broken}",
+                    code="invalid_encrypted_content",
+                    param=f"input[{n - start}].encrypted_content",
+                )
+            ) from None
+        opened += decode_stored_items(sealed)
+    return opened

@@ -1,0 +1,171 @@
+"""The engine: it takes a request, finds its context and its provider, and hands back a run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from antiphon.config import Config, UnknownModel
+from antiphon.engine.capabilities import report_unsupported
+from antiphon.engine.context import Memory, Resolved, resolve
+from antiphon.engine.echo import new_response
+from antiphon.engine.policy import check_tools
+from antiphon.engine.run import Run, Save
+from antiphon.engine.schema_check import check_schema
+from antiphon.engine.sealing import Seal
+from antiphon.engine.truncation import fit
+from antiphon.providers.base import Provider, Turn
+from antiphon.providers.silent import Silent
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.items import Item
+from antiphon.spec.opaque import encode
+from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
+from antiphon.store.base import Append, Context, NewResponse, Store, fragment
+from antiphon.store.base import Item as StoredItem
+from antiphon.stream.composer import Composer
+from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and how they want to be answered."""
+
+    tenant: str = ""
+    dialect: Dialect = OPEN_RESPONSES
+    receipts: bool = False
+    strict: bool = False
+    request_id: str = ""
+
+
+class Engine:
+    def __init__(
+        self,
+        config: Config,
+        providers: Mapping[str, Provider],
+        store: Store,
+        seal: Seal,
+        clock: Callable[[], float],
+    ) -> None:
+        self.config = config
+        self.providers = providers
+        self.store = store
+        self.seal = seal
+        self.clock = clock
+
+    async def start(
+        self, request: Request, caller: Caller, *, memory: Memory | None = None, error_event: bool = True
+    ) -> Run:
+        """A run that has not begun: everything that can be refused without the upstream has been."""
+        check_tools(request)
+        check_schema(request)
+        provider, turn = self.target(request, caller)
+        if isinstance(request, WebSocketCreate) and not request.generate:
+            provider = Silent()
+        else:
+            report_unsupported(turn, provider)
+        resolved = await self.resolve(request, caller, memory)
+        turn.items = await fit(provider, turn, resolved.items)
+        response = new_response(
+            request,
+            model=request.model or self.default_model,
+            now=self.clock(),
+            defaults=provider.capabilities.defaults,
+        )
+        if "service_tier" not in provider.capabilities.parameters:
+            response.service_tier = "default"
+        if caller.receipts:
+            response.receipts = turn.receipts
+        asked = solicited(request.tools)
+        composer = Composer(
+            response,
+            clock=self.clock,
+            shows=lambda kind: caller.dialect.shows(kind, asked),
+            first_sequence_number=caller.dialect.first_sequence_number,
+            error_event=error_event,
+        )
+        # A background response is written by its job, together with its events.
+        saves = (request.store and not request.background) or memory is not None
+        save = self._saving(caller, memory) if saves else None
+        return Run(provider, turn, composer, resolved, save)
+
+    def target(self, request: Request | CompactRequest, caller: Caller) -> tuple[Provider, Turn]:
+        try:
+            target = self.config.resolve(request.model)
+        except UnknownModel as unknown:
+            raise SpecError(
+                ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
+            ) from None
+        asked = request if isinstance(request, Request) else Request(model=request.model)
+        turn = Turn(
+            model=target.upstream_model,
+            request=asked,
+            items=[],
+            tools=asked.tools,
+            tenant=caller.tenant,
+            request_id=caller.request_id,
+            strict=caller.strict,
+        )
+        return self.providers[target.provider], turn
+
+    async def resolve(
+        self, request: Request | CompactRequest, caller: Caller, memory: Memory | None = None
+    ) -> Resolved:
+        return await resolve(
+            request,
+            tenant=caller.tenant,
+            store=self.store,
+            seal=self.seal,
+            memory=memory,
+            pairing=self.config.store.pairing,
+        )
+
+    @property
+    def default_model(self) -> str:
+        return self.config.default_model or ""
+
+    def _saving(self, caller: Caller, memory: Memory | None) -> Save:
+        async def save(run: Run) -> None:
+            if memory is not None and run.response.status in ("completed", "incomplete"):
+                memory.keep(remembered(run))
+            if run.turn.request.store:
+                await self.store.save(self.record(run, caller))
+
+        return save
+
+    def record(self, run: Run, caller: Caller) -> NewResponse:
+        """The finished run as the store keeps it."""
+        response, resolved = run.response, run.resolved
+        expires = self.expires_at(response.created_at)
+        given, made = stored(resolved.input), stored(response.output)
+        conversation = run.turn.request.conversation
+        return NewResponse(
+            id=response.id,
+            tenant=caller.tenant,
+            status=response.status,
+            model=response.model,
+            created_at=response.created_at,
+            body=encode(response),
+            input=given,
+            output=made,
+            previous=resolved.previous,
+            expires_at=expires,
+            append=Append(conversation, [*given, *made], expires) if conversation else None,
+        )
+
+    def expires_at(self, now: float) -> int | None:
+        ttl = self.config.store.ttl
+        return int(now + ttl) if ttl else None
+
+
+def stored(items: list[Item]) -> list[StoredItem]:
+    return [StoredItem(item.id or None, encode(item)) for item in items]
+
+
+def remembered(run: Run) -> Context:
+    """The run as a WebSocket remembers it."""
+    previous = run.resolved.previous
+    return Context(
+        response=run.response.id,
+        status=run.response.status,
+        before=previous.fragments() if previous else (),
+        input=fragment([encode(item) for item in run.resolved.input]),
+        output=fragment([encode(item) for item in run.response.output]),
+    )

@@ -1,0 +1,29 @@
+"""Noise beside each delta, so that the size of a packet does not tell the length of a word.
+
+Delta and noise together fill whole blocks; the noise is random, so that compression does not undo it.
+"""
+
+from collections.abc import Iterable
+from secrets import token_urlsafe
+
+from antiphon.spec import events as ev
+from antiphon.spec.opaque import encode
+from antiphon.spec.request import Request
+
+BLOCK = 32
+_PADDED = (
+    ev.OutputTextDelta,
+    ev.ReasoningDelta,
+    ev.ReasoningSummaryTextDelta,
+    ev.FunctionCallArgumentsDelta,
+)
+
+
+def is_wanted(request: Request) -> bool:
+    return request.stream_options is not None and request.stream_options.include_obfuscation
+
+
+def obfuscate(events: Iterable[ev.AnyEvent]) -> None:
+    for event in events:
+        if isinstance(event, _PADDED):
+            event.obfuscation = token_urlsafe(BLOCK)[: BLOCK - len(encode(event.delta)) % BLOCK]

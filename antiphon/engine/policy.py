@@ -1,0 +1,168 @@
+"""What the client allows the model to call, enforced on what the model says.
+
+The full list of tools always goes to the model, so that its prompt cache holds; a call that the client
+forbade is suppressed here, before the Composer gives it an index.
+"""
+
+from collections.abc import Iterable
+
+from antiphon.providers.base import SUPPRESSED, Turn
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.request import Request
+from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, Tool
+from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemEnd, Key
+
+POLICY = "policy"
+
+
+def tool_names(tools: Iterable[Tool]) -> set[str]:
+    """The names that a call may have; a namespace lends its name to its tools."""
+    names: set[str] = set()
+    for tool in tools:
+        if isinstance(tool, FunctionTool | CustomTool):
+            names.add(tool.name)
+        elif tool.type == "namespace":
+            inner = tool.fields.get("tools")
+            names |= (
+                {t["name"] for t in inner if isinstance(t, dict) and isinstance(t.get("name"), str)}
+                if isinstance(inner, list)
+                else set()
+            )
+        elif isinstance(name := tool.fields.get("name"), str):
+            names.add(name)
+    return names
+
+
+def check_tools(request: Request) -> None:
+    """A choice can only name tools that are there."""
+    names = tool_names(request.tools)
+    choice = request.tool_choice
+    if choice == "required" and not request.tools:
+        raise SpecError(invalid_param("tool_choice", "`required` needs at least one tool in `tools`"))
+    if isinstance(choice, FunctionToolChoice) and choice.name not in names:
+        raise SpecError(invalid_param("tool_choice.name", f"there is no tool {choice.name!r} in `tools`"))
+    if isinstance(choice, AllowedTools):
+        undefined = [
+            ref.name for ref in choice.tools if isinstance(ref, FunctionToolChoice) and ref.name not in names
+        ]
+        if undefined:
+            raise SpecError(
+                invalid_param(
+                    "tool_choice.tools", f"allowed_tools contains undefined tools: {', '.join(undefined)}"
+                )
+            )
+
+
+class Policy:
+    """Sits between the provider and the Composer for one turn."""
+
+    def __init__(self, turn: Turn) -> None:
+        request = turn.request
+        self._turn = turn
+        self._allowed = _allowed(request)
+        self._required = _is_required(request)
+        self._limit = _limit(request)
+        self._calls: dict[Key, CallDelta] = {}  # the delta that named the call now under this key
+        self._forbidden: set[Key] = set()
+        self._waiting: dict[Key, list[CallDelta]] = {}
+        self._count = 0
+        self._over_limit = False
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is forbidden, so that deltas can pass unseen."""
+        return self._allowed is None and not self._required and self._limit is None
+
+    def filter(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
+        passed: list[AnyDelta] = []
+        for delta in deltas:
+            if isinstance(delta, CallDelta):
+                passed += self._call(delta)
+            elif isinstance(delta, ItemEnd) and delta.key in self._forbidden:
+                continue
+            elif isinstance(delta, Finish):
+                passed += self._finish(delta)
+            else:
+                passed.append(delta)
+        return passed
+
+    def _call(self, delta: CallDelta) -> list[AnyDelta]:
+        named = self._calls.get(delta.key)
+        if named is None or _is_another(named, delta):
+            waiting = self._waiting.setdefault(delta.key, [])
+            waiting.append(delta)
+            if not delta.name:
+                return []
+            del self._waiting[delta.key]
+            self._calls[delta.key] = delta
+            if self._permits(delta):
+                self._forbidden.discard(delta.key)
+                return list(waiting)
+            self._forbidden.add(delta.key)
+        return [] if delta.key in self._forbidden else [delta]
+
+    def _permits(self, delta: CallDelta) -> bool:
+        if self._allowed is not None and delta.name not in self._allowed:
+            self._turn.receipt(
+                POLICY, "tool_choice", f"the model called {delta.name!r}, which is not allowed", SUPPRESSED
+            )
+            return False
+        if self._limit is not None and self._count >= self._limit[1]:
+            self._turn.receipt(
+                POLICY, self._limit[0], f"the call of {delta.name!r} is over the limit", SUPPRESSED
+            )
+            self._over_limit = self._limit[0] == "max_tool_calls"
+            return False
+        self._count += 1
+        return True
+
+    def _finish(self, finish: Finish) -> list[AnyDelta]:
+        waiting = [delta for pieces in self._waiting.values() for delta in pieces]
+        if self._required and not self._count and not waiting and finish.reason in ("stop", "tool_calls"):
+            message = "the model answered without the tool call that `tool_choice` requires"
+            return [
+                Failure(ErrorPayload("model_error", message, code="tool_call_required", param="tool_choice"))
+            ]
+        if self._over_limit and finish.reason in ("stop", "tool_calls"):
+            finish = Finish("max_tool_calls")
+        if self._allowed is not None:
+            waiting = []
+        return [*waiting, finish]
+
+
+def _is_another(named: CallDelta, delta: CallDelta) -> bool:
+    """Providers may give one key to several calls; a new name or id begins the next."""
+    renamed = bool(delta.name) and delta.name != named.name
+    return renamed or bool(delta.name and delta.call_id and delta.call_id != named.call_id)
+
+
+def _allowed(request: Request) -> set[str] | None:
+    """The names that may be called; None when every declared tool may."""
+    choice = request.tool_choice
+    if choice == "none":
+        return set()
+    if isinstance(choice, FunctionToolChoice):
+        return {choice.name}
+    if isinstance(choice, AllowedTools):
+        if choice.mode == "none":
+            return set()
+        names = {ref.name for ref in choice.tools if isinstance(ref, FunctionToolChoice)}
+        return names | {str(ref.fields.get("name")) for ref in choice.tools if isinstance(ref, Opaque)}
+    return None
+
+
+def _is_required(request: Request) -> bool:
+    choice = request.tool_choice
+    if isinstance(choice, AllowedTools):
+        return choice.mode == "required"
+    return choice == "required" or isinstance(choice, FunctionToolChoice)
+
+
+def _limit(request: Request) -> tuple[str, int] | None:
+    """The parameter that limits the number of calls, and the number."""
+    if request.parallel_tool_calls is False:
+        return "parallel_tool_calls", 1
+    if request.max_tool_calls is not None:
+        return "max_tool_calls", request.max_tool_calls
+    return None

@@ -1,0 +1,214 @@
+"""One response being made: deltas from a provider, events to whoever listens, the result to the store."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import cast
+
+from antiphon.engine import obfuscation, schema_check
+from antiphon.engine.context import Resolved
+from antiphon.engine.policy import POLICY, Policy
+from antiphon.providers.base import UNMET, Provider, Turn, UpstreamError
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.events import AnyEvent
+from antiphon.spec.response import Response
+from antiphon.store.base import StoreError
+from antiphon.stream.composer import Composer
+from antiphon.stream.deltas import AnyDelta, Failure, Finish
+
+log = logging.getLogger(__name__)
+
+CLOSED = ErrorPayload(
+    "server_error", "the upstream closed the connection in the middle of its answer", code="upstream_closed"
+)
+SHUTDOWN = ErrorPayload(
+    "server_error", "the gateway is shutting down; send the request again", code="server_shutdown"
+)
+INTERNAL = ErrorPayload(
+    "server_error", "the gateway failed; its log has the details under this request id", code="internal_error"
+)
+
+Save = Callable[["Run"], Awaitable[None]]
+_END: list[AnyDelta] = []
+
+
+class Run:
+    """`begin`, then iterate `events` once; or just await `result`. The response is saved before it ends."""
+
+    def __init__(
+        self, provider: Provider, turn: Turn, composer: Composer, resolved: Resolved, save: Save | None
+    ) -> None:
+        self.turn = turn
+        self.composer = composer
+        self.resolved = resolved
+        self._save = save
+        self._policy = Policy(turn)
+        self._checks_schema = (
+            schema_check.needs_check(turn.request) and not provider.capabilities.enforces_schema
+        )
+        self._obfuscates = obfuscation.is_wanted(turn.request)
+        self._is_plain = self._policy.is_idle and not self._checks_schema and not self._obfuscates
+        self._deltas = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
+        self._first: asyncio.Task[list[AnyDelta]] | None = None
+        self._queued = asyncio.Event()
+        self._committed = False  # the client has been told that there is a response
+        self._waiting: asyncio.Task[object] | None = None  # the task that waits for the upstream now
+        self._stopping: ErrorPayload | None = None
+        turn.on_queued = self._queued.set
+
+    @property
+    def response(self) -> Response:
+        return self.composer.response
+
+    @property
+    def error(self) -> ErrorPayload | None:
+        return self.composer.error
+
+    async def begin(self, patience: float | None) -> None:
+        """Wait until the upstream accepts, the turn is queued, or patience ends; raise if it refuses."""
+        self._check_stopped()
+        self._first = asyncio.ensure_future(anext(self._deltas, _END))
+        queued = asyncio.ensure_future(self._queued.wait())
+        self._waiting = asyncio.current_task()
+        try:
+            await asyncio.wait({self._first, queued}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if self._first.done():
+                self._first.result()
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, asyncio.CancelledError) and self._stopping is not None:
+                self._go_on()
+                self._check_stopped()
+            raise
+        finally:
+            self._waiting = None
+            queued.cancel()
+        self._committed = True
+
+    async def result(self) -> Response:
+        async with aclosing(self.events()) as batches:
+            async for _ in batches:
+                pass
+        return self.response
+
+    async def events(self) -> AsyncGenerator[list[AnyEvent], None]:
+        """Batches of events; the terminal one comes last, once the response is stored."""
+        composer = self.composer
+        try:
+            is_queued = self._first is not None and not self._first.done() and self._queued.is_set()
+            yield composer.start(queued=is_queued)
+            async for deltas in self._batches():
+                try:
+                    events = composer.feed(deltas) if self._is_plain else self._feed(deltas)
+                except Exception:
+                    log.exception("request %s: the answer could not be told", self.turn.request_id)
+                    events = composer.fail(INTERNAL)
+                if composer.finished:
+                    if len(events) > 1:
+                        yield events[:-1]
+                    yield await self._finished(events[-1:])
+                    return
+                if events:
+                    yield events
+        except (GeneratorExit, asyncio.CancelledError):
+            if not composer.finished:
+                composer.cancel()
+                await asyncio.shield(self._finished([]))
+            raise
+        finally:
+            await self.close()
+
+    def stop(self, error: ErrorPayload = SHUTDOWN) -> None:
+        """End as failed now; the listener still gets its terminal event."""
+        self._stopping = error
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def close(self) -> None:
+        if self._first is not None and not self._first.done():
+            # A generator that is still running cannot be closed.
+            self._first.cancel()
+            await asyncio.gather(self._first, return_exceptions=True)
+        await self._deltas.aclose()
+
+    async def _batches(self) -> AsyncIterator[list[AnyDelta]]:
+        """The provider's batches. Whatever goes wrong becomes a Failure, so that there is always an end."""
+        try:
+            if self._first is not None and self._stopping is None:
+                first = await self._wait(self._first)
+                if first is not _END:
+                    yield first
+            while self._stopping is None:
+                deltas = await self._wait(anext(self._deltas, _END))
+                if deltas is _END:
+                    break
+                self._committed = True
+                yield deltas
+        except (UpstreamError, SpecError) as error:
+            if not self._committed:
+                raise
+            yield [Failure(error.payload)]
+        except asyncio.CancelledError:
+            if self._stopping is None:
+                raise
+            self._go_on()
+        except Exception:  # an adapter's bug must not leave a client without a terminal event
+            log.exception("request %s: the provider failed", self.turn.request_id)
+            if not self._committed:
+                raise
+            yield [Failure(INTERNAL)]
+        yield [Failure(self._stopping or CLOSED)]
+
+    async def _wait(self, upstream: Awaitable[list[AnyDelta]]) -> list[AnyDelta]:
+        self._waiting = asyncio.current_task()
+        try:
+            return await upstream
+        finally:
+            self._waiting = None
+
+    def _check_stopped(self) -> None:
+        if self._stopping is not None:
+            raise SpecError(self._stopping, 503)
+
+    def _go_on(self) -> None:
+        """It was `stop` that cancelled this task, and the task is needed to say so."""
+        cast(asyncio.Task[object], asyncio.current_task()).uncancel()
+
+    def _feed(self, deltas: list[AnyDelta]) -> list[AnyEvent]:
+        """The slow road: calls are held to the policy, and the finished answer to its schema."""
+        passed = self._policy.filter(deltas)
+        if self._checks_schema and passed and passed[-1] == Finish():
+            events = self.composer.feed(passed[:-1])
+            events += self.composer.feed([self._judged(passed[-1])])
+        else:
+            events = self.composer.feed(passed)
+        if self._obfuscates:
+            obfuscation.obfuscate(events)
+        return events
+
+    def _judged(self, finish: AnyDelta) -> AnyDelta:
+        request = self.turn.request
+        wrong = schema_check.mismatch(request, self.composer.snapshot())
+        if wrong is None:
+            return finish
+        if schema_check.is_strict(request):
+            message = f"the answer does not fit text.format: {wrong}"
+            return Failure(
+                ErrorPayload("model_error", message, code="output_schema_mismatch", param="text.format")
+            )
+        self.turn.receipt(POLICY, "text.format", f"the answer does not fit: {wrong}", UNMET)
+        return finish
+
+    async def _finished(self, terminal: list[AnyEvent]) -> list[AnyEvent]:
+        if self._save is not None:
+            try:
+                await self._save(self)
+            except StoreError as error:
+                log.error("request %s: the response could not be stored: %s", self.turn.request_id, error)
+                message = f"the response could not be stored: {error}"
+                terminal = self.composer.overrule(ErrorPayload("server_error", message, code="store_failed"))
+            except Exception:
+                log.exception("request %s: the response could not be stored", self.turn.request_id)
+                terminal = self.composer.overrule(INTERNAL)
+        return terminal

@@ -1,0 +1,89 @@
+"""`truncation: auto`: leave out the oldest items until the rest fits the model's window."""
+
+from antiphon.providers.base import TRUNCATED, Capabilities, Provider, Turn
+from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
+from antiphon.spec.items import Item, Message, is_call
+from antiphon.spec.opaque import encode
+
+_RESERVE = 16
+
+
+def known_window(takes: Capabilities) -> int | None:
+    """How many tokens the model takes, where they can be counted."""
+    return takes.context_window if takes.counts_tokens else None
+
+
+async def fit(provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
+    """The items to send. Only providers that can count exactly are asked; others answer for themselves."""
+    window = known_window(provider.capabilities)
+    if window is None:
+        return items
+    room = window - (turn.request.max_output_tokens or _RESERVE)
+    turn.items = items
+    if _at_most(turn) <= room:
+        return items
+    count = await provider.count_tokens(turn)
+    if count is None or count <= room:
+        return items
+    if turn.request.truncation != "auto":
+        raise SpecError(
+            ErrorPayload(
+                "invalid_request",
+                f"the input has {count:,} tokens and the model takes {room:,} beside its answer; "
+                "shorten it, or send `truncation: auto`",
+                code=CONTEXT_LENGTH_EXCEEDED,
+                param="input",
+            )
+        )
+    return await _shortened(provider, turn, items, room)
+
+
+def _at_most(turn: Turn) -> int:
+    """It cannot be more tokens than this: a token is at least a byte, and the JSON pays for the template."""
+    return len(encode(turn.items)) + len(turn.request.instructions or "") * 4 + len(encode(turn.tools))
+
+
+async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: int) -> list[Item]:
+    """Halve the search for the fewest blocks to leave out; a call and its output leave together."""
+    head = [item for item in items if isinstance(item, Message) and item.role in ("system", "developer")]
+    blocks = _blocks([item for item in items if item not in head])
+    low, high = 1, len(blocks) - 1
+    best: list[Item] | None = None
+    while low <= high:
+        middle = (low + high) // 2
+        turn.items = [*head, *(item for block in blocks[middle:] for item in block)]
+        count = await provider.count_tokens(turn)
+        if count is not None and count <= room:
+            best, high = turn.items, middle - 1
+            dropped = middle
+        else:
+            low = middle + 1
+    if best is None:
+        raise SpecError(
+            ErrorPayload(
+                "invalid_request",
+                f"the last message alone does not fit the model's {room:,} tokens; shorten it",
+                code=CONTEXT_LENGTH_EXCEEDED,
+                param="input",
+            )
+        )
+    left_out = sum(len(block) for block in blocks[:dropped])
+    turn.receipt("gateway", "input", f"the {left_out} oldest items did not fit the window", TRUNCATED)
+    return best
+
+
+def _blocks(items: list[Item]) -> list[list[Item]]:
+    """Runs of items that only make sense together: a message, or calls with all their outputs."""
+    blocks: list[list[Item]] = []
+    waiting: set[str] = set()
+    for item in items:
+        call_id = str(getattr(item, "call_id", ""))
+        if waiting and blocks:
+            blocks[-1].append(item)
+        else:
+            blocks.append([item])
+        if is_call(item):
+            waiting.add(call_id)
+        else:
+            waiting.discard(call_id)
+    return blocks

@@ -1,0 +1,173 @@
+"""The ASGI application: the gate, the routes, and every error as JSON."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+
+from antiphon.config import Config, ConfigErrors
+from antiphon.engine.run import INTERNAL
+from antiphon.providers.base import UpstreamError
+from antiphon.server import catalog, compaction, conversations, responses, stored, websocket
+from antiphon.server.exchange import ClientGone, Exchange, Headers, Receive, Scope, Send
+from antiphon.server.gateway import Gateway
+from antiphon.spec import ids
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
+from antiphon.store import StoreError
+
+log = logging.getLogger("antiphon.server")
+
+Handler = Callable[[Gateway, Exchange], Awaitable[None]]
+
+# Paths without a key: what load balancers and people with a browser ask for.
+_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs"})
+_ROUTES: dict[str, dict[str, Handler]] = {
+    "/v1/responses": {"POST": responses.create},
+    "/v1/responses/compact": {"POST": compaction.compact},
+    "/v1/responses/input_tokens": {"POST": responses.input_tokens},
+    "/v1/responses/{id}": {"GET": stored.retrieve, "DELETE": stored.delete},
+    "/v1/responses/{id}/cancel": {"POST": stored.cancel},
+    "/v1/responses/{id}/input_items": {"GET": stored.input_items},
+    "/v1/conversations": {"POST": conversations.create},
+    "/v1/conversations/{id}": {
+        "GET": conversations.retrieve,
+        "POST": conversations.update,
+        "DELETE": conversations.delete,
+    },
+    "/v1/conversations/{id}/items": {"GET": conversations.items, "POST": conversations.add_items},
+    "/v1/conversations/{id}/items/{item}": {
+        "GET": conversations.item,
+        "DELETE": conversations.delete_item,
+    },
+    "/v1/models": {"GET": catalog.models},
+    "/v1/models/{id...}": {"GET": catalog.model},
+    "/healthz": {"GET": catalog.healthz},
+    "/readyz": {"GET": catalog.readyz},
+    "/openapi.json": {"GET": catalog.openapi},
+    "/docs": {"GET": catalog.docs},
+    "/": {"GET": catalog.docs},
+}
+
+
+def _compiled(path: str) -> re.Pattern[str]:
+    """`{id}` is one segment of a path, `{id...}` all the rest of it."""
+    rest = re.sub(r"\{(\w+)\.\.\.\}", r"(?P<\1>.+)", path)
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", rest))
+
+
+_PATTERNS = [(_compiled(path), methods) for path, methods in _ROUTES.items() if "{" in path]
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+class App:
+    """A plain ASGI callable; the gateway behind it opens and closes with the server's lifespan."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.gateway: Gateway | None = None
+        self.failure: ConfigErrors | StoreError | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        gateway = self.gateway
+        assert gateway is not None, "the server must run the lifespan protocol"
+        headers = dict(scope["headers"])
+        given = str(headers.get(b"x-request-id", b""), "latin-1")
+        request_id = given if _REQUEST_ID.fullmatch(given) else ids.new_id("req_")
+        if scope["type"] == "websocket":
+            await websocket.serve(gateway, scope, receive, send, request_id)
+            return
+        exchange = Exchange(scope, receive, send, request_id)
+        await _answer(gateway, exchange, headers)
+
+    async def open(self) -> bool:
+        """Open the gateway, unless it is open; `failure` says why that was not possible."""
+        try:
+            self.gateway = self.gateway or await Gateway.open(self.config)
+        except (ConfigErrors, StoreError) as error:
+            self.failure = error
+        return self.failure is None
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        if not await self.open():
+            await send({"type": "lifespan.startup.failed", "message": str(self.failure)})
+            return
+        assert self.gateway is not None
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.gateway.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _answer(gateway: Gateway, exchange: Exchange, headers: dict[bytes, bytes]) -> None:
+    """Handle one request; whatever happens, the client gets an answer in the specification's shape."""
+    try:
+        origin = gateway.gate.check_source(headers)
+        if origin is not None:
+            exchange.extra_headers += _cors(origin)
+            if exchange.method == "OPTIONS":
+                await exchange.empty(headers=_preflight(headers))
+                return
+        if exchange.path not in _OPEN_PATHS:
+            exchange.caller = gateway.gate.admit(headers, exchange.request_id)
+        await _route(exchange)(gateway, exchange)
+    except ClientGone:
+        log.info("request %s: the client went away", exchange.request_id)
+    except SpecError as error:
+        challenge = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
+        await _fail(exchange, error.payload, error.status, challenge)
+    except UpstreamError as error:
+        retry = [] if error.retry_after is None else [(b"retry-after", b"%d" % round(error.retry_after))]
+        await _fail(exchange, error.payload, error.status, retry)
+    except StoreError as error:
+        log.error("request %s: %s", exchange.request_id, error)
+        await _fail(exchange, ErrorPayload("server_error", str(error), code="store_failed"), 503)
+    except Exception:
+        log.exception("request %s failed", exchange.request_id)
+        await _fail(exchange, INTERNAL, 500)
+
+
+async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
+    if exchange.started:
+        await exchange.write(b"", last=True)
+    else:
+        await exchange.fail(error, status, headers)
+
+
+def _route(exchange: Exchange) -> Handler:
+    path = exchange.path.rstrip("/") or "/"
+    methods = _ROUTES.get(path) if "{" not in path else None
+    if methods is None:
+        for pattern, found in _PATTERNS:
+            if match := pattern.fullmatch(path):
+                exchange.params = match.groupdict()
+                methods = found
+                break
+    if methods is None:
+        raise SpecError(not_found(f"there is nothing at {exchange.path[:200]}").with_code("unknown_path"))
+    method = "GET" if exchange.method == "HEAD" else exchange.method
+    if method not in methods:
+        allowed = ", ".join(methods)
+        exchange.extra_headers.append((b"allow", allowed.encode()))
+        error = invalid_request(f"{exchange.method} is not possible here; use {allowed}")
+        raise SpecError(error.with_code("method_not_allowed"), 405)
+    return methods[method]
+
+
+def _preflight(asked: dict[bytes, bytes]) -> Headers:
+    """A listed origin may send whatever headers it names: every SDK has some of its own."""
+    return [
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", asked.get(b"access-control-request-headers", b"")),
+        (b"access-control-max-age", b"600"),
+    ]
+
+
+def _cors(origin: str) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-expose-headers", b"x-request-id, retry-after"),
+        (b"vary", b"origin"),
+    ]

@@ -1,0 +1,84 @@
+"""Background responses over HTTP: making one, and its event log as a stream that can be taken up again."""
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import Heartbeat, report
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.events import ResponseFailed
+from antiphon.spec.request import Request
+from antiphon.spec.response import Response
+from antiphon.store import LoggedEvent
+from antiphon.stream import lifecycle, sse
+from antiphon.stream.auditor import audit_sse
+from antiphon.stream.dialects import OPEN_RESPONSES, solicited
+from antiphon.stream.framing import frames
+
+FROM_THE_START = -1
+_DELETED = ErrorPayload("not_found", "the response was deleted while it was read", code="response_deleted")
+
+
+class _Typed(Struct):
+    type: str
+
+
+_read = msgspec.json.Decoder(_Typed).decode
+
+
+async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
+    """Answer at once; the work goes on, whether anyone listens or not."""
+    job = await gateway.background.start(request, exchange.caller)
+    if not request.stream:
+        await exchange.answer(exchange.caller.dialect.encode_response(job.created))
+        return
+    sent: list[bytes] = []
+    await exchange.watched(stream_log(gateway, exchange, job.created, FROM_THE_START, sent))
+    if gateway.config.server.audit and exchange.caller.dialect is OPEN_RESPONSES:
+        report(audit_sse(b"".join(sent), solicited=solicited(request.tools)), exchange.request_id)
+
+
+async def stream_log(
+    gateway: Gateway, exchange: Exchange, response: Response, after: int, sent: list[bytes] | None = None
+) -> None:
+    """The logged events after this one, and those still to come, until the response has ended."""
+    await exchange.open_stream()
+    heartbeat = Heartbeat(exchange, gateway.config.server.keepalive)
+    background, tenant = gateway.background, exchange.caller.tenant
+    try:
+        ended = False
+        while not ended:
+            events = await background.events(tenant, response.id, after)
+            if events:
+                after = events[-1].sequence
+                chunk, ended = _framed(events)
+            elif events is None:
+                chunk, ended = _gone(exchange, response, after), True
+            elif background.stopping:
+                break  # the response lives on in another process: whoever reads it can go on from there
+            else:
+                chunk, ended = b"", True
+            if ended:
+                chunk += sse.DONE
+            heartbeat.beat()
+            await exchange.write(chunk)
+            if sent is not None:
+                sent.append(chunk)
+        await exchange.write(b"", last=True)
+    finally:
+        heartbeat.stop()
+
+
+def _framed(events: list[LoggedEvent]) -> tuple[bytes, bool]:
+    """The events as server-sent events, and whether the last one ends the response."""
+    kinds = [_read(event.data).type for event in events]
+    chunk = b"".join([sse.encode(kind, event.data) for kind, event in zip(kinds, events, strict=True)])
+    return chunk, kinds[-1] in lifecycle.TERMINAL
+
+
+def _gone(exchange: Exchange, response: Response, after: int) -> bytes:
+    """The log is no longer there, and yet there must be an end."""
+    failed = msgspec.structs.replace(response, status="in_progress", output=[])
+    failed.fail(_DELETED, now=response.created_at)
+    return frames([ResponseFailed(after + 1, failed)], exchange.caller.dialect)

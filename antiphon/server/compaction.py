@@ -1,0 +1,18 @@
+"""`POST /v1/responses/compact`."""
+
+from antiphon.engine import compaction
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.spec.decode import decode_compact_request
+from antiphon.spec.opaque import encode
+
+
+async def compact(gateway: Gateway, exchange: Exchange) -> None:
+    limit = gateway.config.server.body_limit
+    request = decode_compact_request(await exchange.body(limit), max_bytes=limit)
+
+    async def work() -> None:
+        resource = await compaction.compact(gateway.engine, request, exchange.caller)
+        await exchange.answer(encode(resource))
+
+    await exchange.watched(work())

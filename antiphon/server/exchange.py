@@ -1,0 +1,148 @@
+"""One HTTP request and its answer, on bare ASGI."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from antiphon.engine.engine import Caller
+from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+EVENT_STREAM = b"text/event-stream; charset=utf-8"
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its answer was complete."""
+
+
+class Exchange:
+    """What a handler works with; `caller` is set once the gate has let the request in."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.request_id = request_id
+        self.caller = Caller(request_id=request_id)
+        self.params: dict[str, str] = {}
+        self.started = False
+        self.extra_headers: list[tuple[bytes, bytes]] = []
+
+    @property
+    def method(self) -> str:
+        return str(self.scope["method"])
+
+    @property
+    def path(self) -> str:
+        return str(self.scope["path"])
+
+    def header(self, name: bytes) -> str | None:
+        for key, value in self.scope["headers"]:
+            if key == name:
+                return str(value, "latin-1")
+        return None
+
+    def query(self, name: str) -> str | None:
+        values = parse_qs(str(self.scope.get("query_string", b""), "latin-1")).get(name)
+        return values[-1] if values else None
+
+    async def body(self, limit: int) -> bytes:
+        """The JSON body; refused by its content type, or as soon as it passes the limit."""
+        kind = (self.header(b"content-type") or "application/json").partition(";")[0].strip().lower()
+        if kind != "application/json" and not kind.endswith("+json"):
+            error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
+            raise SpecError(error.with_code("unsupported_media_type"), 415)
+        declared = self.header(b"content-length") or ""
+        if declared.isdecimal() and int(declared) > limit:
+            raise _too_large(limit)
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                break
+        if not size:
+            raise SpecError(
+                invalid_request("the request has no body; send a JSON object").with_code("no_body")
+            )
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def answer(
+        self, body: bytes, status: int = 200, content_type: bytes = JSON, headers: Headers = ()
+    ) -> None:
+        await self._start(
+            status, [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
+        )
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def empty(self, status: int = 204, headers: Headers = ()) -> None:
+        await self._start(status, list(headers))
+        await self.send({"type": "http.response.body", "body": b""})
+
+    async def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
+        """An error as JSON. Some clients drop a message whose `code` or `param` is null, so neither is."""
+        named = self.caller.dialect.error(error)
+        payload = msgspec.structs.replace(named, code=named.code or named.type, param=named.param or "")
+        await self.answer(msgspec.json.encode(ErrorBody(payload)), status, headers=headers)
+
+    async def open_stream(self, content_type: bytes = EVENT_STREAM, headers: Headers = ()) -> None:
+        await self._start(
+            200,
+            [
+                (b"content-type", content_type),
+                (b"cache-control", b"no-cache"),
+                (b"x-accel-buffering", b"no"),
+                *headers,
+            ],
+        )
+
+    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+        await self.send({"type": "http.response.body", "body": chunk, "more_body": not last})
+
+    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.started = True
+        headers.append((b"x-request-id", self.request_id.encode("latin-1")))
+        headers += self.extra_headers
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def watched(self, work: Awaitable[None]) -> None:
+        """Do the work, and cancel it as soon as the client is gone."""
+        task = asyncio.current_task()
+        assert task is not None
+        watcher = asyncio.ensure_future(self._watch(task))
+        try:
+            await work
+        except asyncio.CancelledError:
+            if not watcher.done():
+                raise
+            task.uncancel()
+            raise ClientGone from None
+        finally:
+            watcher.cancel()
+
+    async def _watch(self, task: asyncio.Task[object]) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        task.cancel()
+
+
+def _too_large(limit: int) -> SpecError:
+    return SpecError(
+        invalid_request(f"the body is larger than {limit:,} bytes").with_code("body_too_large"), 413
+    )

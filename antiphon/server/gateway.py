@@ -1,0 +1,119 @@
+"""Everything one worker process holds: engine, store, providers, and the runs now under way."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from antiphon.config import Config
+from antiphon.engine.background import Background
+from antiphon.engine.engine import Engine
+from antiphon.engine.run import Run
+from antiphon.engine.sealing import Seal
+from antiphon.providers.base import Environment, Provider
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.registry import create_provider
+from antiphon.server.gate import Gate
+from antiphon.server.models import Models
+from antiphon.store import SqliteStore, Store, default_data_folder, load_keys
+
+_LAST_WORDS = 5.0
+"""How long a response that is told to end may take to say so."""
+
+
+class Closing(Protocol):
+    """A WebSocket that can be asked to go."""
+
+    async def close(self) -> None: ...
+
+
+class Gateway:
+    def __init__(
+        self, config: Config, store: Store, seal: Seal, providers: dict[str, Provider], http: UpstreamClient
+    ) -> None:
+        self.config = config
+        self.gate = Gate(config)
+        self.store = store
+        self.engine = Engine(config, providers, store, seal, time.time)
+        self.background = Background(self.engine)
+        self.models = Models(providers)
+        self.started = int(self.engine.clock())
+        self.stopping = False
+        self._http = http
+        self._runs: set[Run] = set()
+        self._sockets: set[Closing] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._patience: asyncio.Timeout | None = None
+        self._is_over = False
+
+    @classmethod
+    async def open(cls, config: Config, *, background: bool = True) -> "Gateway":
+        folder = Path(config.store.path) if config.store.path else default_data_folder()
+        keys = load_keys(folder, [key.reveal() for key in config.sealing.keys])
+        http = UpstreamClient()
+        environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=folder)
+        providers = {
+            name: create_provider(name, provider, environment) for name, provider in config.providers.items()
+        }
+        store = await SqliteStore.open(
+            folder, synchronous=config.store.synchronous, cache_bytes=config.store.cache_bytes
+        )
+        gateway = cls(config, store, Seal([keys.current, *keys.older]), providers, http)
+        if background:
+            await gateway.background.open()
+        return gateway
+
+    @contextmanager
+    def running(self, run: Run) -> Iterator[None]:
+        self._runs.add(run)
+        self._quiet.clear()
+        if self._is_over:
+            run.stop()
+        try:
+            yield
+        finally:
+            self._runs.discard(run)
+            if not self._runs:
+                self._quiet.set()
+
+    @contextmanager
+    def connected(self, socket: Closing) -> Iterator[None]:
+        self._sockets.add(socket)
+        try:
+            yield
+        finally:
+            self._sockets.discard(socket)
+
+    async def drain(self, limit: float) -> None:
+        """Let what runs finish, up to the limit; then end the rest as failed."""
+        self.stopping = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit) as self._patience:
+                await self._quiet.wait()
+                await self.background.finished()
+        self._patience = None
+        self._is_over = True
+        for run in list(self._runs):
+            run.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._quiet.wait()
+        for socket in list(self._sockets):
+            await socket.close()
+        await self.background.close()
+
+    def hurry(self) -> None:
+        """Wait no longer for what runs."""
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(0)
+
+    async def close(self) -> None:
+        await self.background.close()
+        await self.models.close()
+        for provider in self.engine.providers.values():
+            await provider.close()
+        await self._http.close()
+        await self.store.close()

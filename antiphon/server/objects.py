@@ -1,0 +1,86 @@
+"""The objects of the API beside the response: lists, conversations, models, and what was deleted."""
+
+from typing import Literal
+
+from msgspec import Raw, Struct, field
+
+from antiphon.spec.items import Item
+from antiphon.spec.limits import Metadata
+
+
+class ItemList(Struct, kw_only=True):
+    """One page of items."""
+
+    object: Literal["list"] = "list"
+    data: list[Item]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class ConversationObject(Struct, kw_only=True):
+    id: str
+    object: Literal["conversation"] = "conversation"
+    created_at: int
+    metadata: Metadata
+
+
+class ConversationBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body that makes a conversation, adds to it, or changes its metadata; each uses what it needs."""
+
+    items: Raw = field(default_factory=lambda: Raw(b"[]"))
+    metadata: Metadata | None = None
+
+
+class DeletedResponse(Struct, kw_only=True):
+    id: str
+    object: Literal["response"] = "response"
+    deleted: bool = True
+
+
+class DeletedConversation(Struct, kw_only=True):
+    id: str
+    object: Literal["conversation.deleted"] = "conversation.deleted"
+    deleted: bool = True
+
+
+class InputTokens(Struct, kw_only=True):
+    """What a request would cost before its answer."""
+
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+    input_tokens: int
+
+
+class ModelObject(Struct, kw_only=True):
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+
+
+class ModelList(Struct, kw_only=True):
+    object: Literal["list"] = "list"
+    data: list[ModelObject]
+
+
+class Health(Struct, kw_only=True):
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(Struct, kw_only=True):
+    status: Literal["ready", "not_ready"]
+    store: str
+    """`ok`, or why it does not answer."""
+    models: dict[str, str]
+    """For each provider: `loaded`, `not loaded`, or `remote`."""
+
+
+class AnyItem(Struct):
+    """An item. The description puts the union of all of them in the place of this name."""
+
+
+class Description(Struct):
+    """An OpenAPI 3.1 document."""
+
+    openapi: str
+    info: dict[str, str]

@@ -1,0 +1,257 @@
+"""Every operation of the API in a sentence or two: what the description and its page are made from."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon.server import objects
+from antiphon.spec.request import CompactRequest, Request
+from antiphon.spec.response import CompactResource, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    name: str
+    about: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path. `answer` is a Struct, or the content type of what is not JSON."""
+
+    id: str
+    group: str
+    summary: str
+    about: str = ""
+    body: type | None = None
+    body_required: bool = True
+    answer: type | str = ""
+    query: tuple[Query, ...] = ()
+    streams: bool = False
+    errors: tuple[int, ...] = ()
+    open: bool = False
+    """Needs no key."""
+
+
+RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
+
+GROUPS = {
+    RESPONSES: "Ask a model. The contract is Open Responses 2026-04-24.",
+    STORED: "What was stored can be read, continued, taken up again as a stream, cancelled and deleted. "
+    "Everything belongs to the key's tenant; another tenant's id does not exist.",
+    CONVERSATIONS: "Lists of items that responses can continue: send `conversation` with a request.",
+    SERVER: "What there is, and how it is.",
+}
+
+PAGING = (
+    Query("after", "Continue after the item with this id.", {"type": "string"}),
+    Query(
+        "limit", "How many items at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
+    ),
+    Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"}),
+)
+RESUMING = (
+    Query("stream", "Send the events instead of the response.", {"type": "boolean", "default": False}),
+    Query(
+        "starting_after",
+        "With `stream`: only events with a `sequence_number` above this one.",
+        {"type": "integer", "minimum": 0},
+    ),
+)
+
+OPERATIONS: dict[tuple[str, str], Operation] = {
+    ("POST", "/v1/responses"): Operation(
+        "createResponse",
+        RESPONSES,
+        "Make a response",
+        "With `stream: true` the answer is a stream of server-sent events that ends with `[DONE]`. With "
+        "`background: true` it comes at once, as `queued`, and the work goes on without the caller. The same "
+        "path takes a WebSocket, on which every message of type `response.create` is one turn.",
+        body=Request,
+        answer=Response,
+        streams=True,
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+    ),
+    ("POST", "/v1/responses/compact"): Operation(
+        "compact",
+        RESPONSES,
+        "Shorten a conversation",
+        "The model summarises what was said. The summary comes back sealed in a `compaction` item, which "
+        "only this gateway can open, and takes the place of what it sums up.",
+        body=CompactRequest,
+        answer=CompactResource,
+        errors=(400, 404, 413, 415, 500, 502),
+    ),
+    ("POST", "/v1/responses/input_tokens"): Operation(
+        "countInputTokens",
+        RESPONSES,
+        "Count the tokens of a request",
+        "Nothing is generated. A provider that cannot count exactly is a 400.",
+        body=Request,
+        answer=objects.InputTokens,
+        errors=(400, 404, 413, 415),
+    ),
+    ("GET", "/v1/responses/{id}"): Operation(
+        "getResponse",
+        STORED,
+        "Read a response",
+        "With `stream=true`, the events of a background response: those logged so far, then those still to "
+        "come, spelled as for the caller who made it. It does not matter which connection or which worker "
+        "has sent the earlier ones.",
+        answer=Response,
+        query=RESUMING,
+        streams=True,
+        errors=(400, 404),
+    ),
+    ("DELETE", "/v1/responses/{id}"): Operation(
+        "deleteResponse",
+        STORED,
+        "Delete a response",
+        "A background response that still runs is cancelled first. Responses that continue this one keep "
+        "their context.",
+        answer=objects.DeletedResponse,
+        errors=(404,),
+    ),
+    ("POST", "/v1/responses/{id}/cancel"): Operation(
+        "cancelResponse",
+        STORED,
+        "Cancel a background response",
+        "It ends as `incomplete`, reason `cancelled`, with what was said so far. One that has ended stays "
+        "as it is.",
+        answer=Response,
+        errors=(400, 404),
+    ),
+    ("GET", "/v1/responses/{id}/input_items"): Operation(
+        "listInputItems",
+        STORED,
+        "List what a response was made from",
+        "All items that the model was given, the earlier turns of its chain included.",
+        answer=objects.ItemList,
+        query=PAGING,
+        errors=(400, 404),
+    ),
+    ("POST", "/v1/conversations"): Operation(
+        "createConversation",
+        CONVERSATIONS,
+        "Make a conversation",
+        body=objects.ConversationBody,
+        body_required=False,
+        answer=objects.ConversationObject,
+        errors=(400, 413, 415),
+    ),
+    ("GET", "/v1/conversations/{id}"): Operation(
+        "getConversation",
+        CONVERSATIONS,
+        "Read a conversation",
+        answer=objects.ConversationObject,
+        errors=(404,),
+    ),
+    ("POST", "/v1/conversations/{id}"): Operation(
+        "updateConversation",
+        CONVERSATIONS,
+        "Change its metadata",
+        "The metadata that is sent replaces what was there.",
+        body=objects.ConversationBody,
+        answer=objects.ConversationObject,
+        errors=(400, 404, 413, 415),
+    ),
+    ("DELETE", "/v1/conversations/{id}"): Operation(
+        "deleteConversation",
+        CONVERSATIONS,
+        "Delete a conversation",
+        "Its items go with it; responses that were made in it stay.",
+        answer=objects.DeletedConversation,
+        errors=(404,),
+    ),
+    ("GET", "/v1/conversations/{id}/items"): Operation(
+        "listItems",
+        CONVERSATIONS,
+        "List its items",
+        answer=objects.ItemList,
+        query=PAGING,
+        errors=(400, 404),
+    ),
+    ("POST", "/v1/conversations/{id}/items"): Operation(
+        "addItems",
+        CONVERSATIONS,
+        "Add items at its end",
+        "Items are checked as the input of a response is, and given ids where they have none.",
+        body=objects.ConversationBody,
+        answer=objects.ItemList,
+        errors=(400, 404, 413, 415),
+    ),
+    ("GET", "/v1/conversations/{id}/items/{item}"): Operation(
+        "getItem", CONVERSATIONS, "Read an item", answer=objects.AnyItem, errors=(404,)
+    ),
+    ("DELETE", "/v1/conversations/{id}/items/{item}"): Operation(
+        "deleteItem",
+        CONVERSATIONS,
+        "Take an item out",
+        "The answer is the conversation.",
+        answer=objects.ConversationObject,
+        errors=(404,),
+    ),
+    ("GET", "/v1/models"): Operation(
+        "listModels",
+        SERVER,
+        "List the models",
+        "The configured names, then `PROVIDER/model` for what each provider says it serves.",
+        answer=objects.ModelList,
+    ),
+    ("GET", "/v1/models/{id}"): Operation(
+        "getModel",
+        SERVER,
+        "Look a model up",
+        "The id may have slashes in it.",
+        answer=objects.ModelObject,
+        errors=(404,),
+    ),
+    ("GET", "/healthz"): Operation(
+        "health", SERVER, "Is the server alive?", answer=objects.Health, open=True
+    ),
+    ("GET", "/readyz"): Operation(
+        "readiness",
+        SERVER,
+        "Can the server work?",
+        "It can when its store answers. Says which models are loaded; one that is not is loaded by its "
+        "first request.",
+        answer=objects.Readiness,
+        open=True,
+    ),
+    ("GET", "/openapi.json"): Operation(
+        "describe", SERVER, "This description", answer=objects.Description, open=True
+    ),
+    ("GET", "/docs"): Operation("page", SERVER, "This description as a page", answer="text/html", open=True),
+    ("GET", "/"): Operation("home", SERVER, "The same page", answer="text/html", open=True),
+}
+
+# What each parameter of a request does here.
+PARAMETERS = {
+    "model": "A configured name, or `PROVIDER/model`. Without one, the default model answers.",
+    "input": "A text, or a list of items.",
+    "instructions": "A system message for this response only; a continuation does not inherit it.",
+    "previous_response_id": "Continue this response: its context and its output come before `input`.",
+    "conversation": "Continue this conversation, and add to it. Not together with `previous_response_id`.",
+    "tools": "The tools that the model may call. All of them go to the model, whatever `tool_choice` says.",
+    "tool_choice": "`none`, `auto`, `required`, one function, or `allowed_tools`; enforced on the output.",
+    "parallel_tool_calls": "With `false`, at most one call is let through.",
+    "max_tool_calls": "How many calls are let through; more of them end the response as `incomplete`.",
+    "text": "The form of the answer. A `json_schema` is enforced, or the answer is checked against it.",
+    "reasoning": "How much the model should think, and whether it should sum that up.",
+    "include": "More in the answer: sealed reasoning, log probabilities.",
+    "max_output_tokens": "At least 16. Reaching it ends the response as `incomplete`.",
+    "temperature": "Sampling temperature, if the provider takes one.",
+    "top_p": "Nucleus sampling, if the provider takes it.",
+    "presence_penalty": "If the provider takes it.",
+    "frequency_penalty": "If the provider takes it.",
+    "top_logprobs": "0 to 20 alternatives for each token, where the provider gives them.",
+    "truncation": "`auto` leaves out the oldest items of an input that does not fit; else that is an error.",
+    "metadata": "Up to 16 pairs, kept with the response.",
+    "service_tier": "Passed on where the provider has tiers.",
+    "safety_identifier": "Who the end user is, for providers that want to know.",
+    "prompt_cache_key": "Helps providers to find a cached prompt.",
+    "store": "`false`: nothing is written, and the response cannot be read or continued over HTTP.",
+    "background": "Answer at once and work on without the caller. Needs `store`.",
+    "stream": "Answer with server-sent events.",
+    "stream_options": "Options of the stream.",
+}

@@ -1,0 +1,246 @@
+"""The server process: a bound socket, one or several workers, a banner, and an orderly end.
+
+Signals are held back from the first moment until somebody is there to obey them, so that being told to stop
+is an orderly end at any time.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Generator
+from types import FrameType
+
+import uvicorn
+
+from antiphon.config import Config
+from antiphon.server.app import App
+from antiphon.server.gateway import Gateway
+from antiphon.store import StoreError
+
+log = logging.getLogger("antiphon.server")
+
+_BACKLOG = 2048
+_FAILED = 1
+_STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
+_CRASH_PAUSE = 1.0
+
+
+def run(config: Config) -> int:
+    """Serve until told to stop; the exit code says how it went."""
+    logging.basicConfig(level=config.server.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    try:
+        with bind(config.server.host, config.server.port) as listener:
+
+            def announce() -> None:
+                print(banner(config, listener), flush=True)
+
+            if config.server.workers == 1:
+                serve(config, listener, announce)
+                return 0
+            return Workers(config, listener).run(announce)
+    except StoreError as error:
+        print(f"antiphon: {error}", file=sys.stderr)
+        return _FAILED
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.set_inheritable(True)
+    return listener
+
+
+def banner(config: Config, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}"
+    model = config.default_model or next(iter(config.models), "MODEL")
+    key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
+    return (
+        f"Antiphon speaks Open Responses on {address}/v1/responses\n"
+        f"models: {', '.join(config.available()) or 'none; add a provider to the configuration'}\n"
+        f"docs:   {address}/docs\n\n"
+        f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
+        f"""  -d '{{"model": "{model}", "input": "Say hello in five words."}}'\n"""
+    )
+
+
+def serve(
+    config: Config, listener: socket.socket, announce: Callable[[], None] | None = None, parent: int = 0
+) -> None:
+    app = App(config)
+    Server(app, config, announce, parent).run(sockets=[listener])
+    if app.failure is not None:
+        raise app.failure
+
+
+class Server(uvicorn.Server):
+    """uvicorn, except for its ends: it starts with one sentence or none, and stops as the gateway says.
+
+    `announce` is called once requests are answered. A worker whose `parent` is gone stops by itself.
+    """
+
+    def __init__(
+        self, app: App, config: Config, announce: Callable[[], None] | None = None, parent: int = 0
+    ) -> None:
+        settings = config.server
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="uvloop" if sys.platform != "win32" else "asyncio",
+                http="httptools",
+                ws="websockets-sansio",
+                ws_max_size=settings.body_limit,
+                ws_per_message_deflate=False,
+                lifespan="on",
+                access_log=False,
+                proxy_headers=False,
+                log_config=None,
+                log_level="warning",
+                server_header=False,
+                timeout_graceful_shutdown=10,
+            )
+        )
+        self._app = app
+        self._drain = settings.drain
+        self._announce = announce
+        self._parent = parent
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if not await self._app.open():
+            self.should_exit = True
+            return
+        await super().startup(sockets)
+        if self._announce is not None:
+            self._announce()
+
+    async def on_tick(self, counter: int) -> bool:
+        orphaned = bool(self._parent) and os.getppid() != self._parent
+        return await super().on_tick(counter) or orphaned
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            if hasattr(connection, "cycle"):  # an HTTP connection: idle ones close, busy ones finish first
+                connection.shutdown()
+        if self._app.gateway is not None and not self.force_exit:
+            await self._app.gateway.drain(self._drain)
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The second Ctrl-C ends what still runs."""
+        super().handle_exit(sig, frame)
+        if self.force_exit and self._app.gateway is not None:
+            asyncio.get_running_loop().call_soon_threadsafe(self._app.gateway.hurry)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """As in uvicorn, but a signal that was obeyed is not raised again."""
+        handlers = {sig: signal.signal(sig, self.handle_exit) for sig in _STOP_SIGNALS}
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+        try:
+            yield
+        finally:
+            for sig, handler in handlers.items():
+                signal.signal(sig, handler)
+
+
+class Workers:
+    """A parent that keeps N workers on one socket, replaces those that die, and passes signals on."""
+
+    def __init__(self, config: Config, listener: socket.socket) -> None:
+        self._config = config
+        self._listener = listener
+        self._children: dict[int, float] = {}
+        self._stopping = False
+        self._failed = False
+
+    def run(self, announce: Callable[[], None]) -> int:
+        # What is wrong with the configuration or the store is told once, and not by every worker.
+        asyncio.run(_rehearse(self._config))
+        signals = _STOP_SIGNALS | {signal.SIGCHLD}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        ignored = signal.signal(signal.SIGCHLD, _wake)
+        try:
+            for _ in range(self._config.server.workers):
+                self._start()
+            announce()
+            while self._children:
+                if signal.sigwait(signals) == signal.SIGCHLD:
+                    self._reap()
+                else:
+                    self._stop()
+        finally:
+            signal.signal(signal.SIGCHLD, ignored)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return _FAILED if self._failed else 0
+
+    def _start(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            self._children[pid] = time.monotonic()
+            return
+        code = _FAILED
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+            serve(self._config, self._listener, parent=parent)
+            code = 0
+        except Exception:
+            log.exception("worker %d could not go on", os.getpid())
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        """Look after the workers that have ended: one that could not start ends all, others are replaced."""
+        for pid, started in list(self._children.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                continue
+            del self._children[pid]
+            code = os.waitstatus_to_exitcode(status)
+            if self._stopping:
+                continue
+            if code == _FAILED:
+                self._failed = True
+                self._stop()
+                continue
+            log.error("worker %d ended with %d; starting another", pid, code)
+            if time.monotonic() - started < _CRASH_PAUSE:
+                time.sleep(_CRASH_PAUSE)
+            self._start()
+
+    def _stop(self) -> None:
+        self._stopping = True
+        self._listener.close()
+        for pid in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+
+async def _rehearse(config: Config) -> None:
+    gateway = await Gateway.open(config, background=False)
+    await gateway.close()
+
+
+def _wake(*_: object) -> None:
+    """SIGCHLD needs a handler to be delivered at all, and `sigwait` takes it before this is called."""

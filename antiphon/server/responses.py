@@ -1,0 +1,50 @@
+"""`POST /v1/responses`, the hot route, and the count of what a request would cost."""
+
+from antiphon.server import background
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.objects import InputTokens
+from antiphon.server.streaming import stream_run
+from antiphon.spec.decode import decode_request
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.opaque import encode
+from antiphon.spec.request import Request
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    request = await _request(gateway, exchange)
+    if request.background:
+        await background.create(gateway, exchange, request)
+    else:
+        await exchange.watched(_foreground(gateway, exchange, request))
+
+
+async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
+    request = await _request(gateway, exchange)
+    provider, turn = gateway.engine.target(request, exchange.caller)
+    turn.items = (await gateway.engine.resolve(request, exchange.caller)).items
+    count = await provider.count_tokens(turn)
+    if count is None:
+        message = f"the provider {provider.name!r} cannot count tokens without answering"
+        raise SpecError(ErrorPayload("invalid_request", message, code="unsupported", param="model"), 400)
+    await exchange.answer(encode(InputTokens(input_tokens=count)))
+
+
+async def _request(gateway: Gateway, exchange: Exchange) -> Request:
+    limit = gateway.config.server.body_limit
+    return decode_request(await exchange.body(limit), max_bytes=limit)
+
+
+async def _foreground(gateway: Gateway, exchange: Exchange, request: Request) -> None:
+    server = gateway.config.server
+    run = await gateway.engine.start(request, exchange.caller)
+    with gateway.running(run):
+        if request.stream:
+            await run.begin(server.created_after or None)
+            await stream_run(exchange, run, keepalive=server.keepalive, audits=server.audit)
+            return
+        response = await run.result()
+        if run.error is not None:
+            await exchange.fail(run.error, run.error.status)
+        else:
+            await exchange.answer(exchange.caller.dialect.encode_response(response))

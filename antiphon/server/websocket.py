@@ -1,0 +1,167 @@
+"""The WebSocket on `/v1/responses`: one turn after the other, with a memory of its own."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+
+import msgspec
+
+from antiphon.engine.context import Memory
+from antiphon.engine.engine import Caller
+from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
+from antiphon.providers.base import UpstreamError
+from antiphon.server.exchange import Receive, Scope, Send
+from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import audit_events
+from antiphon.spec.decode import decode_websocket_create
+from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
+from antiphon.spec.events import AnyEvent
+from antiphon.spec.request import WebSocketCreate
+from antiphon.store import StoreError
+from antiphon.stream.dialects import Dialect
+
+log = logging.getLogger("antiphon.server")
+
+PATH = "/v1/responses"
+_NORMAL, _GOING_AWAY = 1000, 1001
+_WAITING_MESSAGES = 16
+_LIMIT = ErrorPayload(
+    "invalid_request",
+    "this connection has reached its time limit; open a new one and send the context again",
+    code="websocket_connection_limit_reached",
+)
+
+
+async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    headers = dict(scope["headers"])
+    named = (b"x-request-id", request_id.encode("latin-1"))
+    try:
+        gateway.gate.check_source(headers)
+        caller = gateway.gate.admit(headers, request_id)
+        if scope["path"].rstrip("/") != PATH:
+            raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
+    except SpecError as error:
+        await _refuse(error, named, receive, send)
+        return
+    await receive()
+    await send({"type": "websocket.accept", "headers": [named]})
+    socket = Socket(gateway, caller, receive, send)
+    await socket.run()
+
+
+async def _refuse(error: SpecError, named: tuple[bytes, bytes], receive: Receive, send: Send) -> None:
+    """A handshake that is answered with plain HTTP."""
+    await receive()
+    payload = msgspec.structs.replace(
+        error.payload, code=error.payload.code or error.payload.type, param=error.payload.param or ""
+    )
+    headers = [(b"content-type", b"application/json"), named]
+    await send({"type": "websocket.http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": msgspec.json.encode(ErrorBody(payload))})
+
+
+class Socket:
+    """One connection. Messages wait in a queue while a turn runs; a closed socket cancels the turn."""
+
+    def __init__(self, gateway: Gateway, caller: Caller, receive: Receive, send: Send) -> None:
+        self._gateway = gateway
+        self._caller = caller
+        self._receive = receive
+        self._send = send
+        self._memory = Memory()
+        self._messages: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_MESSAGES)
+
+    async def run(self) -> None:
+        turns = asyncio.ensure_future(self._turns())
+        reader = asyncio.ensure_future(self._read())
+        with self._gateway.connected(self):
+            try:
+                await asyncio.wait({turns, reader}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (turns, reader):
+                    task.cancel()
+                await asyncio.wait({turns, reader})
+
+    async def close(self, code: int = _GOING_AWAY) -> None:
+        await self._send({"type": "websocket.close", "code": code})
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            await self._messages.put(text.encode() if text is not None else message.get("bytes") or b"")
+
+    async def _turns(self) -> None:
+        server = self._gateway.config.server
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + server.websocket_limit if server.websocket_limit else None
+        while True:
+            idle = loop.time() + server.websocket_idle if server.websocket_idle else None
+            patience = min((t for t in (ends, idle) if t is not None), default=None)
+            try:
+                async with asyncio.timeout_at(patience):
+                    message = await self._messages.get()
+            except TimeoutError:
+                if ends is not None and loop.time() >= ends:
+                    await self._error(_LIMIT, 400)
+                await self.close(_NORMAL)
+                return
+            await self._turn(message)
+            if ends is not None and loop.time() >= ends:
+                await self._error(_LIMIT, 400)
+                await self.close(_NORMAL)
+                return
+
+    async def _turn(self, message: bytes) -> None:
+        """One turn; exactly one message ends it when it fails."""
+        request: WebSocketCreate | None = None
+        try:
+            if self._gateway.stopping:
+                raise SpecError(SHUTDOWN, 503)
+            request = decode_websocket_create(message, max_bytes=self._gateway.config.server.body_limit)
+            run = await self._gateway.engine.start(
+                request, self._caller, memory=self._memory, error_event=False
+            )
+            with self._gateway.running(run):
+                await self._stream(run)
+            succeeded = run.error is None
+        except SpecError as error:
+            succeeded = False
+            await self._error(error.payload, error.status)
+        except UpstreamError as error:
+            succeeded = False
+            await self._error(error.payload, error.status)
+        except StoreError as error:
+            succeeded = False
+            await self._error(ErrorPayload("server_error", str(error), code="store_failed"), 503)
+        except Exception:
+            succeeded = False
+            log.exception("request %s failed", self._caller.request_id)
+            await self._error(INTERNAL, 500)
+        if not succeeded and request is not None and request.previous_response_id:
+            self._memory.evict(request.previous_response_id)
+
+    async def _stream(self, run: Run) -> None:
+        server = self._gateway.config.server
+        await run.begin(server.created_after or None)
+        dialect = self._caller.dialect.for_response(run.response)
+        seen: list[AnyEvent] = []
+        async with aclosing(run.events()) as batches:
+            async for events in batches:
+                await self._say(events, dialect)
+                if server.audit:
+                    seen += events
+        if server.audit:
+            audit_events(seen, run, self._caller)
+
+    async def _say(self, events: list[AnyEvent], dialect: Dialect) -> None:
+        for event in events:
+            await self._send({"type": "websocket.send", "text": dialect.encode(event).decode()})
+
+    async def _error(self, error: ErrorPayload, status: int) -> None:
+        named = self._caller.dialect.error(error)
+        payload = msgspec.structs.replace(named, code=named.code or named.type)
+        text = msgspec.json.encode(WebSocketError(status, payload)).decode()
+        await self._send({"type": "websocket.send", "text": text})

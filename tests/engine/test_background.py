@@ -1,0 +1,257 @@
+"""Background work without HTTP: owners and heartbeats, a store that fails, and the end of everything."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import Config
+from antiphon.config import Provider as ProviderConfig
+from antiphon.engine.background import Background
+from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.job import Job, Pace
+from antiphon.engine.sealing import Seal
+from antiphon.providers.base import Capabilities, Turn, UpstreamError
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.request import Request
+from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse
+from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
+
+QUICK = Pace(flush=0.01, poll=0.01, beat=0.02, sweep=0.05, stale=0.5, retry=0.01, patience=0.3)
+DEADLINE = 10.0
+
+
+class Spoken:
+    """A provider that says what the test puts in; an exception is raised, None is silence for ever."""
+
+    name = "spoken"
+    capabilities = Capabilities(frozenset())
+
+    def __init__(self) -> None:
+        self.words: asyncio.Queue[str | Exception] = asyncio.Queue()
+        self.closed = asyncio.Event()
+        self.turns = 0
+
+    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+        self.turns += 1
+        try:
+            yield []
+            while word := await self.words.get():
+                if isinstance(word, Exception):
+                    raise word
+                yield [TextDelta(word)]
+            yield [Finish()]
+        finally:
+            self.closed.set()
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        return None
+
+    async def models(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        return
+
+
+class Forgetful(SqliteStore):
+    """A store whose next writes fail, as those of a locked database do."""
+
+    failures = 0
+
+    def _fail(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StoreBusy("locked")
+
+    async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
+        self._fail()
+        return await super().append_events(id, owner, first, events)
+
+    async def update(self, change: Change) -> bool:
+        self._fail()
+        return await super().update(change)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Forgetful]:
+    opened = await Forgetful.open(tmp_path / "data")
+    assert isinstance(opened, Forgetful)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def provider() -> Spoken:
+    return Spoken()
+
+
+Owner = Callable[[], Awaitable[Background]]
+
+
+@pytest.fixture
+async def owner(store: Forgetful, provider: Spoken) -> AsyncIterator[Owner]:
+    """Makes an owner, which stands for a process."""
+    config = Config(providers={"p": ProviderConfig(type="spoken")})
+    engine = Engine(config, {"p": provider}, store, Seal([bytes(32)]), time.time)
+    async with AsyncExitStack() as owners:
+
+        async def make() -> Background:
+            made = Background(engine, QUICK)
+            await made.open()
+            owners.push_async_callback(made.close)
+            return made
+
+        yield make
+
+
+async def begin(background: Background) -> Job:
+    return await background.start(Request(model="p/m", input="hi", background=True), Caller())
+
+
+async def end_of(store: SqliteStore, id: str) -> StoredResponse:
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            found = await store.get("", id)
+            assert found is not None
+            if found.owner is None:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def heard(background: Background, id: str) -> list[bytes]:
+    lines: list[bytes] = []
+    async with asyncio.timeout(DEADLINE):
+        while events := await background.events("", id, len(lines) - 1):
+            lines += [event.data for event in events]
+    return lines
+
+
+def die(background: Background) -> None:
+    """What kill -9 does: nothing of this owner ever runs again."""
+    assert background._keeper is not None
+    background._keeper.cancel()
+    for task in background._tasks:
+        task.cancel()
+
+
+async def test_the_living_take_over_from_the_dead_and_leave_each_other_alone(
+    owner: Owner, store: Forgetful, provider: Spoken
+) -> None:
+    here, there, dead = [await owner() for _ in range(3)]
+    mine, theirs, lost = [await begin(one) for one in (here, there, dead)]
+    await lost.beyond(1)
+    die(dead)
+    found = await end_of(store, lost.id)
+    assert found.status == "failed"
+    assert b"server_restarted" in found.body
+    for job in (mine, theirs):
+        running = await store.get("", job.id)
+        assert running is not None
+        assert running.owner is not None
+        provider.words.put_nowait("")
+    assert {(await end_of(store, job.id)).status for job in (mine, theirs)} == {"completed"}
+    assert provider.turns == 3
+
+
+async def test_one_that_was_taken_for_dead_drops_its_work(
+    owner: Owner, store: Forgetful, provider: Spoken
+) -> None:
+    sleeper, other = await owner(), await owner()
+    job = await begin(sleeper)
+    assert sleeper._keeper is not None
+    sleeper._keeper.cancel()
+    found = await end_of(store, job.id)
+    assert found.status == "failed"
+    provider.words.put_nowait("too late")
+    async with asyncio.timeout(DEADLINE):
+        await job.ended.wait()
+        await provider.closed.wait()
+    assert b"too late" not in b"".join(await heard(other, job.id))
+    assert (await store.get("", job.id)) == found
+
+
+async def test_what_the_store_refuses_is_written_later(
+    owner: Owner, store: Forgetful, provider: Spoken, caplog: pytest.LogCaptureFixture
+) -> None:
+    background = await owner()
+    job = await begin(background)
+    await job.beyond(1)
+    store.failures = 5
+    for word in ("one", "two", ""):
+        provider.words.put_nowait(word)
+    found = await end_of(store, job.id)
+    assert found.status == "completed"
+    assert b"onetwo" in found.body
+    lines = await heard(background, job.id)
+    assert len(lines) == (found.last_event or 0) + 1
+    assert caplog.text.count("could not be written") == 5
+
+
+async def test_nobody_hears_what_is_not_logged(owner: Owner, store: Forgetful, provider: Spoken) -> None:
+    background = await owner()
+    job = await begin(background)
+    await job.beyond(1)
+    store.failures = 10**9
+    provider.words.put_nowait("secret")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await background.events("", job.id, job.written)
+    store.failures = 0
+    assert await background.events("", job.id, job.written)
+
+
+async def test_the_end_comes_although_the_store_fails(
+    owner: Owner, store: Forgetful, provider: Spoken
+) -> None:
+    """A store that never recovers holds up the shutdown no longer than allowed; the next owner ends it."""
+    background = await owner()
+    job = await begin(background)
+    await job.beyond(1)
+    store.failures = 10**9
+    await asyncio.wait_for(background.close(), DEADLINE)
+    store.failures = 0
+    await owner()
+    assert b"server_restarted" in (await end_of(store, job.id)).body
+
+
+async def test_a_provider_that_breaks_fails_the_response(
+    owner: Owner, store: Forgetful, provider: Spoken
+) -> None:
+    background = await owner()
+    cut, bug = await begin(background), await begin(background)
+    payload = ErrorPayload("server_error", "cut off", code="upstream_closed")
+    provider.words.put_nowait(UpstreamError(payload, 502))
+    provider.words.put_nowait(ZeroDivisionError())
+    bodies = [(await end_of(store, job.id)).body for job in (cut, bug)]
+    assert sorted(b"upstream_closed" in body for body in bodies) == [False, True]
+    assert sorted(b"internal_error" in body for body in bodies) == [False, True]
+
+
+async def test_cancel_requests_come_with_the_heartbeat(
+    owner: Owner, store: Forgetful, provider: Spoken
+) -> None:
+    here, there = await owner(), await owner()
+    job = await begin(here)
+    found = await there.cancel("", job.id)
+    assert found is not None
+    assert found.status == "incomplete"
+    await asyncio.wait_for(provider.closed.wait(), DEADLINE)
+    assert await there.cancel("", "resp_none") is None
+    assert await there.cancel("somebody else", job.id) is None
+
+
+async def test_an_owner_that_overslept_gives_the_others_time(owner: Owner, store: Forgetful) -> None:
+    """After a suspended machine wakes up, every heartbeat is old, and none of their owners is dead."""
+    here, there = await owner(), await owner()
+    job = await begin(there)
+    await store.heartbeat(there.owner, time.time() - 100)
+    here._beaten -= 100
+    here._sweep_at = 0.0
+    await here._beat()
+    found = await store.get("", job.id)
+    assert found is not None
+    assert found.owner == there.owner

@@ -1,0 +1,121 @@
+"""Fitting a context into a window, by exact counts."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.engine.context import input_items
+from antiphon.engine.truncation import fit
+from antiphon.providers.base import Capabilities, Turn
+from antiphon.spec.decode import decode_request
+from antiphon.spec.errors import SpecError
+from antiphon.spec.items import Item, Message, is_call
+from antiphon.spec.opaque import encode
+from antiphon.stream.deltas import AnyDelta, Finish
+
+
+class Counting:
+    """A provider whose tokens are the bytes of its items."""
+
+    name = "counting"
+
+    def __init__(self, window: int, *, counts: bool = True) -> None:
+        self.capabilities = Capabilities(frozenset(), counts_tokens=counts, context_window=window)
+        self.asked = 0
+
+    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+        yield [Finish()]
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        self.asked += 1
+        return sum(len(encode(item)) for item in turn.items)
+
+    async def models(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        return
+
+
+def turn(items: list[Any], **fields: Any) -> Turn:
+    request = decode_request(encode({"model": "m", "input": items, **fields}))
+    return Turn(model="m", request=request, items=input_items(request.input))
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": text}
+
+
+def call(n: int) -> list[dict[str, Any]]:
+    return [
+        {"type": "function_call", "call_id": f"c{n}", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": f"c{n}", "output": "x" * 50},
+    ]
+
+
+async def fitted(given_turn: Turn, provider: Counting) -> list[Item]:
+    return await fit(provider, given_turn, given_turn.items)
+
+
+async def test_what_fits_is_sent_whole() -> None:
+    asked = turn([user("a"), user("b")])
+    assert await fitted(asked, Counting(10_000)) == asked.items
+    assert asked.receipts == []
+
+
+async def test_a_provider_that_cannot_count_answers_for_itself() -> None:
+    asked = turn([user("a" * 1000)])
+    assert await fitted(asked, Counting(10, counts=False)) == asked.items
+
+
+async def test_disabled_refuses_with_both_counts() -> None:
+    with pytest.raises(SpecError) as refused:
+        await fitted(turn([user("a" * 500)]), Counting(100))
+    assert refused.value.payload.code == "context_length_exceeded"
+    assert refused.value.payload.param == "input"
+    assert "84" in refused.value.payload.message
+
+
+async def test_auto_leaves_out_the_oldest_and_keeps_the_system_prompt() -> None:
+    system = {"type": "message", "role": "system", "content": "be brief"}
+    asked = turn([user("old" * 50), system, user("older" * 50), user("new")], truncation="auto")
+    kept = await fitted(asked, Counting(300))
+    assert [item.get_text() for item in kept if isinstance(item, Message)] == ["be brief", "new"]
+    assert [(r.param, r.action) for r in asked.receipts] == [("input", "truncated")]
+
+
+async def test_a_call_leaves_together_with_its_output() -> None:
+    asked = turn([user("q" * 200), *call(1), *call(2), user("new")], truncation="auto")
+    kept = await fitted(asked, Counting(420))
+    calls = {item.call_id for item in kept if is_call(item)}  # type: ignore[union-attr]
+    outputs = {getattr(item, "call_id", None) for item in kept} - {None}
+    assert calls == outputs
+
+
+async def test_a_last_message_that_is_too_long_is_refused() -> None:
+    with pytest.raises(SpecError, match="last message alone"):
+        await fitted(turn([user("a"), user("b" * 500)], truncation="auto"), Counting(100))
+
+
+async def test_few_counts_are_enough() -> None:
+    provider = Counting(1_000)
+    await fitted(turn([user("x" * 50) for _ in range(500)], truncation="auto"), provider)
+    assert provider.asked < 15
+
+
+@given(st.lists(st.integers(1, 300), min_size=2, max_size=30), st.integers(200, 2_000))
+async def test_the_longest_tail_that_fits_is_kept(sizes: list[int], window: int) -> None:
+    asked = turn([user("x" * size) for size in sizes], truncation="auto")
+    costs = [len(encode(item)) for item in asked.items]
+    room = window - 16
+    if costs[-1] > room:
+        with pytest.raises(SpecError):
+            await fitted(asked, Counting(window))
+        return
+    kept = await fitted(asked, Counting(window))
+    assert kept == asked.items[-len(kept) :]
+    assert sum(costs[-len(kept) :]) <= room
+    assert len(kept) == len(costs) or sum(costs[-len(kept) - 1 :]) > room
