@@ -100,3 +100,10 @@ def test_the_layer_rule_has_no_gap(skeleton: Path) -> None:
     result = lint_imports(skeleton)
     assert result.returncode == 1, result.stdout
     assert "antiphon.sundry" in result.stdout
+
+
+def test_every_page_of_the_docs_is_reached_from_its_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    linked = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([^)#:]+\.md)\)", index)}
+    pages = {page for page in (ROOT / "docs").rglob("*.md") if page.name != "README.md"}
+    assert linked == pages

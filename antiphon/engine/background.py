@@ -136,7 +136,7 @@ class Background:
             await job.work()
         except Exception:
             log.exception("background response %s was dropped", job.id)
-            found = await self._store.get(job.tenant, job.id)
+            found = await self._store.get(job.caller.tenant, job.id)
             if found is not None and found.owner == self.owner:
                 self._orphans[job.id] = found
         finally:

@@ -62,7 +62,8 @@ class Engine:
         else:
             report_unsupported(turn, provider)
         resolved = await self.resolve(request, caller, memory)
-        turn.items = await fit(provider, turn, resolved.items)
+        # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
+        turn.items = resolved.items if request.background else await fit(provider, turn, resolved.items)
         response = new_response(
             request,
             model=request.model or self.default_model,
@@ -102,6 +103,8 @@ class Engine:
             tenant=caller.tenant,
             request_id=caller.request_id,
             strict=caller.strict,
+            # A background response can be followed later; over a WebSocket nothing is ever plain.
+            stream=asked.stream or asked.background or isinstance(asked, WebSocketCreate),
         )
         return self.providers[target.provider], turn
 
@@ -123,10 +126,10 @@ class Engine:
 
     def _saving(self, caller: Caller, memory: Memory | None) -> Save:
         async def save(run: Run) -> None:
-            if memory is not None and run.response.status in ("completed", "incomplete"):
-                memory.keep(remembered(run))
             if run.turn.request.store:
                 await self.store.save(self.record(run, caller))
+            if memory is not None and run.response.status in ("completed", "incomplete"):
+                memory.keep(remembered(run))
 
         return save
 

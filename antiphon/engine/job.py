@@ -13,6 +13,7 @@ from typing import Any
 
 from antiphon.engine.engine import Caller, Engine, stored
 from antiphon.engine.run import INTERNAL, Run
+from antiphon.engine.truncation import fit
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent, LifecycleEvent
@@ -61,7 +62,7 @@ class Job:
         self.ended = asyncio.Event()
         self._engine = engine
         self._run = run
-        self.tenant = caller.tenant
+        self.caller = caller
         self._owner = owner
         self._pace = pace
         self._dialect = caller.dialect.for_response(run.response)
@@ -84,7 +85,7 @@ class Job:
         await self._engine.store.save(
             NewResponse(
                 id=self.id,
-                tenant=self.tenant,
+                tenant=self.caller.tenant,
                 status=response.status,
                 model=response.model,
                 created_at=response.created_at,
@@ -146,6 +147,8 @@ class Job:
         """The run's batches. One that its upstream refuses is a failed response, for its caller is gone."""
         run = self._run
         try:
+            provider, _ = self._engine.target(run.turn.request, self.caller)
+            run.turn.items = await fit(provider, run.turn, run.turn.items)
             await run.begin(self._engine.config.server.created_after or None)
             async with aclosing(run.events()) as batches:
                 async for events in batches:

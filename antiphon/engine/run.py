@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import cast
 
@@ -98,7 +98,8 @@ class Run:
         try:
             is_queued = self._first is not None and not self._first.done() and self._queued.is_set()
             yield composer.start(queued=is_queued)
-            async for deltas in self._batches():
+            while True:
+                deltas = await self._next()
                 try:
                     events = composer.feed(deltas) if self._is_plain else self._feed(deltas)
                 except Exception:
@@ -132,40 +133,35 @@ class Run:
             await asyncio.gather(self._first, return_exceptions=True)
         await self._deltas.aclose()
 
-    async def _batches(self) -> AsyncIterator[list[AnyDelta]]:
-        """The provider's batches. Whatever goes wrong becomes a Failure, so that there is always an end."""
+    async def _next(self) -> list[AnyDelta]:
+        """The provider's next batch. Whatever goes wrong is a Failure, so that there is always an end."""
+        if self._stopping is not None:
+            return [Failure(self._stopping)]
+        self._waiting = asyncio.current_task()
         try:
-            if self._first is not None and self._stopping is None:
-                first = await self._wait(self._first)
-                if first is not _END:
-                    yield first
-            while self._stopping is None:
-                deltas = await self._wait(anext(self._deltas, _END))
-                if deltas is _END:
-                    break
+            if self._first is not None:
+                deltas = await self._first
+                self._first = None
+            else:
+                deltas = await anext(self._deltas, _END)
                 self._committed = True
-                yield deltas
         except (UpstreamError, SpecError) as error:
             if not self._committed:
                 raise
-            yield [Failure(error.payload)]
+            return [Failure(error.payload)]
         except asyncio.CancelledError:
             if self._stopping is None:
                 raise
             self._go_on()
+            return [Failure(self._stopping)]
         except Exception:  # an adapter's bug must not leave a client without a terminal event
             log.exception("request %s: the provider failed", self.turn.request_id)
             if not self._committed:
                 raise
-            yield [Failure(INTERNAL)]
-        yield [Failure(self._stopping or CLOSED)]
-
-    async def _wait(self, upstream: Awaitable[list[AnyDelta]]) -> list[AnyDelta]:
-        self._waiting = asyncio.current_task()
-        try:
-            return await upstream
+            return [Failure(INTERNAL)]
         finally:
             self._waiting = None
+        return [Failure(CLOSED)] if deltas is _END else deltas
 
     def _check_stopped(self) -> None:
         if self._stopping is not None:

@@ -41,6 +41,8 @@ class Turn:
     tenant: str = ""
     request_id: str = ""
     strict: bool = False
+    stream: bool = True
+    """Does somebody follow the answer while it is made? Otherwise it may be fetched whole."""
     receipts: list[Receipt] = field(default_factory=list)
     on_queued: Callable[[], None] | None = None
     """Called when the turn has to wait for a free slot before it can begin."""

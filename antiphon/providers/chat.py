@@ -121,7 +121,7 @@ class Chat:
         if not self.profile.counts_tokens:
             return None
         body = prepare(turn, self.profile, self.name).body
-        del body["stream"]
+        body.pop("stream", None)
         body.pop("stream_options", None)
         url = f"{self._base}/chat/completions/input_tokens"
         request = self._http.post(

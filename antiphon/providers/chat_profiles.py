@@ -40,6 +40,8 @@ class Profile:
     json_schema: bool = True
     think_tags: bool = False
     stream_options: bool = True
+    always_streams: bool = False
+    """Only a streamed request stops when it is hung up on, so plain answers are streamed too."""
     short_call_ids: bool = False
     """Call ids must be nine letters and digits."""
     counts_tokens: bool = False
@@ -109,6 +111,7 @@ _TABLE = (
         "llamacpp",
         takes=frozenset({"logprobs", "parallel_tool_calls"}),
         extra=_LOCAL_SAMPLING,
+        always_streams=True,
         counts_tokens=True,
     ),
     Profile(

@@ -46,15 +46,16 @@ class Prepared:
 
 
 def prepare(turn: Turn, profile: Profile = GENERIC, provider: str = "chat") -> Prepared:
-    """The body of a streamed request; what cannot be sent leaves a receipt or is refused."""
+    """The body of a request; what cannot be sent leaves a receipt or is refused."""
     names = flatten(turn, provider)
     body: dict[str, Any] = {
         "model": turn.model,
         "messages": messages(turn, profile, provider, names),
-        "stream": True,
     }
-    if profile.stream_options:
-        body["stream_options"] = {"include_usage": True}
+    if turn.stream or profile.always_streams:
+        body["stream"] = True
+        if profile.stream_options:
+            body["stream_options"] = {"include_usage": True}
     body |= tool_fields(turn, profile, provider, names)
     body |= parameters(turn, profile, provider)
     body |= format_fields(turn, profile, provider, body["messages"])

@@ -8,6 +8,7 @@ import asyncio
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from io import BytesIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -281,6 +282,7 @@ class Response:
         self._raw.close()
 
 
+@cache
 def _load_pool() -> Any:
     from antiphon.providers import pool
 

@@ -82,6 +82,11 @@ class Llama:
             raise _unavailable(error) from None
         return int(answer["input_tokens"])
 
+    @property
+    def loaded(self) -> bool:
+        """Does this process have the model running? The first request loads it."""
+        return self._process.pid is not None
+
     async def models(self) -> list[str]:
         return [self.alias]
 

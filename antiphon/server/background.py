@@ -33,9 +33,10 @@ async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None
     if not request.stream:
         await exchange.answer(exchange.caller.dialect.encode_response(job.created))
         return
-    sent: list[bytes] = []
+    audited = gateway.config.server.audit and exchange.caller.dialect is OPEN_RESPONSES
+    sent: list[bytes] | None = [] if audited else None
     await exchange.watched(stream_log(gateway, exchange, job.created, FROM_THE_START, sent))
-    if gateway.config.server.audit and exchange.caller.dialect is OPEN_RESPONSES:
+    if sent:
         report(audit_sse(b"".join(sent), solicited=solicited(request.tools)), exchange.request_id)
 
 
@@ -65,6 +66,8 @@ async def stream_log(
             await exchange.write(chunk)
             if sent is not None:
                 sent.append(chunk)
+                if events is None:
+                    sent.clear()  # what was open stays open, and there is nothing to be done about it
         await exchange.write(b"", last=True)
     finally:
         heartbeat.stop()

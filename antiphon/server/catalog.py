@@ -28,13 +28,12 @@ _PAGE_HEADERS = [
 
 async def models(gateway: Gateway, exchange: Exchange) -> None:
     """The aliases, then what each provider says it serves, as `NAME/model`."""
-    found = {
-        alias: _model(gateway, alias, gateway.config.resolve(alias).provider)
-        for alias in gateway.config.models
-    }
+    config = gateway.config
+    found = {alias: _model(gateway, alias, config.resolve(alias).provider) for alias in config.models}
     for name, listed in (await gateway.models.listed()).items():
         for model in listed:
-            found.setdefault(f"{name}/{model}", _model(gateway, f"{name}/{model}", name))
+            if config.models.get(model) != (f"{name}/{model}",):
+                found.setdefault(f"{name}/{model}", _model(gateway, f"{name}/{model}", name))
     await exchange.answer(encode(ModelList(data=list(found.values()))))
 
 

@@ -19,6 +19,9 @@ Headers = Iterable[tuple[bytes, bytes]]
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
+_SHORT = 0.1
+"""Seconds after which the client is watched."""
+
 
 class ClientGone(Exception):
     """The client closed the connection before its answer was complete."""
@@ -125,21 +128,41 @@ class Exchange:
         """Do the work, and cancel it as soon as the client is gone."""
         task = asyncio.current_task()
         assert task is not None
-        watcher = asyncio.ensure_future(self._watch(task))
+        watch = _Watch(self.receive, task)
         try:
             await work
         except asyncio.CancelledError:
-            if not watcher.done():
+            if not watch.is_gone:
                 raise
             task.uncancel()
             raise ClientGone from None
         finally:
-            watcher.cancel()
+            watch.stop()
 
-    async def _watch(self, task: asyncio.Task[object]) -> None:
-        while (await self.receive())["type"] != "http.disconnect":
+
+class _Watch:
+    """Cancels a task when the client is gone; a short answer is over before this needs a task of its own."""
+
+    def __init__(self, receive: Receive, task: asyncio.Task[object]) -> None:
+        self.is_gone = False
+        self._receive = receive
+        self._task = task
+        self._looking: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_SHORT, self._begin)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _begin(self) -> None:
+        self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
             pass
-        task.cancel()
+        self.is_gone = True
+        self._task.cancel()
 
 
 def _too_large(limit: int) -> SpecError:

@@ -101,8 +101,7 @@ class Gateway:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self._quiet.wait()
-        for socket in list(self._sockets):
-            await socket.close()
+        await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
         await self.background.close()
 
     def hurry(self) -> None:

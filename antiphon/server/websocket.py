@@ -10,7 +10,7 @@ from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
 from antiphon.providers.base import UpstreamError
-from antiphon.server.exchange import Receive, Scope, Send
+from antiphon.server.exchange import ClientGone, Message, Receive, Scope, Send
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import audit_events
 from antiphon.spec.decode import decode_websocket_create
@@ -80,10 +80,12 @@ class Socket:
             finally:
                 for task in (turns, reader):
                     task.cancel()
-                await asyncio.wait({turns, reader})
+                for end in await asyncio.gather(turns, reader, return_exceptions=True):
+                    if isinstance(end, Exception) and not isinstance(end, ClientGone):
+                        log.error("request %s: the socket broke", self._caller.request_id, exc_info=end)
 
     async def close(self, code: int = _GOING_AWAY) -> None:
-        await self._send({"type": "websocket.close", "code": code})
+        await self._put({"type": "websocket.close", "code": code})
 
     async def _read(self) -> None:
         while True:
@@ -136,6 +138,8 @@ class Socket:
         except StoreError as error:
             succeeded = False
             await self._error(ErrorPayload("server_error", str(error), code="store_failed"), 503)
+        except ClientGone:
+            raise
         except Exception:
             succeeded = False
             log.exception("request %s failed", self._caller.request_id)
@@ -158,10 +162,16 @@ class Socket:
 
     async def _say(self, events: list[AnyEvent], dialect: Dialect) -> None:
         for event in events:
-            await self._send({"type": "websocket.send", "text": dialect.encode(event).decode()})
+            await self._put({"type": "websocket.send", "text": dialect.encode(event).decode()})
 
     async def _error(self, error: ErrorPayload, status: int) -> None:
         named = self._caller.dialect.error(error)
         payload = msgspec.structs.replace(named, code=named.code or named.type)
         text = msgspec.json.encode(WebSocketError(status, payload)).decode()
-        await self._send({"type": "websocket.send", "text": text})
+        await self._put({"type": "websocket.send", "text": text})
+
+    async def _put(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except OSError:  # what ASGI servers raise when the other side has closed
+            raise ClientGone from None

@@ -112,7 +112,13 @@ def grown(cls: type[S], unknown: tuple[str, ...]) -> type[S]:
 def extras(value: Struct) -> dict[str, Any]:
     """The fields of a decoded object that its specification does not have."""
     found = {}
-    for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
-        if field.startswith("extra_") and (raw := getattr(value, field)) is not UNSET:
+    for field, name in _extra_fields(type(value)):
+        if (raw := getattr(value, field)) is not UNSET:
             found[name] = msgspec.json.decode(raw)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _extra_fields(cls: type[Struct]) -> list[tuple[str, str]]:
+    fields = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
+    return [(field, name) for field, name in fields if field.startswith("extra_")]

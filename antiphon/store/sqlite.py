@@ -87,6 +87,7 @@ class SqliteStore:
         self._hits = self._misses = 0
         self._reads: Queue = SimpleQueue()
         self._writes: Queue = SimpleQueue()
+        self._held: list[Job] = []  # writes that the writer has not been given yet
         self._writer = Writer("antiphon-store-writer", connections[0], self._writes)
         self._readers = [
             Lane(f"antiphon-store-reader-{n}", db, self._reads) for n, db in enumerate(connections[1:], 1)
@@ -132,6 +133,7 @@ class SqliteStore:
         lanes = (self._writer, *self._readers)
         if not self._closed:
             self._closed = True
+            self._hand_over()
             self._writes.put(None)
             for _ in self._readers:
                 self._reads.put(None)
@@ -153,21 +155,33 @@ class SqliteStore:
             cache_misses=self._misses,
         )
 
-    def _submit(self, queue: Queue, job: Job) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreError("The store is closed.")
-        queue.put(job)
+
+    def _submit(self, job: Job) -> None:
+        """Writes of one turn of the event loop are handed over together, so that they are one group."""
+        self._check_open()
+        if not self._held:
+            self._loop.call_soon(self._hand_over)
+        self._held.append(job)
+
+    def _hand_over(self) -> None:
+        for job in self._held:
+            self._writes.put(job)
+        self._held.clear()
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         future: asyncio.Future[T] = self._loop.create_future()
-        self._submit(self._reads, Job(future, work))
+        self._check_open()
+        self._reads.put(Job(future, work))
         return await future
 
     async def _write(
         self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
     ) -> T:
         future: asyncio.Future[T] = self._loop.create_future()
-        self._submit(self._writes, Job(future, work, then=then))
+        self._submit(Job(future, work, then=then))
         return await future
 
     def _generation(self) -> bytes:
@@ -186,7 +200,7 @@ class SqliteStore:
         generation = self._generation()
         plan = responses.Plan.of(response)
         future: asyncio.Future[Place] = self._loop.create_future()
-        self._submit(self._writes, Job(future, work_of(plan), plan if plan.plain else None))
+        self._submit(Job(future, work_of(plan), plan if plan.plain else None))
         place = await future
         if response.status in RUNNING or response.append is not None:
             return

@@ -31,7 +31,9 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
             lines = encoder.encode_lines(list(run))
             chunks += (head, lines[:-1].replace(b"\n", b"\n\n" + head), b"\n\n")
         else:
-            chunks += [sse.encode(dialect.type_of(event), single_line(dialect.encode(event))) for event in run]
+            chunks += [
+                sse.encode(dialect.type_of(event), single_line(dialect.encode(event))) for event in run
+            ]
     return b"".join(chunks)
 
 

@@ -57,6 +57,20 @@ class Spoken:
         return
 
 
+class Busy(Spoken):
+    """A model that counts tokens when it has time to, and always finds too many."""
+
+    capabilities = Capabilities(frozenset(), counts_tokens=True, context_window=64)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = asyncio.Event()
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        await self.free.wait()
+        return 1000
+
+
 class Forgetful(SqliteStore):
     """A store whose next writes fail, as those of a locked database do."""
 
@@ -89,14 +103,19 @@ def provider() -> Spoken:
     return Spoken()
 
 
+@pytest.fixture
+def busy() -> Busy:
+    return Busy()
+
+
 Owner = Callable[[], Awaitable[Background]]
 
 
 @pytest.fixture
-async def owner(store: Forgetful, provider: Spoken) -> AsyncIterator[Owner]:
+async def owner(store: Forgetful, provider: Spoken, busy: Busy) -> AsyncIterator[Owner]:
     """Makes an owner, which stands for a process."""
-    config = Config(providers={"p": ProviderConfig(type="spoken")})
-    engine = Engine(config, {"p": provider}, store, Seal([bytes(32)]), time.time)
+    config = Config(providers={name: ProviderConfig(type="spoken") for name in ("p", "busy")})
+    engine = Engine(config, {"p": provider, "busy": busy}, store, Seal([bytes(32)]), time.time)
     async with AsyncExitStack() as owners:
 
         async def make() -> Background:
@@ -255,3 +274,17 @@ async def test_an_owner_that_overslept_gives_the_others_time(owner: Owner, store
     found = await store.get("", job.id)
     assert found is not None
     assert found.owner == there.owner
+
+
+async def test_the_answer_does_not_wait_for_a_model_that_is_busy(
+    owner: Owner, store: Forgetful, busy: Busy
+) -> None:
+    background = await owner()
+    request = Request(model="busy/m", input="word " * 500, background=True)
+    job = await asyncio.wait_for(background.start(request, Caller()), DEADLINE)
+    assert job.created.status == "queued"
+    busy.free.set()
+    found = await end_of(store, job.id)
+    assert found.status == "failed"
+    assert b"context_length_exceeded" in found.body
+    assert busy.turns == 0

@@ -21,9 +21,10 @@ Run = tuple[list[AnyDelta], AnyDelta, list[AnyDelta]]
 _TALKING = ("message", "reasoning", "function_call", "custom_tool_call")
 
 
-def numbered_ids() -> Callable[[str], str]:
+def numbered_ids(maker: str = "") -> Callable[[str], str]:
+    """Ids that count; two makers of one test must not meet, as random ids never do."""
     numbers = count(1)
-    return lambda prefix: f"{prefix}{next(numbers)}"
+    return lambda prefix: f"{prefix}{maker}{next(numbers)}"
 
 
 def compose(run: Run) -> tuple[list[Payload], Response]:
@@ -42,7 +43,7 @@ def read(payloads: Iterable[Payload], reader: Reader | None = None) -> Reader:
 
 def follow(payloads: Iterable[Payload]) -> tuple[Reader, dict[str, list[str]]]:
     """Read, and gather the words of each item from the deltas alone, which must all be announced."""
-    reader = Reader(new_id=numbered_ids())
+    reader = Reader(new_id=numbered_ids("invented"))
     told: dict[str, dict[tuple[bool, int], str]] = defaultdict(lambda: defaultdict(str))
     items: set[str] = set()
     parts: set[tuple[str, bool, int]] = set()

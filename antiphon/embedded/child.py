@@ -1,0 +1,147 @@
+"""The process that runs the model: `python -m antiphon.embedded.child`.
+
+It reads its settings as one JSON line from standard input, tells its progress and then its address as JSON
+lines on standard output, and ends when standard input does, which is when its parent is gone.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from antiphon.embedded import weights
+from antiphon.embedded.gguf import NotHere, WeightsError
+from antiphon.embedded.progress import Milestones, Step
+
+# A prompt is read in pieces of this many tokens: between two of them others get their turn, and a request
+# whose connection has closed is dropped.
+BATCH = 64
+
+Say = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the parent decides."""
+
+    model: str
+    """A name, path or address."""
+    alias: str
+    key: str
+    slots: int
+    context: int
+    threads: int
+    """0 for as many as there are cores."""
+
+
+def main() -> None:
+    say = _speaker()
+    settings = Settings(**json.loads(sys.stdin.buffer.readline()))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        server = serve(settings, say)
+    except (WeightsError, RuntimeError) as error:
+        _leave(say, str(error))
+    except ImportError as error:
+        _leave(
+            say,
+            f"the package xllamacpp cannot be loaded ({error}); on Debian: apt install libgomp1 libstdc++6",
+        )
+    say({"url": server.listening_address, "n_ctx": _slot_context(server.listening_address, settings.key)})
+    threading.Event().wait()
+
+
+def serve(settings: Settings, say: Say) -> Any:
+    """Starts llama.cpp's server on a port that the kernel chooses; it runs as long as the result lives."""
+    file = _weights(settings.model, Milestones(lambda step: say({"step": asdict(step)})))
+    say({"step": asdict(Step(f"loading the model {settings.alias}"))})
+    # Threads that spin while they wait would take the cores from each other.
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(file)
+    parameters.model_alias = {settings.alias}
+    parameters.hostnames = ["127.0.0.1"]
+    parameters.port = 0
+    parameters.api_keys = [settings.key]
+    parameters.ui = False
+    parameters.cors_origins = ""
+    parameters.endpoint_slots = False
+    parameters.n_parallel = settings.slots
+    # A slot may use its own share and no more: an overflow of the common cache would end every stream.
+    parameters.kv_unified = True
+    parameters.kv_unified_per_slot = settings.context
+    parameters.n_ctx = settings.slots * settings.context
+    parameters.fit_params = False
+    parameters.n_batch = parameters.n_ubatch = BATCH
+    # The cache of finished prompts grows without a limit that suits a small machine.
+    parameters.cache_ram_mib = 0
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings.threads or cores()
+    # Each open connection holds a thread, also one that waits for a slot.
+    parameters.n_threads_http = 8 * settings.slots
+    parameters.offline = True
+    parameters.verbosity = 1
+    return xllamacpp.Server(parameters)
+
+
+def cores() -> int:
+    """How many cores this process may keep busy: those it is allowed on, within its container's share."""
+    count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        count = min(count, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):  # no such share, or an unlimited one
+        pass
+    return count
+
+
+def _weights(model: str, progress: Milestones) -> Path:
+    try:
+        return weights.path(model)
+    except NotHere:
+        return weights.pull(model, progress)
+
+
+def _slot_context(url: str, key: str) -> int:
+    """Tokens of context in each slot: what was asked for, unless the model knows fewer."""
+    import urllib.request  # slow to import, and the parent imports this module too
+
+    request = urllib.request.Request(f"{url}/props", headers={"Authorization": f"Bearer {key}"})
+    without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with without_proxy.open(request, timeout=10) as answer:
+        return int(json.load(answer)["default_generation_settings"]["n_ctx"])
+
+
+def _speaker() -> Say:
+    """Keeps standard output for our lines alone; whatever else is printed goes to standard error."""
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(message: dict[str, Any]) -> None:
+        print(json.dumps(message), file=output, flush=True)
+
+    return say
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):
+        pass
+    if os.getpgrp() == os.getpid():  # take pip or uv along, if they are fetching the weights
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _leave(say: Say, error: str) -> None:
+    """Ends without the bindings' own clean-up, which can wait for ever."""
+    say({"error": error})
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

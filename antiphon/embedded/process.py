@@ -1,0 +1,216 @@
+"""The embedded model as the gateway sees it: a place to send requests to, there when it is needed.
+
+The child starts with the first lease, is shared by all gateway processes of the host, starts again after a
+crash, and is unloaded when nobody has used it for a while.
+"""
+
+import asyncio
+import ctypes
+import importlib.util
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from antiphon.config import Local
+from antiphon.embedded.sharing import Sharing
+from antiphon.embedded.spawn import Child, Endpoint, ModelError
+from antiphon.embedded.weights import models_folder
+
+__all__ = ["Endpoint", "ModelError", "ModelProcess", "available"]
+
+logger = logging.getLogger("antiphon.embedded")
+
+_RETRY: Final = 0.05
+_PATIENCE: Final = 1.0
+_LIBRARIES: Final = ("libgomp.so.1", "libstdc++.so.6")
+
+
+def available() -> str | None:
+    """Why there can be no embedded model on this machine, or None when there can."""
+    if sys.platform == "win32":
+        return "The embedded model does not run on Windows; it does in WSL."
+    if importlib.util.find_spec("xllamacpp") is None:
+        return (
+            "The embedded model needs the package xllamacpp, which is not installed. "
+            "Where there is a wheel for this machine, this installs it: pip install 'antiphon[local]'."
+        )
+    if sys.platform == "linux":
+        for library in _LIBRARIES:
+            try:
+                ctypes.CDLL(library)
+            except OSError:
+                return (
+                    f"The embedded model needs the system library {library}. "
+                    "On Debian: apt install libgomp1 libstdc++6."
+                )
+    return None
+
+
+class ModelProcess:
+    """The one model process of this host, started, found or restarted as needed."""
+
+    def __init__(self, local: Local, alias: str, folder: Path) -> None:
+        """The gateway processes of a host meet in `folder`, which is their user's own: the data folder."""
+        self._local = local
+        self._alias = alias
+        self._folder = folder / "model"
+        self._slots = asyncio.Semaphore(local.slots)
+        self._sharing_: Sharing | None = None
+        self._child: Child | None = None
+        self._ending = False
+        self._starting: asyncio.Task[Endpoint] | None = None
+        self._watching: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The child's, if this process runs it."""
+        return self._child.pid if self._child is not None else None
+
+    @asynccontextmanager
+    async def lease(self, on_wait: Callable[[], None] | None = None) -> AsyncIterator[Endpoint]:
+        """A slot of the model, first come, first served; `on_wait` is called when none is free."""
+        if self._slots.locked() and on_wait is not None:
+            on_wait()
+        async with self._slots:
+            use = self._sharing.use()
+            while True:
+                if use.acquire(wait=False):
+                    break
+                await asyncio.sleep(_RETRY)
+            try:
+                yield await self.endpoint()
+            finally:
+                self._sharing.touch()
+                use.release()
+
+    async def endpoint(self) -> Endpoint:
+        """Where the model answers; starts it if it does not run. Hold a lease while using it."""
+        child = self._child
+        if child is not None and not self._ending and await _answers(child.endpoint):
+            return child.endpoint
+        if self._closed:
+            raise ModelError("The embedded model has been shut down.")
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._started)
+        # Callers share one start, and one that goes away does not end it for the others.
+        return await asyncio.shield(self._starting)
+
+    async def aclose(self) -> None:
+        """Ends the child, if it is this process's own; others may then start one."""
+        self._closed = True
+        if self._starting is not None:
+            self._starting.cancel()
+            with suppress(asyncio.CancelledError, ModelError):
+                await self._starting
+        for task in tuple(self._watching):
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        if self._child is not None:
+            await self._stop(self._child)
+
+    @property
+    def _sharing(self) -> Sharing:
+        if self._sharing_ is None:
+            local = self._local
+            settings = (local.model, local.slots, local.context, local.threads, str(models_folder()))
+            try:
+                self._sharing_ = Sharing(self._folder, *settings)
+            except OSError as error:
+                raise ModelError(
+                    f"The folder {self._folder} cannot be used for the embedded model ({error.strerror})."
+                ) from None
+        return self._sharing_
+
+    def _started(self, task: asyncio.Task[Endpoint]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            task.exception()  # told to whoever waits, and to nobody if nobody does
+
+    async def _start(self) -> Endpoint:
+        while True:
+            if self._child is not None:  # it is ending
+                await asyncio.sleep(_RETRY)
+            elif self._sharing.own():
+                return await self._run()
+            elif (elsewhere := self._sharing.published()) is not None and await _answers(elsewhere):
+                return elsewhere
+            else:  # another process is starting it, or ending
+                await asyncio.sleep(_RETRY)
+
+    async def _run(self) -> Endpoint:
+        local = self._local
+        try:
+            child = await Child.start(
+                local.model, self._alias, slots=local.slots, context=local.context, threads=local.threads
+            )
+        except BaseException:
+            self._sharing.disown()
+            raise
+        self._child = child
+        self._sharing.publish(child.endpoint)
+        logger.info("the model %s is ready", self._alias)
+        for work in (self._notice_end(child), self._unload_when_idle(child)):
+            task = asyncio.create_task(work)
+            self._watching.add(task)
+            task.add_done_callback(self._watching.discard)
+        return child.endpoint
+
+    async def _notice_end(self, child: Child) -> None:
+        reason = await child.wait()
+        if self._child is child and not self._ending:
+            logger.warning(
+                "the process of the model %s has ended: %s. It starts again when it is next needed.",
+                self._alias,
+                reason,
+            )
+            await self._stop(child)
+
+    async def _unload_when_idle(self, child: Child) -> None:
+        limit = self._local.idle_seconds
+        while self._child is child:
+            rest = limit - self._sharing.unused_for()
+            if rest > 0 or not self._sharing.begin_unloading():
+                await asyncio.sleep(max(rest, _RETRY))
+                continue
+            try:
+                await self._stop(child)
+                logger.info(
+                    "the model %s is unloaded, after %g seconds without a request", self._alias, limit
+                )
+            finally:
+                self._sharing.end_unloading()
+
+    async def _stop(self, child: Child) -> None:
+        self._ending = True
+        await child.stop()
+        self._child, self._ending = None, False
+        self._sharing.disown()
+
+
+async def _answers(endpoint: Endpoint) -> bool:
+    """Is it alive? A process that has just crashed is found out here, and not by a request.
+
+    Its socket alone does not tell: a dying process accepts connections until the kernel has taken it apart.
+    """
+    address = urlsplit(endpoint.url)
+    try:
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    except OSError:
+        return False
+    try:
+        writer.write(b"GET /health HTTP/1.0\r\n\r\n")
+        return bool(await asyncio.wait_for(reader.read(1), _PATIENCE))
+    except TimeoutError:  # busy
+        return True
+    except OSError:
+        return False
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

@@ -1,0 +1,168 @@
+"""A running child: started, listened to, and ended."""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import secrets
+import signal
+import sys
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import antiphon
+from antiphon.embedded.child import Settings
+from antiphon.embedded.progress import Step
+
+logger = logging.getLogger("antiphon.embedded")
+
+_GRACE: Final = 2.0
+_LOADING_ERROR = re.compile(r"error loading model: (.+)")
+# Of what llama.cpp says while it serves, only this can be told apart from words of a prompt.
+_CRASH = re.compile(r"GGML_ASSERT\(|ggml_abort|terminate called")
+_SIGNALS = {
+    signal.SIGILL: "this machine's processor lacks an instruction that the bindings need",
+    signal.SIGKILL: "it was killed; the machine may be short of memory",
+    signal.SIGABRT: "it gave up with an error of its own",
+    signal.SIGSEGV: "it crashed",
+}
+
+
+class ModelError(Exception):
+    """Why the embedded model cannot be used, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the model answers, and what it takes."""
+
+    url: str
+    key: str
+    n_ctx: int
+    """Tokens of context for one request."""
+    model: str
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.url}, {self.model}, n_ctx={self.n_ctx})"
+
+
+class Child:
+    """One child process with a loaded model."""
+
+    def __init__(self, process: asyncio.subprocess.Process, settings: Settings) -> None:
+        self._process = process
+        self._settings = settings
+        self._said: deque[str] = deque(maxlen=40)
+        self._ready = False
+        self._listening = asyncio.create_task(self._listen())
+        self._endpoint: Endpoint | None = None
+
+    @classmethod
+    async def start(cls, model: str, alias: str, *, slots: int, context: int, threads: int) -> Self:
+        """A child whose model is loaded and answers; raises `ModelError` when that cannot be."""
+        settings = Settings(model, alias, secrets.token_urlsafe(32), slots, context, threads)
+        root = str(Path(antiphon.__file__).parent.parent)
+        search = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "antiphon.embedded.child",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": search},
+            # Control-C in the terminal is for the gateway, which lets running answers finish.
+            start_new_session=True,
+        )
+        child = cls(process, settings)
+        try:
+            await child._become_ready()
+        except BaseException:
+            await child.stop()
+            raise
+        return child
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def endpoint(self) -> Endpoint:
+        if self._endpoint is None:
+            raise ModelError("the model is not loaded yet")
+        return self._endpoint
+
+    async def wait(self) -> str:
+        """Waits for its end; why it ended."""
+        code = await self._process.wait()
+        await self._listening
+        return self._reason(code)
+
+    async def stop(self) -> None:
+        """Ends it, politely at first."""
+        for force in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, force)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), _GRACE)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._listening
+
+    async def _become_ready(self) -> None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with suppress(ConnectionError):  # it is gone already; what it said tells why
+            stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
+            await stdin.drain()
+        while line := await stdout.readline():
+            message: dict[str, Any] = json.loads(line)
+            if step := message.get("step"):
+                logger.info("%s", Step(**step))
+            elif error := message.get("error"):
+                await self._process.wait()
+                await self._listening
+                raise ModelError(self._sentence(self._loading_error() or error))
+            else:
+                self._ready = True
+                self._said.clear()
+                self._endpoint = Endpoint(
+                    message["url"], self._settings.key, message["n_ctx"], self._settings.alias
+                )
+                return
+        code = await self._process.wait()
+        await self._listening
+        raise ModelError(self._sentence(self._reason(code)))
+
+    async def _listen(self) -> None:
+        """Takes what llama.cpp says: all of it while the model loads, then nothing that could be a prompt."""
+        stderr = self._process.stderr
+        assert stderr is not None
+        rest = ""
+        while data := await stderr.read(4096):
+            *lines, rest = (rest + data.decode(errors="replace")).split("\n")
+            for line in lines:
+                if not self._ready or _CRASH.search(line):
+                    self._said.append(line)
+                    logger.debug("llama.cpp: %s", line)
+            rest = rest[-4096:]
+
+    def _loading_error(self) -> str | None:
+        return next((found[1] for line in self._said if (found := _LOADING_ERROR.search(line))), None)
+
+    def _reason(self, code: int) -> str:
+        if code < 0 and -code in _SIGNALS:
+            why = _SIGNALS[signal.Signals(-code)]
+        else:
+            why = f"it ended with status {code}"
+        said = next((line.strip() for line in reversed(self._said) if line.strip()), "")
+        return f"{why} ({said})" if said else why
+
+    def _sentence(self, reason: str) -> str:
+        return f"The embedded model {self._settings.alias} could not be started: {reason.rstrip('.')}."

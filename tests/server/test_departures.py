@@ -1,0 +1,210 @@
+"""Clients that vanish or that hardly read: the upstream is let go, and nothing is kept for nobody."""
+
+import json
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Serve, Spawn
+from tests.server.outcomes import Departing, Inside, Outcome, dial
+from tests.server.serving import DEADLINE, Spawned, until
+from tests.server.upstream import Call, Upstream, chunk
+from tests.server.voice import Voice
+
+ONE_SECOND = 1.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture
+def voice(upstream: Upstream) -> Iterator[Voice]:
+    with Voice(upstream) as voice:
+        yield voice
+
+
+# --- the client goes away ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])
+@pytest.mark.parametrize("said", [True, False], ids=["in the middle", "before the first word"])
+def test_a_client_that_goes_away_cancels_the_upstream(
+    serve: Serve, upstream: Upstream, stream: bool, said: bool
+) -> None:
+    server = serve(upstream.toml)
+    inside = Inside(server)
+    client = Departing(server, input="hi", stream=stream)
+    call = upstream.next()
+    if said:
+        call.say("Half", " an")
+    if said and stream:
+        client.read_until(b" an")
+    client.vanish()
+    assert call.was_closed(ONE_SECOND)
+    inside.until_nothing_is_left()
+
+
+def test_a_client_that_goes_away_after_created_but_before_the_first_word(
+    serve: Serve, upstream: Upstream
+) -> None:
+    server = serve(upstream.toml, SERVER__CREATED_AFTER="0.05")
+    inside = Inside(server)
+    client = Departing(server, input="hi", stream=True)
+    call = upstream.next()
+    client.read_until(b"response.in_progress")
+    client.vanish()
+    assert call.was_closed(ONE_SECOND)
+    inside.until_nothing_is_left()
+
+
+def test_what_was_said_to_a_client_that_went_away_is_kept(
+    serve: Serve, upstream: Upstream, voice: Voice
+) -> None:
+    server = serve(upstream.toml)
+    voice.says = lambda call: call.say("Half")
+    with server.client().listen("/v1/responses", input="hi", stream=True) as stream:
+        created = stream.until("response.output_text.delta")[0]["response"]
+    client = server.client()
+    found = until(lambda: _found(client.get(f"/v1/responses/{created['id']}")))
+    assert (found["status"], found["incomplete_details"]) == ("incomplete", {"reason": "cancelled"})
+    assert Outcome(200, response=found).text == "Half"
+
+
+def _found(answer: Any) -> dict[str, Any]:
+    return answer.json() if answer.status_code == 200 else {}
+
+
+def test_departures_leave_no_traceback_in_the_log(spawn: Spawn, upstream: Upstream, voice: Voice) -> None:
+    """Clients vanish while the server is writing, over both transports."""
+    server = spawn(upstream.toml)
+    over = threading.Event()
+
+    def chatter(call: Call) -> None:
+        over.clear()
+        try:
+            while True:
+                call.say("word " * 100)
+        finally:
+            over.set()
+
+    voice.says = chatter
+    for abruptly in [True, False] * 5:
+        client = Departing(server, input="hi", stream=True)
+        client.read_until(b"output_text.delta")
+        client.vanish()
+        assert over.wait(DEADLINE)
+        with dial(server, close_timeout=0.1) as connection:
+            connection.send(json.dumps({"type": "response.create", "input": "hi"}))
+            while "output_text.delta" not in str(connection.recv(DEADLINE)):
+                pass
+            if abruptly:
+                connection.socket.shutdown(socket.SHUT_RDWR)
+        assert over.wait(DEADLINE)
+    assert server.client().get("/healthz").status_code == 200
+    assert server.stop() == 0
+    log = server.log()
+    assert not re.search("Traceback|never retrieved|ERROR", log), log
+
+
+# --- the client is slow -----------------------------------------------------------------------------------
+
+
+class Flood:
+    """An upstream that offers more than its connection takes, and never waits."""
+
+    def __init__(self, call: Call) -> None:
+        call.accept()
+        self._call = call
+        self._socket = call._handler.connection
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+        self._data = b"".join(chunk({"content": "x" * 1000}) for _ in range(1000))
+        self._at = 0
+        self.offered = self.taken = 0
+
+    def offer(self, size: int) -> int:
+        """How much of that much was taken at once."""
+        self.offered += size
+        taken = 0
+        with suppress(BlockingIOError):
+            while taken < size:
+                piece = self._data[self._at : self._at + size - taken]
+                sent = self._socket.send(piece, socket.MSG_DONTWAIT)
+                self._at = (self._at + sent) % len(self._data)
+                taken += sent
+        self.taken += taken
+        return taken
+
+    def finish(self) -> None:
+        self._call.write(self._data[self._at :])
+        self._call.finish()
+
+
+class SlowStream:
+    """Reads an event stream about a kilobyte at a time."""
+
+    def __init__(self, server: Spawned) -> None:
+        self._client = Departing(server, buffer=4096, input="hi", stream=True, store=False)
+
+    def take(self) -> int:
+        return len(self._client.socket.recv(1024))
+
+    def rest(self) -> bytes:
+        return b"".join(iter(lambda: self._client.socket.recv(1 << 20), b""))
+
+    def close(self) -> None:
+        self._client.vanish()
+
+
+class SlowSocket:
+    """Reads a WebSocket one message at a time."""
+
+    def __init__(self, server: Spawned) -> None:
+        self._open = ExitStack()
+        self._connection = self._open.enter_context(dial(server, buffer=4096, max_queue=1, max_size=None))
+        self._connection.send(json.dumps({"type": "response.create", "input": "hi", "store": False}))
+
+    def take(self) -> int:
+        return len(self._connection.recv(DEADLINE))
+
+    def rest(self) -> bytes:
+        while b"response.completed" not in (message := self._connection.recv(DEADLINE, decode=False)):
+            pass
+        return bytes(message)
+
+    def close(self) -> None:
+        self._open.close()
+
+
+@pytest.mark.parametrize("reader", [SlowStream, SlowSocket])
+def test_a_slow_reader_costs_no_memory(
+    spawn: Spawn, upstream: Upstream, reader: type[SlowStream | SlowSocket]
+) -> None:
+    """The source offers a thousand times more than the client takes, and nobody holds the difference."""
+    server = spawn(upstream.toml, SERVER__AUDIT="false")
+    with closing(reader(server)) as client:
+        flood = Flood(upstream.next())
+        until(lambda: flood.offer(1 << 20) == 0)
+        before = highest = resident(server)
+        offered = read = 0
+        while offered < 100 << 20:
+            read += client.take()
+            flood.offer(read * 1000 - offered)
+            offered = read * 1000
+            highest = max(highest, resident(server))
+        assert flood.taken < 32 << 20
+        assert highest - before < 4 << 20, f"{highest - before:,} bytes more"
+        finishing = threading.Thread(target=flood.finish)
+        finishing.start()
+        assert b'"type":"response.completed"' in client.rest()
+        finishing.join(DEADLINE)
+
+
+def resident(server: Spawned) -> int:
+    """The memory of the server process, in bytes."""
+    pages = Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]
+    return int(pages) * PAGE

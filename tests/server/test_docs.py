@@ -1,0 +1,121 @@
+"""The examples of docs/api.md, run one after the other against a server."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from antiphon.server.operations import OPERATIONS
+from antiphon.stream.auditor import audit_sse
+from tests.server.conftest import Serve
+from tests.server.serving import Client, Serving
+from tests.server.upstream import Upstream
+
+PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+ADDRESS = "http://127.0.0.1:8080"
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+EXAMPLES = [text for language, text in BLOCK.findall(PAGE) if language == "sh"]
+
+# What the examples call the id of the last thing of each kind.
+KINDS = {"response": "RESPONSE", "conversation": "CONVERSATION", "list": "ITEM"}
+
+
+class Shell:
+    """Does with a line of curl what a shell and curl would do, at another address."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.variables: dict[str, str] = {}
+
+    def run(self, example: str) -> httpx.Response:
+        filled = re.sub(r"\$([A-Z]+)", lambda name: self.variables[name[1]], example)
+        program, *words = shlex.split(filled.replace("\\\n", " "))
+        assert program == "curl"
+        method, headers, body, address = "", {}, None, ""
+        while words:
+            match word := words.pop(0):
+                case "-X":
+                    method = words.pop(0)
+                case "-H":
+                    name, _, value = words.pop(0).partition(": ")
+                    headers[name] = value
+                case "-d":
+                    body = words.pop(0)
+                case "-N":
+                    continue
+                case _:
+                    assert word.startswith(ADDRESS), word
+                    address = word.removeprefix(ADDRESS)
+        method = method or ("GET" if body is None else "POST")
+        answer = self._client.request(method, address, headers=headers, content=body)
+        self._remember(answer)
+        return answer
+
+    def _remember(self, answer: httpx.Response) -> None:
+        if answer.headers["content-type"] != "application/json":
+            return
+        body: dict[str, Any] = answer.json()
+        kind = KINDS.get(body.get("object", ""))
+        if kind == "ITEM" and body["data"]:
+            self.variables[kind] = body["data"][0]["id"]
+        elif kind and body.get("background"):
+            self.variables["BACKGROUND"] = body["id"]
+        elif kind and kind not in self.variables:
+            self.variables[kind] = body["id"]
+
+
+@pytest.fixture
+def server(serve: Serve, upstream: Upstream) -> Serving:
+    upstream.answer = "Once upon a time"
+    alias = upstream.toml.replace('model = "up', '"smollm2-135m-instruct" = "up')
+    toml = alias.replace('default_model = "model"', 'default_model = "smollm2-135m-instruct"')
+    return serve(toml.replace('type = "chat"', 'type = "chat"\nprofile = "llamacpp"'))
+
+
+def test_every_example_works(server: Serving) -> None:
+    shell = Shell(server.client())
+    for example in EXAMPLES:
+        answer = shell.run(example)
+        assert answer.status_code == 200, (example, answer.text)
+        if answer.headers["content-type"].startswith("text/event-stream"):
+            assert answer.text.endswith("data: [DONE]\n\n")
+            if "starting_after" not in example:
+                assert audit_sse(answer.content) == []
+
+
+def test_every_operation_has_an_example() -> None:
+    lines = [example.replace("\\\n", " ") for example in EXAMPLES]
+    for method, path in OPERATIONS:
+        pattern = re.sub(r"\{\w+\}", r"[^/ ?\"]+", path) + r"(?=[?\" \n])"
+        flag = {
+            "GET": r"curl (?!.*(-d|-X))",
+            "POST": r"curl (?=.*(-d|-X POST))",
+            "DELETE": "curl -X DELETE ",
+        }[method]
+        found = [line for line in lines if re.match(flag + rf".*{ADDRESS}{pattern}", line)]
+        assert found, (method, path)
+
+
+def test_every_link_leads_to_a_heading() -> None:
+    headings = re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\(#([\w-]+)\)", PAGE)) <= anchors
+    for file in set(re.findall(r"\((\w+\.md)\)", PAGE)):
+        assert (Path(__file__).parents[2] / "docs" / file).exists(), file
+
+
+def test_the_websocket_example_works(server: Serving, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = (text for language, text in BLOCK.findall(PAGE) if language == "python")
+    exec(program.replace("ws://127.0.0.1:8080", server.url.replace("http", "ws")), {"connect": connect})
+    assert capsys.readouterr().out.splitlines()[-1] == "response.completed"
+
+
+def test_the_shapes_on_the_page_are_json() -> None:
+    for language, text in BLOCK.findall(PAGE):
+        if language == "json":
+            json.loads(text)

@@ -1,0 +1,227 @@
+"""The gateway with the embedded model, as `make serve` starts it: real answers, small ones."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.providers.llama import Llama
+from tests.server.scenarios import WEATHER
+from tests.server.serving import Client, Serving, configure
+
+pytestmark = pytest.mark.embedded
+
+CLOCK = {"type": "function", "name": "get_time", "description": "Get the current time in a time zone"}
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "maximum": 120}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
+PARIS = "What's the weather like in Paris?"
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    config = configure(tmp_path_factory.mktemp("embedded"), LOCAL__ENABLED="true")
+    with Serving(config) as serving:
+        yield serving
+
+
+@pytest.fixture
+def client(server: Serving) -> Client:
+    client = server.client(X_Antiphon_Receipts="1")
+    client.timeout = 120
+    return client
+
+
+def model(server: Serving) -> Llama:
+    (provider,) = (p for p in server.gateway.engine.providers.values() if isinstance(p, Llama))
+    return provider
+
+
+def calls(response: Json) -> list[Json]:
+    return [item for item in response["output"] if item["type"] == "function_call"]
+
+
+def text(response: Json) -> str:
+    return "".join(
+        part["text"] for item in response["output"] if item["type"] == "message" for part in item["content"]
+    )
+
+
+def test_it_answers_without_configuration_and_counts_with_its_own_tokenizer(client: Client) -> None:
+    response = client.create(input="Say hello.", max_output_tokens=64)
+    assert text(response)
+    counted = client.ok("POST", "/v1/responses/input_tokens", json={"input": "Say hello."})
+    assert response["usage"]["input_tokens"] == counted["input_tokens"]
+    assert 0 < response["usage"]["output_tokens"] <= 64
+    assert (response["temperature"], response["top_p"]) == (0.2, 0.9)
+
+
+def test_it_streams_word_by_word(client: Client) -> None:
+    with client.listen("/v1/responses", input="Count to three.", stream=True, max_output_tokens=32) as stream:
+        events = list(stream)
+    assert sum(event["type"] == "response.output_text.delta" for event in events) > 1
+    assert stream.done
+
+
+def test_a_budget_that_is_used_up_makes_the_response_incomplete(client: Client) -> None:
+    response = client.create(input="Write a long story about the sea.", max_output_tokens=16)
+    assert response["status"] == "incomplete"
+    assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert response["output"][0]["status"] == "incomplete"
+
+
+def test_the_grammar_holds_the_answer_to_its_schema(client: Client) -> None:
+    form = {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}
+    response = client.create(input="Invent a person.", text={"format": form}, max_output_tokens=100)
+    assert set(json.loads(text(response))) == {"name", "age"}
+
+
+def test_a_json_object_is_one(client: Client) -> None:
+    response = client.create(
+        input='Give me {"colour": "red"} as JSON.',
+        text={"format": {"type": "json_object"}},
+        max_output_tokens=200,
+    )
+    if response["status"] == "completed":
+        assert isinstance(json.loads(text(response)), dict)
+    else:
+        assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+def test_auto_calls_a_tool_when_the_user_wants_one(client: Client) -> None:
+    (call, *_) = calls(client.create(input=PARIS, tools=[WEATHER]))
+    assert call["name"] == "get_weather"
+    assert "paris" in json.loads(call["arguments"])["location"].lower()
+
+
+def test_auto_answers_in_words_when_no_tool_is_wanted(client: Client) -> None:
+    response = client.create(input="Hi! How are you today?", tools=[WEATHER], max_output_tokens=40)
+    assert calls(response) == []
+    assert text(response)
+
+
+@pytest.mark.parametrize(
+    ("choice", "name"),
+    [
+        ("required", {"get_weather", "get_time"}),
+        ({"type": "function", "name": "get_time"}, {"get_time"}),
+        (
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": "get_weather"}],
+            },
+            {"get_weather"},
+        ),
+    ],
+)
+def test_a_forced_choice_always_gives_a_valid_call(client: Client, choice: Any, name: set[str]) -> None:
+    response = client.create(
+        input="Hello there.", tools=[WEATHER, CLOCK], tool_choice=choice, parallel_tool_calls=False
+    )
+    (call,) = calls(response)
+    assert call["name"] in name
+    assert isinstance(json.loads(call["arguments"]), dict)
+    assert response["usage"]["output_tokens"] > 0
+
+
+def test_none_never_calls(client: Client) -> None:
+    assert calls(client.create(input=PARIS, tools=[WEATHER], tool_choice="none", max_output_tokens=30)) == []
+
+
+def test_a_tool_round_trip_ends_in_words(client: Client) -> None:
+    first = client.create(input=PARIS, tools=[WEATHER], parallel_tool_calls=False)
+    (call,) = calls(first)
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "18 degrees and sunny"}
+    second = client.create(
+        input=[output], previous_response_id=first["id"], tools=[WEATHER], max_output_tokens=60
+    )
+    assert calls(second) == []
+    assert text(second)
+
+
+def test_logprobs_come_when_they_are_included(client: Client) -> None:
+    response = client.create(
+        input="Say hello.",
+        include=["message.output_text.logprobs"],
+        top_logprobs=2,
+        max_output_tokens=16,
+    )
+    (first, *_) = response["output"][0]["content"][0]["logprobs"]
+    assert first["logprob"] <= 0
+    assert len(first["top_logprobs"]) == 2
+
+
+def test_an_image_is_told_in_words_with_a_receipt(client: Client) -> None:
+    parts = [{"type": "input_text", "text": "What is this?"}, {"type": "input_image", "image_url": DOT}]
+    response = client.create(input=[{"role": "user", "content": parts}], max_output_tokens=20)
+    (receipt,) = response["antiphon:receipts"]
+    assert receipt["param"] == "input[0].content[1]"
+    assert receipt["action"] == "rewritten"
+
+
+def test_an_input_over_the_window_is_refused_or_truncated(tmp_path: Path) -> None:
+    words = [{"role": "user", "content": "word " * 150}, {"role": "user", "content": "word " * 300}]
+    with Serving(configure(tmp_path, LOCAL__ENABLED="true", LOCAL__CONTEXT="384")) as small:
+        client = small.client(X_Antiphon_Receipts="1")
+        client.timeout = 120
+        refused = client.refused(400, "POST", "/v1/responses", json={"input": words})
+        assert (refused["code"], refused["param"]) == ("context_length_exceeded", "input")
+        words.append({"role": "user", "content": "Say hello."})
+        response = client.create(input=words, truncation="auto", max_output_tokens=16)
+    assert response["usage"]["input_tokens"] < 384
+    assert [r["action"] for r in response["antiphon:receipts"]] == ["truncated"]
+
+
+def test_more_requests_than_slots_wait_as_queued(server: Serving, client: Client) -> None:
+    long = {"input": "Write a long story about the sea.", "max_output_tokens": 48, "stream": True}
+    first_types: list[list[str]] = []
+
+    def ask() -> None:
+        with server.client() as one:
+            one.timeout = 120
+            with one.listen("/v1/responses", **long) as stream:
+                first_types.append([event["type"] for event in stream][:3])
+
+    askers = [threading.Thread(target=ask) for _ in range(6)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join(120)
+    waited = [types for types in first_types if "response.queued" in types]
+    assert len(first_types) == 6
+    assert waited
+    assert all(types == ["response.created", "response.queued", "response.in_progress"] for types in waited)
+
+
+def test_a_crash_fails_the_response_cleanly_and_the_model_comes_back(server: Serving, client: Client) -> None:
+    client.create(input="Say hello.", max_output_tokens=16)
+    pid = model(server)._process.pid
+    assert pid is not None
+    with client.listen("/v1/responses", input="Write a long story.", stream=True) as stream:
+        stream.until("response.output_text.delta")
+        os.kill(pid, signal.SIGKILL)
+        *_, last = stream
+    assert last["type"] == "response.failed"
+    assert last["response"]["error"]["code"] == "upstream_closed"
+    assert text(client.create(input="Say hello.", max_output_tokens=16))
+
+
+def test_images_can_be_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    config = configure(tmp_path_factory.mktemp("refuse"), LOCAL__ENABLED="true", LOCAL__IMAGES="refuse")
+    with Serving(config) as server:
+        parts = [{"type": "input_image", "image_url": DOT}]
+        body = {"input": [{"role": "user", "content": parts}]}
+        error = server.client().refused(400, "POST", "/v1/responses", json=body)
+    assert error["param"] == "input[0].content[0]"

@@ -1,0 +1,469 @@
+"""When things go wrong: whatever breaks, the client is told once and in full, and nothing stays behind."""
+
+import json
+import logging
+import socket
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
+from typing import Any
+
+import pytest
+
+from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.run import Run
+from antiphon.providers.base import Capabilities, Turn
+from antiphon.spec.events import AnyEvent
+from antiphon.store import SqliteStore
+from antiphon.stream.composer import Composer
+from antiphon.stream.deltas import AnyDelta, TextDelta
+from tests.server.conftest import Serve, Spawn
+from tests.server.outcomes import TRANSPORTS, Inside, Outcome, dial, over_json, over_sse, turn
+from tests.server.serving import Client, Serving, Spawned, until
+from tests.server.upstream import END, Call, Upstream, chunk
+from tests.server.voice import Voice
+
+Asked = Callable[..., Outcome]
+Says = Callable[[Call], None]
+
+
+@pytest.fixture
+def voice(upstream: Upstream) -> Iterator[Voice]:
+    with Voice(upstream) as voice:
+        yield voice
+
+
+@pytest.fixture(params=TRANSPORTS)
+def asked(request: pytest.FixtureRequest) -> Asked:
+    """One request over each transport in turn."""
+    return TRANSPORTS[request.param]
+
+
+def kept(server: Serving | Spawned, outcome: Outcome) -> dict[str, Any]:
+    """The stored response, which must be the one that the client was given."""
+    assert outcome.response is not None
+    with Client(server.url) as client:
+        found: dict[str, Any] = client.ok("GET", f"/v1/responses/{outcome.response['id']}")
+    assert found == outcome.response
+    return found
+
+
+# --- the upstream fails -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address where connections are refused."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
+
+
+@contextmanager
+def nobody_home() -> Iterator[str]:
+    """An address where connections are neither taken nor refused: the queue of the listener is full."""
+    with socket.socket() as listening, socket.socket() as first, socket.socket() as second:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex(listening.getsockname())
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "code"),
+    [(nobody, 502, "upstream_unreachable"), (nobody_home, 504, "timeout")],
+)
+def test_an_upstream_that_cannot_be_reached(
+    serve: Serve,
+    upstream: Upstream,
+    asked: Asked,
+    address: Callable[[], AbstractContextManager[str]],
+    status: int,
+    code: str,
+) -> None:
+    with address() as url:
+        server = serve(upstream.toml.replace(upstream.url, url), TIMEOUTS__CONNECT="0.2")
+        outcome = asked(server, input="hi")
+    assert (outcome.status, outcome.code) == (status, code)
+
+
+def silent(call: Call) -> None:
+    """Takes the request and says nothing."""
+
+
+def hangs_up(call: Call) -> None:
+    call.over.set()
+
+
+def not_http(call: Call) -> None:
+    call.write(b"\x00\xff 220 mail.example.com ESMTP\r\n\r\n")
+    call.over.set()
+
+
+def answers(kind: str, body: bytes, status: int = 200) -> Says:
+    def says(call: Call) -> None:
+        head = f"HTTP/1.0 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        call.write(head.encode() + body)
+        call.over.set()
+
+    return says
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "code"),
+    [
+        (silent, 504, "timeout"),
+        (hangs_up, 502, "upstream_closed"),
+        (not_http, 502, "upstream_invalid"),
+        (answers("text/html", b"<h1>It works!</h1>"), 502, "upstream_invalid"),
+        (answers("application/json", b'{"choices": ['), 502, "upstream_invalid"),
+        (answers("application/json", b"[1, 2]"), 502, "upstream_invalid"),
+        (answers("application/json", b'{"error": {"message": "no"}}'), 502, "upstream_error"),
+        (answers("text/plain", b"boom", 500), 502, "upstream_error"),
+        (answers("text/plain", b"busy", 503), 503, "model_overloaded"),
+    ],
+    ids=["silent", "hangs up", "not HTTP", "a page", "half JSON", "a list", "an error", "500", "503"],
+)
+def test_an_early_failure_is_a_plain_error(
+    serve: Serve,
+    upstream: Upstream,
+    voice: Voice,
+    asked: Asked,
+    says: Says,
+    status: int,
+    code: str,
+) -> None:
+    voice.says = says
+    server = serve(upstream.toml, TIMEOUTS__FIRST_BYTE="0.2")
+    inside = Inside(server)
+    outcome = asked(server, input="hi")
+    assert (outcome.status, outcome.code, outcome.response) == (status, code, None)
+    inside.until_nothing_is_left()
+
+
+def cut(call: Call) -> None:
+    call.say("Half")
+    call.over.set()
+
+
+def cut_in_a_chunk(call: Call) -> None:
+    call.say("Half")
+    call.write(chunk({"content": " an answer"})[:-20])
+    call.over.set()
+
+
+def stuck(call: Call) -> None:
+    call.say("Half")
+
+
+def error_event(call: Call) -> None:
+    call.say("Half")
+    call.write(b'data: {"error": {"message": "the model fell over", "code": "broken"}}\n\n')
+    call.over.set()
+
+
+def garbage(call: Call) -> None:
+    call.say("Half")
+    call.write(b"data: \x00\xff{{{\n\n" + chunk({"content": "never"}) + END)
+    call.over.set()
+
+
+def half_a_character(call: Call) -> None:
+    call.say("Half")
+    call.write(b'data: {"choices": [{"index": 0, "delta": {"content": "\\ud83d"}}]}\n\n' + END)
+    call.over.set()
+
+
+@pytest.mark.parametrize(
+    ("says", "code"),
+    [
+        (cut, "upstream_closed"),
+        (cut_in_a_chunk, "upstream_closed"),
+        (stuck, "timeout"),
+        (error_event, "upstream_error"),
+        (garbage, "upstream_invalid"),
+        (half_a_character, "upstream_invalid"),
+    ],
+)
+def test_a_late_failure_is_a_failed_response(
+    serve: Serve, upstream: Upstream, voice: Voice, asked: Asked, says: Says, code: str
+) -> None:
+    voice.says = says
+    server = serve(upstream.toml, TIMEOUTS__IDLE="0.2")
+    inside = Inside(server)
+    outcome = asked(server, input="hi")
+    assert outcome.code == code
+    if asked is over_json:
+        assert (outcome.status, outcome.response) == (500, None)
+    else:
+        assert kept(server, outcome)["status"] == "failed"
+        assert outcome.text == "Half"
+    inside.until_nothing_is_left()
+
+
+def test_the_end_mark_without_a_reason_is_a_whole_answer(
+    serve: Serve, upstream: Upstream, voice: Voice, asked: Asked
+) -> None:
+    def says(call: Call) -> None:
+        call.say("Whole")
+        call.write(END)
+        call.over.set()
+
+    voice.says = says
+    server = serve(upstream.toml)
+    outcome = asked(server, input="hi")
+    assert kept(server, outcome)["status"] == "completed"
+    assert outcome.text == "Whole"
+
+
+def test_a_reason_without_the_end_mark_is_a_whole_answer(
+    serve: Serve, upstream: Upstream, voice: Voice, asked: Asked
+) -> None:
+    def says(call: Call) -> None:
+        call.say("Whole")
+        call.write(chunk({}, "stop"))
+        call.over.set()
+
+    voice.says = says
+    assert asked(serve(upstream.toml), input="hi").text == "Whole"
+
+
+# --- the store fails --------------------------------------------------------------------------------------
+
+
+def connection(server: Serving) -> sqlite3.Connection:
+    """The connection that this server writes through."""
+    store = server.gateway.store
+    assert isinstance(store, SqliteStore)
+    return store._writer._db
+
+
+@contextmanager
+def locked(server: Serving) -> Iterator[None]:
+    """Another program holds the database in a transaction."""
+    db = connection(server)
+    db.execute("PRAGMA busy_timeout = 50")
+    (_, _, path) = db.execute("PRAGMA database_list").fetchone()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@contextmanager
+def full(server: Serving) -> Iterator[None]:
+    """The database may not grow any more."""
+    db = connection(server)
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count = {pages}")
+    yield
+    db.execute("PRAGMA max_page_count = 1000000000")
+
+
+@pytest.mark.parametrize("trouble", [locked, full])
+def test_a_response_that_cannot_be_stored_fails_and_is_not_there(
+    serve: Serve,
+    upstream: Upstream,
+    asked: Asked,
+    trouble: Callable[[Serving], AbstractContextManager[None]],
+) -> None:
+    upstream.answer = "all is well"
+    server = serve(upstream.toml)
+    first = asked(server, input="before")
+    assert first.response is not None
+    with trouble(server):
+        failed = asked(server, input="x" * 100_000, previous_response_id=first.response["id"])
+    assert failed.code == "store_failed"
+    if asked is over_json:
+        assert failed.status == 500
+        assert failed.error is not None
+        assert "nothing was written" in failed.error["message"]
+    else:
+        assert failed.response is not None
+        assert failed.response["status"] == "failed"
+        id = failed.response["id"]
+        client = server.client()
+        client.refused(404, "GET", f"/v1/responses/{id}")
+        client.refused(404, "GET", f"/v1/responses/{id}/input_items")
+        client.refused(404, "POST", "/v1/responses", json={"input": "x", "previous_response_id": id})
+    after = asked(server, input="after", previous_response_id=first.response["id"])
+    assert kept(server, after)["status"] == "completed"
+
+
+def test_a_response_that_was_not_stored_is_not_remembered_by_its_socket(
+    serve: Serve, upstream: Upstream
+) -> None:
+    upstream.answer = "all is well"
+    server = serve(upstream.toml)
+    with dial(server) as connection:
+        with full(server):
+            failed = turn(connection, input="x" * 100_000)[-1]["response"]
+        assert failed["error"]["code"] == "store_failed"
+        (envelope,) = turn(connection, input="y", previous_response_id=failed["id"])
+        assert envelope["error"]["code"] == "previous_response_not_found"
+        assert turn(connection, input="y")[-1]["type"] == "response.completed"
+
+
+def test_a_disk_that_fails_in_the_middle_of_a_write(spawn: Spawn, upstream: Upstream, tmp_path: Path) -> None:
+    """The system refuses to let files grow, so that the write itself breaks off."""
+    upstream.answer = "all is well"
+    server = spawn(upstream.toml)
+    client = server.client()
+    before = client.create(input="before")
+    size = (tmp_path / "data" / "antiphon.db-wal").stat().st_size
+    prlimit(server.process.pid, RLIMIT_FSIZE, (size + 50_000, RLIM_INFINITY))
+    failed = over_sse(server, input="x" * 500_000)
+    assert failed.code == "store_failed"
+    assert over_json(server, input="x" * 500_000).code == "store_failed"
+    prlimit(server.process.pid, RLIMIT_FSIZE, (RLIM_INFINITY, RLIM_INFINITY))
+    assert failed.response is not None
+    client.refused(404, "GET", f"/v1/responses/{failed.response['id']}")
+    after = client.create(input="after", previous_response_id=before["id"])
+    for made in (before, after):
+        assert client.ok("GET", f"/v1/responses/{made['id']}") == made
+    assert len(client.ok("GET", f"/v1/responses/{after['id']}/input_items")["data"]) == 3
+
+
+def test_what_needs_the_store_says_that_it_failed(serve: Serve, upstream: Upstream) -> None:
+    server = serve(upstream.toml)
+    with locked(server):
+        error = server.client().refused(503, "POST", "/v1/conversations", json={})
+        assert error["code"] == "store_failed"
+        error = server.client().refused(
+            503, "POST", "/v1/responses", json={"input": "hi", "background": True}
+        )
+        assert error["code"] == "store_failed"
+    assert upstream.count == 0
+
+
+# --- we fail ----------------------------------------------------------------------------------------------
+
+
+class Buggy:
+    """A provider with a bug, before its first word or after it."""
+
+    name = "buggy"
+    capabilities = Capabilities(frozenset())
+
+    def __init__(self, *batches: list[AnyDelta]) -> None:
+        self._batches = batches
+
+    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+        for batch in self._batches:
+            yield batch
+        raise ZeroDivisionError("a secret of the house")
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        return None
+
+    async def models(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("batches", [(), ([],), ([], [TextDelta("Half")])])
+def test_a_bug_is_told_without_its_details(
+    serve: Serve,
+    upstream: Upstream,
+    asked: Asked,
+    caplog: pytest.LogCaptureFixture,
+    batches: tuple[list[AnyDelta], ...],
+) -> None:
+    server = serve(upstream.toml)
+    inside = Inside(server)
+    vars(server.gateway.engine)["providers"]["up"] = Buggy(*batches)
+    outcome = asked(server, input="hi")
+    assert outcome.code == "internal_error"
+    assert outcome.status == (200 if batches and asked is not over_json else 500)
+    told = json.dumps([outcome.error, outcome.response])
+    assert "secret" not in told
+    assert "Zero" not in told
+    assert "Traceback" not in told
+    assert "ZeroDivisionError" in caplog.text
+    if outcome.response:
+        assert kept(server, outcome)["status"] == "failed"
+    inside.until_nothing_is_left()
+
+
+def test_a_bug_in_what_the_gateway_does_with_the_answer_is_told_too(
+    serve: Serve, upstream: Upstream, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.answer = "all is well"
+    server = serve(upstream.toml)
+
+    def broken(composer: Composer, delta: AnyDelta) -> None:
+        raise ZeroDivisionError("a secret of the house")
+
+    monkeypatch.setattr(Composer, "_message", broken)
+    outcome = asked(server, input="hi")
+    assert outcome.code == "internal_error"
+
+
+def test_a_bug_in_storing_is_told_too(
+    serve: Serve, upstream: Upstream, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.answer = "all is well"
+    server = serve(upstream.toml)
+
+    def broken(engine: Engine, run: Run, caller: Caller) -> None:
+        raise ZeroDivisionError("a secret of the house")
+
+    monkeypatch.setattr(Engine, "record", broken)
+    outcome = asked(server, input="hi")
+    assert outcome.code == "internal_error"
+    assert outcome.text == ("" if asked is over_json else "alliswell")
+
+
+# --- the audit --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_the_audit_logs_a_broken_stream(
+    serve: Serve, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, background: bool
+) -> None:
+    upstream.answer = "all is well"
+    server = serve(upstream.toml)
+    whole = Run.events
+
+    async def without_some(run: Run) -> AsyncGenerator[list[AnyEvent], None]:
+        async for events in whole(run):
+            yield [event for event in events if event.type != "response.content_part.done"]
+
+    monkeypatch.setattr(Run, "events", without_some)
+    with server.client().listen("/v1/responses", input="hi", stream=True, background=background) as stream:
+        stream.until("response.completed")
+        assert list(stream) == []
+    assert "[seq.no_gaps]" in " ".join(until(violations))
+    violations().clear()
+
+
+def test_the_audit_logs_a_broken_turn_of_a_socket(
+    serve: Serve, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.answer = "all is well"
+    server = serve(upstream.toml)
+    whole = Run.events
+
+    async def twice(run: Run) -> AsyncGenerator[list[AnyEvent], None]:
+        async for events in whole(run):
+            yield events + events[-1:]
+
+    monkeypatch.setattr(Run, "events", twice)
+    with dial(server) as connection:
+        assert turn(connection, input="hi")[-1]["type"] == "response.completed"
+        until(violations)
+    violations().clear()
+
+
+def violations() -> list[str]:
+    """What the audit has logged; the lines are held by the fixture that fails a test for them."""
+    handlers = logging.getLogger("antiphon.audit").handlers
+    (lines,) = [vars(handler)["lines"] for handler in handlers if "lines" in vars(handler)]
+    found: list[str] = lines
+    return found
