@@ -135,8 +135,9 @@ class Run:
 
     async def _next(self) -> list[AnyDelta]:
         """The provider's next batch. Whatever goes wrong is a Failure, so that there is always an end."""
-        if self._stopping is not None:
-            return [Failure(self._stopping)]
+        stopped = self._stopping
+        if stopped is not None:
+            return [Failure(stopped)]
         self._waiting = asyncio.current_task()
         try:
             if self._first is not None:

@@ -17,7 +17,7 @@ from antiphon.config import Provider as ProviderConfig
 from antiphon.embedded.choosing import choose
 from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
 from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
-from antiphon.embedded.tooling import Message, answering, calling, last_question, tool_schema
+from antiphon.embedded.tooling import MOST_CALLS, Message, answering, calling, last_question, tool_schema
 from antiphon.providers import errors
 from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Turn, UpstreamError
 from antiphon.providers.chat import Call, exchange
@@ -51,7 +51,6 @@ class Llama:
         self.capabilities = Capabilities(
             parameters=_PROFILE.capabilities.parameters | {"top_logprobs"},
             custom_tools=True,
-            enforces_schema=True,
             logprobs=True,
             counts_tokens=True,
             context_window=local.context,
@@ -133,11 +132,13 @@ class Llama:
         if functions:
             parallel = turn.request.parallel_tool_calls is not False
             body["messages"] = calling(told, functions)
-            schema = tool_schema(functions, parallel=parallel)
+            most = turn.request.max_tool_calls
+            schema = tool_schema(functions, parallel=parallel, most=min(most or MOST_CALLS, MOST_CALLS))
             body["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": "calls", "schema": schema},
             }
+            body.setdefault("temperature", 0)
             reader = CallStream(parser, prepared.names, last_question(told))
         else:
             body["messages"] = answering(told)

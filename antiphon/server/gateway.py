@@ -1,6 +1,7 @@
 """Everything one worker process holds: engine, store, providers, and the runs now under way."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,8 +18,11 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
 from antiphon.server.gate import Gate
 from antiphon.server.models import Models
-from antiphon.store import SqliteStore, Store, default_data_folder, load_keys
+from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
 
+log = logging.getLogger("antiphon.server")
+
+_BETWEEN_PRUNES = 600.0
 _LAST_WORDS = 5.0
 """How long a response that is told to end may take to say so."""
 
@@ -48,6 +52,7 @@ class Gateway:
         self._quiet.set()
         self._patience: asyncio.Timeout | None = None
         self._is_over = False
+        self._chores: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, config: Config, *, background: bool = True) -> "Gateway":
@@ -64,6 +69,7 @@ class Gateway:
         gateway = cls(config, store, Seal([keys.current, *keys.older]), providers, http)
         if background:
             await gateway.background.open()
+            gateway._chores = asyncio.create_task(gateway._keep_house())
         return gateway
 
     @contextmanager
@@ -104,12 +110,24 @@ class Gateway:
         await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
         await self.background.close()
 
+    async def _keep_house(self) -> None:
+        """Load what the first request needs, then remove what has expired, again and again."""
+        await self._http.warm()
+        while True:
+            try:
+                await self.store.prune(self.engine.clock())
+            except StoreError as error:
+                log.warning("what has expired could not be removed: %s", error)
+            await asyncio.sleep(_BETWEEN_PRUNES)
+
     def hurry(self) -> None:
         """Wait no longer for what runs."""
         if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(0)
 
     async def close(self) -> None:
+        if self._chores is not None:
+            self._chores.cancel()
         await self.background.close()
         await self.models.close()
         for provider in self.engine.providers.values():
