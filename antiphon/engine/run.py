@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import cast
+from typing import Any, cast
 
 from antiphon.engine import obfuscation, schema_check
 from antiphon.engine.context import Resolved
@@ -51,11 +51,11 @@ class Run:
         self._is_plain = self._policy.is_idle and not self._checks_schema and not self._obfuscates
         self._deltas = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
         self._first: asyncio.Task[list[AnyDelta]] | None = None
-        self._queued = asyncio.Event()
+        self._queued: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._committed = False  # the client has been told that there is a response
         self._waiting: asyncio.Task[object] | None = None  # the task that waits for the upstream now
         self._stopping: ErrorPayload | None = None
-        turn.on_queued = self._queued.set
+        turn.on_queued = self._note_queued
 
     @property
     def response(self) -> Response:
@@ -69,10 +69,10 @@ class Run:
         """Wait until the upstream accepts, the turn is queued, or patience ends; raise if it refuses."""
         self._check_stopped()
         self._first = asyncio.ensure_future(anext(self._deltas, _END))
-        queued = asyncio.ensure_future(self._queued.wait())
         self._waiting = asyncio.current_task()
         try:
-            await asyncio.wait({self._first, queued}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {self._first, self._queued}
+            await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if self._first.done():
                 self._first.result()
         except BaseException as error:
@@ -83,7 +83,6 @@ class Run:
             raise
         finally:
             self._waiting = None
-            queued.cancel()
         self._committed = True
 
     async def result(self) -> Response:
@@ -96,7 +95,7 @@ class Run:
         """Batches of events; the terminal one comes last, once the response is stored."""
         composer = self.composer
         try:
-            is_queued = self._first is not None and not self._first.done() and self._queued.is_set()
+            is_queued = self._first is not None and not self._first.done() and self._queued.done()
             yield composer.start(queued=is_queued)
             while True:
                 deltas = await self._next()
@@ -163,6 +162,10 @@ class Run:
         finally:
             self._waiting = None
         return [Failure(CLOSED)] if deltas is _END else deltas
+
+    def _note_queued(self) -> None:
+        if not self._queued.done():
+            self._queued.set_result(None)
 
     def _check_stopped(self) -> None:
         if self._stopping is not None:

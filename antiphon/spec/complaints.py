@@ -1,8 +1,9 @@
 """Turn msgspec's errors into sentences: where (`param`), what was expected, and what came."""
 
+import json as stdlib_json
 import re
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -32,10 +33,12 @@ _TOO_BIG = {
     "Number out of range": "a number that a 64-bit float can hold",
     "Integer value out of range": "an integer of at most 4,300 digits",
 }
-_LIMITED = re.compile(r"Expected `(\w+)` (>=|<=) (\S+)")
+_LIMITED = re.compile(r"Expected `(\w+)` (>=|<=) (-?\d+)")
 _SIZED = re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)")
 _MATCHING = re.compile(r"Expected `str` matching regex '(.+)'")
 _TYPED = re.compile(r"Expected `(.+?)`")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def wrong(param: str, message: str, code: str = "invalid_value") -> SpecError:
@@ -63,7 +66,7 @@ def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected
     if isinstance(error, RecursionError):
         return too_deep(path)
     if not isinstance(error, msgspec.ValidationError):
-        return _malformed(error, path)
+        return _half_pair(bytes(raw), path) or _malformed(error, path)
     what, steps = _taken_apart(str(error))
     if "..." in steps and (culprit := _entry(type_, raw, path)):
         return culprit
@@ -90,6 +93,48 @@ def _malformed(error: Exception, path: str) -> SpecError:
         why, code = f"not valid JSON: {detail}", "invalid_json"
     payload = invalid_param(path, f"this is {why}") if path else invalid_request(f"the body is {why}")
     return SpecError(payload.with_code(code))
+
+
+def _half_pair(raw: bytes, path: str) -> SpecError | None:
+    """The string that is to blame, if JSON is malformed by nothing but half of a surrogate pair."""
+    if not _SURROGATE_ESCAPE.search(raw):
+        return None
+    try:
+        for where, value in walk(raw, path):
+            names = [name for name, _ in value] if isinstance(value, tuple) else []
+            for text in [value] if isinstance(value, str) else names:
+                if found := _SURROGATE.search(text):
+                    what = "string" if isinstance(value, str) else "field name"
+                    half = f"\\u{ord(found[0]):04x}"
+                    message = f"a {what} holds {half}, half of a surrogate pair, which is not a character"
+                    return SpecError(ErrorPayload("invalid_request", message, "invalid_utf8", where or None))
+    except (ValueError, RecursionError):
+        pass  # malformed in another way too
+    return None
+
+
+def walk(raw: bytes, path: str) -> Iterator[tuple[str, Any]]:
+    """Every value with its path. An object is a tuple of pairs, in which a name can stand twice."""
+    document = stdlib_json.loads(raw, object_pairs_hook=tuple, parse_constant=_no_json)
+    entered: list[Iterator[tuple[str, Any]]] = [iter([(path, document)])]
+    while entered:
+        for where, value in entered[-1]:
+            yield where, value
+            if isinstance(value, list | tuple):
+                entered.append(_inside(value, where))
+                break
+        else:
+            entered.pop()
+
+
+def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        return ((f"{path}[{n}]", one) for n, one in enumerate(value))
+    return ((join(path, name), one) for name, one in value)
+
+
+def _no_json(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
 
 
 def _entry(type_: Any, raw: bytes | Raw, path: str) -> SpecError | None:
@@ -126,20 +171,25 @@ def came(raw: bytes | Raw, steps: Sequence[str] = ()) -> str:
 
 
 def _expected(what: str, type_: Any) -> str:
-    if what.startswith("Invalid enum value"):
-        return "one of " + ", ".join(repr(value) for value in literals(type_))
+    if what.startswith("Invalid enum value") and (values := literals(type_)):
+        return "one of " + ", ".join(map(repr, values))
     if found := _LIMITED.match(what):
-        return f"{_NAMES[found[1]]} of {_WORDS[found[2]]} {int(found[3]):,}"
+        return f"{_named(found[1])} of {_WORDS[found[2]]} {int(found[3]):,}"
     if found := _SIZED.match(what):
         unit = "characters" if found[1] == "str" else "entries"
-        return f"{_NAMES[found[1]]} of {_WORDS[found[2]]} {int(found[3]):,} {unit}"
+        return f"{_named(found[1])} of {_WORDS[found[2]]} {int(found[3]):,} {unit}"
     if found := _MATCHING.match(what):
         return f"a string that matches {found[1]}".replace(r"\\Z", "$")
     if what in _TOO_BIG:
         return _TOO_BIG[what]
     found = _TYPED.match(what)
-    assert found is not None
-    return " or ".join(_NAMES.get(name.strip(), name.strip()) for name in found[1].split("|"))
+    if found is None:
+        return "another value"  # msgspec says it in words that we do not know
+    return " or ".join(map(_named, found[1].split("|")))
+
+
+def _named(kind: str) -> str:
+    return _NAMES.get(kind.strip(), kind.strip())
 
 
 def literals(type_: Any) -> tuple[Any, ...]:

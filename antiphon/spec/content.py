@@ -1,6 +1,6 @@
 """Content parts: what messages, reasoning items and tool outputs are made of."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -81,18 +81,6 @@ class ReasoningText(Part, tag="reasoning_text"):
     text: Text
 
 
-PARTS: dict[str, type[Part]] = {
-    "input_text": InputText,
-    "input_image": InputImage,
-    "input_file": InputFile,
-    "input_video": InputVideo,
-    "output_text": OutputText,
-    "refusal": Refusal,
-    "text": TextPart,
-    "summary_text": SummaryText,
-    "reasoning_text": ReasoningText,
-}
-
 _Known = (
     InputText
     | InputImage
@@ -104,6 +92,8 @@ _Known = (
     | SummaryText
     | ReasoningText
 )
+
+PARTS: dict[str, type[Part]] = {str(cls.__struct_config__.tag): cls for cls in get_args(_Known)}
 
 # msgspec cannot mix Structs with another class in a union; the reader puts Opaque parts in by hand.
 if TYPE_CHECKING:

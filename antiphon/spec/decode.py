@@ -5,25 +5,24 @@ a server sends is read tolerantly: a field that cannot be read is left out and n
 """
 
 import codecs
-import json as stdlib_json
 import sys
 from contextlib import suppress
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from antiphon.spec.aliases import string
-from antiphon.spec.complaints import BROKEN, came, complain, describe, join, too_deep, wrong
+from antiphon.spec.complaints import BROKEN, came, complain, describe, join, too_deep, walk, wrong
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item
-from antiphon.spec.limits import MAX_BODY
+from antiphon.spec.limits import MAX_BODY, MAX_VALUES
 from antiphon.spec.reading import Reading
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
+from antiphon.spec.scanning import has_more_values
 from antiphon.spec.tolerant import TolerantReading
 
 # The short cut: events that hold no object with an alias which msgspec alone would not notice.
@@ -104,6 +103,9 @@ def _checked(body: bytes, max_bytes: int) -> bytes:
     if not body or body.isspace():
         empty = invalid_request("the body is empty; expected a JSON object")
         raise SpecError(empty.with_code("invalid_json"))
+    if has_more_values(body, MAX_VALUES):
+        message = f"the body has more than {MAX_VALUES:,} JSON values and field names"
+        raise SpecError(invalid_request(message).with_code("too_many_values"))
     return _utf8(body)
 
 
@@ -123,22 +125,15 @@ def _utf8(raw: bytes | Raw) -> bytes:
 
 
 def _refuse_duplicates(raw: bytes, path: str) -> None:
-    """Objects become tuples of pairs, in which a name can stand twice, and are then walked."""
     try:
-        pending: list[tuple[str, Any]] = [(path, stdlib_json.loads(raw, object_pairs_hook=tuple))]
-    except RecursionError:
-        raise too_deep(path) from None
-    except ValueError:
-        return  # not JSON: the item's own reading says so better
-    while pending:
-        where, value = pending.pop()
-        if isinstance(value, list):
-            pending += [(f"{where}[{n}]", one) for n, one in enumerate(value)]
-        elif isinstance(value, tuple):
+        for where, value in walk(raw, path):
             seen: set[str] = set()
-            for name, one in value:
+            for name, _ in value if isinstance(value, tuple) else ():
                 if name in seen:
                     twice = f"duplicate Open Responses field {describe(name)}"
                     raise wrong(join(where, name), twice, "duplicate_field")
                 seen.add(name)
-                pending.append((join(where, name), one))
+    except RecursionError:
+        raise too_deep(path) from None
+    except ValueError:
+        return  # not JSON: the item's own reading says so better

@@ -1,19 +1,7 @@
 """Error objects, the one exception that carries them, and the status each type has over HTTP."""
 
-from typing import Literal
-
 import msgspec
 from msgspec import Struct
-
-ErrorType = Literal[
-    "server_error",
-    "invalid_request",
-    "not_found",
-    "model_error",
-    "too_many_requests",
-    "authentication_error",
-    "permission_denied",
-]
 
 STATUS: dict[str, int] = {
     "invalid_request": 400,
@@ -96,9 +84,20 @@ class SpecError(Exception):
     """A request or an object that breaks the specification; `payload` is what the client is told."""
 
     def __init__(self, payload: ErrorPayload, status: int | None = None) -> None:
+        self.payload = payload = _encodable(payload)
         super().__init__(payload.message)
-        self.payload = payload
         self.status = payload.status if status is None else status
+
+
+def _encodable(payload: ErrorPayload) -> ErrorPayload:
+    """A payload may quote a name that holds half of a surrogate pair, which no JSON encoder takes."""
+    try:
+        msgspec.json.encode(payload)
+    except UnicodeEncodeError:
+        texts = {name: getattr(payload, name) for name in ("type", "message", "code", "param")}
+        said = {n: t.encode(errors="backslashreplace").decode() for n, t in texts.items() if t is not None}
+        return msgspec.structs.replace(payload, **said)
+    return payload
 
 
 def server_error(message: str) -> ErrorPayload:

@@ -190,7 +190,8 @@ class OtherEvent:
         self.fields = fields
 
     def to_json(self) -> bytes:
-        return encode({"type": self.type, "sequence_number": self.sequence_number, **self.fields})
+        ours = {"type": self.type, "sequence_number": self.sequence_number}
+        return encode({**ours, **self.fields, **ours})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OtherEvent) and json.decode(self.to_json()) == json.decode(other.to_json())

@@ -4,7 +4,7 @@ One Struct serves both directions. Fields that the input side may leave out have
 out again on encoding; what every output item must carry, the Composer always fills in.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -127,16 +127,7 @@ if TYPE_CHECKING:
 else:
     Item = KnownItem
 
-ITEMS: dict[str, type[ItemBase]] = {
-    "message": Message,
-    "function_call": FunctionCall,
-    "function_call_output": FunctionCallOutput,
-    "custom_tool_call": CustomToolCall,
-    "custom_tool_call_output": CustomToolCallOutput,
-    "reasoning": Reasoning,
-    "compaction": Compaction,
-    "item_reference": ItemReference,
-}
+ITEMS: dict[str, type[ItemBase]] = {str(cls.__struct_config__.tag): cls for cls in get_args(KnownItem)}
 
 CORE_TYPES = frozenset({"message", "function_call", "function_call_output", "reasoning", "compaction"})
 

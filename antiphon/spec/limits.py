@@ -8,6 +8,8 @@ MAX_BODY = 64 * 1024 * 1024
 
 # Ours, not the specification's: what a hostile body may cost.
 MAX_DEPTH = 200
+MAX_VALUES = 1_000_000
+MAX_PROBLEMS = 100
 MAX_UNKNOWN_SHAPES = 256
 MAX_UNKNOWN_FIELDS = 64
 MAX_UNKNOWN_NAME = 256

@@ -22,20 +22,6 @@ def first_byte(raw: bytes | Raw) -> int:
     return memoryview(raw)[0]
 
 
-def is_deep(raw: bytes | Raw, limit: int) -> bool:
-    """Is this JSON nested deeper than `limit`? Counting brackets settles almost every case."""
-    data = bytes(raw)
-    if data.count(b"[") + data.count(b"{") <= limit:
-        return False
-    level: list[Any] = [msgspec.json.decode(data)]
-    for _ in range(limit):
-        nested = [value for value in level if isinstance(value, dict | list)]
-        level = [child for v in nested for child in (v.values() if isinstance(v, dict) else v)]
-        if not level:
-            return False
-    return any(isinstance(value, dict | list) for value in level)
-
-
 class Opaque:
     """A JSON object that goes out exactly as it came in."""
 
@@ -103,8 +89,19 @@ def grown(cls: type[S], unknown: tuple[str, ...]) -> type[S]:
     """`cls` with the fields `unknown` added as `extra_0`, `extra_1`…, each keeping its JSON untouched."""
     fields: list[tuple[str, Any, Any]] = [(f"extra_{n}", Raw | UnsetType, UNSET) for n in range(len(unknown))]
     rename = {f"extra_{n}": name for n, name in enumerate(unknown)}
+
+    def equal(one: S, other: object) -> bool:
+        """By what they say: the cache forgets, and then the same fields make another class."""
+        return isinstance(other, cls) and to_builtins(one) == to_builtins(other)
+
     made = msgspec.defstruct(
-        cls.__name__, fields, bases=(cls,), rename=rename, kw_only=True, module=cls.__module__
+        cls.__name__,
+        fields,
+        bases=(cls,),
+        rename=rename,
+        kw_only=True,
+        module=cls.__module__,
+        namespace={"__eq__": equal},
     )
     return cast(type[S], made)
 

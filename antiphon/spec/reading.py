@@ -13,7 +13,17 @@ from msgspec import Raw, Struct
 
 from antiphon.spec import aliases
 from antiphon.spec.aliases import Fields, string
-from antiphon.spec.complaints import BROKEN, came, complain, describe, join, missing, too_deep, wrong
+from antiphon.spec.complaints import (
+    BROKEN,
+    alternatives,
+    came,
+    complain,
+    describe,
+    join,
+    missing,
+    too_deep,
+    wrong,
+)
 from antiphon.spec.content import PARTS, Annotation, ContentPart, UrlCitation
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import (
@@ -36,7 +46,8 @@ from antiphon.spec.limits import (
     MAX_UNKNOWN_SHAPES,
     Text,
 )
-from antiphon.spec.opaque import BRACE, BRACKET, NULL, QUOTE, Opaque, first_byte, grown, is_deep
+from antiphon.spec.opaque import BRACE, BRACKET, NULL, QUOTE, Opaque, first_byte, grown
+from antiphon.spec.scanning import is_deep
 from antiphon.spec.shapes import Field, shape_of
 from antiphon.spec.tools import (
     FORMATS,
@@ -55,6 +66,8 @@ S = TypeVar("S", bound=Struct)
 
 # A Struct's field cannot have these in its name on the wire.
 _UNNAMEABLE = frozenset('"\\') | {chr(n) for n in range(32)}
+
+_FRACTION = frozenset(b".eE")
 
 _INPUTS = frozenset({"input_text", "input_image", "input_file", "input_video"})
 # Which parts may stand where; a part whose type we do not know may stand anywhere.
@@ -116,6 +129,9 @@ class Reading:
                 raise too_deep(path)
             return field.decode(raw)
         except BROKEN as error:
+            whole = _whole_number(raw) if int in alternatives(field.type) else None
+            if whole is not None:
+                return self.value(field, whole, path, expected)
             raise complain(error, field.type, raw, path, expected) from None
 
     def settle(self, item: Item, raw: Raw, path: str) -> Item:
@@ -366,6 +382,17 @@ class Reading:
             known = ", ".join(map(repr, FORMATS))
             raise wrong(join(path, "type"), f"expected one of {known}, got {describe(kind)}")
         return cast(Format, self.fields(FORMATS[kind], fields, path))
+
+
+def _whole_number(raw: Raw) -> Raw | None:
+    """`16.0` and `1.6e1` are integers to a JSON Schema."""
+    if _FRACTION.isdisjoint(memoryview(raw)[:64]):
+        return None
+    try:
+        value = msgspec.json.decode(raw, type=float)
+    except BROKEN:
+        return None
+    return Raw(b"%d" % int(value)) if value.is_integer() else None
 
 
 def _tag(part: ContentPart) -> str:

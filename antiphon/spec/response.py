@@ -12,7 +12,6 @@ from antiphon.spec.opaque import Opaque
 from antiphon.spec.tools import TextFormat, TextOptions, Tool, ToolChoice
 
 ResponseStatus = Literal["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]
-IncompleteReason = Literal["max_output_tokens", "max_tool_calls", "content_filter", "cancelled"]
 Truncation = Literal["auto", "disabled"]
 Effort = Literal["none", "low", "medium", "high", "xhigh"]
 Summary = Literal["concise", "detailed", "auto"]

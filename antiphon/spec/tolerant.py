@@ -12,7 +12,7 @@ from antiphon.spec.complaints import BROKEN, alternatives
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import OtherEvent
 from antiphon.spec.items import Item
-from antiphon.spec.limits import MAX_UNKNOWN_SHAPES
+from antiphon.spec.limits import MAX_PROBLEMS, MAX_UNKNOWN_SHAPES
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.reading import ANY, Reading
 from antiphon.spec.shapes import Field
@@ -30,15 +30,16 @@ _STAND_INS: dict[str, Callable[[], Any]] = {
 
 
 class TolerantReading(Reading):
-    """What cannot be read is left out, and `problems` says what that was."""
+    """What cannot be read is left out, and `problems` says what that was, up to a limit."""
 
     def __init__(self, problems: list[str] | None = None, *, max_shapes: int = MAX_UNKNOWN_SHAPES) -> None:
         super().__init__(max_shapes=max_shapes)
         self.problems = [] if problems is None else problems
 
     def fault(self, error: SpecError) -> None:
-        param, message = error.payload.param, error.payload.message
-        self.problems.append(f"{param}: {message}" if param else message)
+        if len(self.problems) < MAX_PROBLEMS:
+            param, message = error.payload.param, error.payload.message
+            self.problems.append(f"{param}: {message}" if param else message)
 
     def refuse(self, error: SpecError) -> None:
         pass

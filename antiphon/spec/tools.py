@@ -1,6 +1,6 @@
 """Tools, the choice among them, and text formats."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
     Tool = FunctionTool | CustomTool
 
-TOOLS: dict[str, type[Struct]] = {"function": FunctionTool, "custom": CustomTool}
+TOOLS: dict[str, type[Struct]] = {str(cls.__struct_config__.tag): cls for cls in (FunctionTool, CustomTool)}
 
 
 class FunctionToolChoice(
@@ -76,11 +76,7 @@ class JsonSchemaFormat(Struct, tag_field="type", tag="json_schema", forbid_unkno
 
 Format = TextFormat | JsonObjectFormat | JsonSchemaFormat
 
-FORMATS: dict[str, type[Struct]] = {
-    "text": TextFormat,
-    "json_object": JsonObjectFormat,
-    "json_schema": JsonSchemaFormat,
-}
+FORMATS: dict[str, type[Struct]] = {str(cls.__struct_config__.tag): cls for cls in get_args(Format)}
 
 
 class TextOptions(Struct, omit_defaults=True, forbid_unknown_fields=True):

@@ -12,7 +12,11 @@ from antiphon.spec.opaque import NULL, QUOTE, encode, first_byte
 from antiphon.stream import lifecycle
 
 Fields = dict[str, Raw]
-BROKEN = (MsgspecError, RecursionError, UnicodeError, TypeError)
+# Whatever reading or writing JSON raises.
+BROKEN = (MsgspecError, RecursionError, TypeError, ValueError)
+# The largest whole number that every JSON parser reads alike; no count or index comes near it.
+MAX_NUMBER = 2**53 - 1
+_MAX_DIGITS = len(str(MAX_NUMBER))
 
 CUSTOM_EVENT = "response.custom_event"
 # A whole response where an event is due, and one `done` for every end: their status says what they are.
@@ -96,12 +100,14 @@ def vendor_type(name: str) -> str:
 
 
 def number(fields: Fields, *names: str) -> int | None:
-    """The first of these fields that is a whole number, or spells one."""
+    """The first of these fields that is a whole number of a sane size, or spells one."""
     for name in names:
-        value = json.decode(fields[name]) if name in fields else None
+        raw = bytes(fields.get(name, NULL))
+        value: Any = json.decode(raw) if len(raw) <= _MAX_DIGITS + 2 else None
         if isinstance(value, str) and value.isdecimal():
-            return int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value == int(value) >= 0:
+            value = int(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and 0 <= value <= MAX_NUMBER and value == int(value):
             return int(value)
     return None
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from antiphon.spec import events as ev
-from antiphon.spec import ids
 from antiphon.spec.content import Annotation, ContentPart, LogProb
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, ItemStatus, type_of
 from antiphon.stream.growing import (
     CARRIED,
-    ID_PREFIXES,
+    KINDS,
     SUMMARY,
     TEXT,
     Growing,
@@ -25,6 +24,7 @@ from antiphon.stream.growing import (
     as_output,
     ended,
     has_words,
+    id_prefix,
     identified,
     kind_in,
     part_for,
@@ -58,6 +58,7 @@ class Assembly:
         self._by_call: dict[str, Growing] = {}
         self._open: dict[int, Growing] = {}
         self._at: dict[int, Growing] = {}  # the latest item at each index that the server names
+        self._latest: dict[Kind, list[Growing]] = {kind: [] for kind in KINDS}  # open items that can have it
         self._beside: dict[tuple[int, type], Growing] = {}
         self._next = 0  # the first index after every known one
         self._odd = odd
@@ -142,8 +143,8 @@ class Assembly:
         told_before = "" if text.chunks else getattr(growing.item, kind.key, "")
         self._settle(place, growing, text, number, words or told_before)
         text.closed = True
-        text.logprobs = logprobs or text.logprobs
-        rest = (text.logprobs,) if kind is TEXT and text.logprobs else ()
+        text.logprobs = list(logprobs) or text.logprobs
+        rest = (list(text.logprobs),) if kind is TEXT and text.logprobs else ()
         return self._tell(kind.done(*_where(place, growing, kind, number), text.value(), *rest))
 
     def annotated(self, place: Place, annotation: Annotation | None, at: int | None) -> ev.Event:
@@ -185,7 +186,7 @@ class Assembly:
     def _locate(self, place: Place, kind: Kind) -> tuple[Growing, Kind]:
         growing = self._known(place)
         if growing is None and not place.item_id and place.output_index is None:
-            growing = next((g for g in reversed(self._open.values()) if kind_in(g.item, kind)), None)
+            growing = self._latest_open(kind)
         if growing is None:
             return self._imply(place, self._skeleton(place, kind)), kind
         own = kind_in(growing.item, kind)
@@ -198,6 +199,12 @@ class Assembly:
             apart = place._replace(item_id="", output_index=None)
             self._beside[key] = self._imply(apart, self._skeleton(apart, kind))
         return self._beside[key], kind
+
+    def _latest_open(self, kind: Kind) -> Growing | None:
+        waiting = self._latest[kind]
+        while waiting and waiting[-1].done:
+            waiting.pop()
+        return waiting[-1] if waiting else None
 
     def _is_pointless(self, place: Place, part: ContentPart, kind: Kind) -> bool:
         """An empty part of an item that has no such parts."""
@@ -280,7 +287,7 @@ class Assembly:
     # --- what was not announced ---------------------------------------------------------------------------
 
     def _skeleton(self, place: Place, kind: Kind) -> Item:
-        id = place.item_id or self._new_id(ID_PREFIXES[kind.owner])
+        id = place.item_id or self._new_id(id_prefix(kind.owner))
         return skeleton(kind, id, place.call_id, place.name)
 
     def _imply(self, place: Place, item: Item) -> Growing:
@@ -291,10 +298,13 @@ class Assembly:
 
     def _begin(self, place: Place, item: Item, wire: int, *, implied: bool = False) -> ev.OutputItemAdded:
         index = self._next if wire in self.items else wire
-        id = item.id or self._new_id(ID_PREFIXES.get(type(item), ids.ITEM))
+        id = item.id or self._new_id(id_prefix(type(item)))
         growing = Growing(index, wire, id, identified(item, id), implied=implied)
         self.items[index] = self._open[index] = self._at[wire] = growing
         self._next = max(self._next, index + 1)
+        for kind in KINDS:
+            if kind_in(growing.item, kind) is not None:
+                self._latest[kind].append(growing)
         self._remember(growing)
         return self._tell(ev.OutputItemAdded(place.sequence_number, index, announced(growing.item)))
 

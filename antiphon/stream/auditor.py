@@ -15,6 +15,7 @@ from antiphon.spec.events import Event, OtherEvent
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.opaque import Opaque, to_builtins
 from antiphon.stream import lifecycle as lc
+from antiphon.stream.aliases import BROKEN
 from antiphon.stream.ledger import Ledger, Payload, same, text_at
 from antiphon.stream.rules import RULES, Level
 from antiphon.stream.shapes import EVENT_SHAPES, VENDOR_EVENT, WEBSOCKET_ERROR, is_int, show
@@ -22,7 +23,6 @@ from antiphon.stream.sse import Decoder, SSEEvent
 
 Transport = Literal["sse", "websocket", "none"]
 
-_UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 # Where a lifecycle event leads even when it comes at the wrong time, so that one fault is reported once.
 _LANDS_IN = {t: to for row in lc.RESPONSE.values() for t, to in row.items() if t in lc.EVENTS}
 
@@ -47,8 +47,10 @@ class Violation:
 class Auditor:
     """Feed it every event of one response in order, then `finish`.
 
-    `extensions` welcomes `slug:name` types; `solicited` are unprefixed types outside the specification
-    that the client itself brought (`custom_tool_call`, `mcp`, …), with their `response.<type>…` events.
+    `extensions` welcomes `slug:name` types. `solicited` are the item types outside the specification that
+    the client's own tools ask for, as `dialects.solicited(tools)` gives them: `custom_tool_call` with its
+    `response.custom_tool_call…` events, or `acme:` for everything of that vendor. Where anything of this is
+    welcome, so are the tools that the response repeats.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class Auditor:
             return
         try:
             payload = msgspec.json.decode(event.data)
-        except _UNREADABLE:
+        except BROKEN:
             payload = event.data
         self.feed(payload, event.event)
 
@@ -137,7 +139,15 @@ class Auditor:
 
     def admits(self, type_name: str) -> bool:
         """Is this type outside the specification welcome here?"""
-        return type_name in self._solicited or (self._extensions and is_valid_extension_type(type_name))
+        if type_name in self._solicited:
+            return True
+        vendor, colon, _ = type_name.partition(":")
+        asked = self._extensions or (colon != "" and f"{vendor}:" in self._solicited)
+        return asked and is_valid_extension_type(type_name)
+
+    def admits_tools(self) -> bool:
+        """May the tools of the response be others than functions? Which ones, only the request knows."""
+        return self._extensions or bool(self._solicited)
 
     def _report_once(self, rule: str, message: str) -> None:
         if rule not in self._told:
@@ -300,5 +310,5 @@ def _plain(event: Struct | OtherEvent | Opaque) -> object:
         if isinstance(event, Event | OtherEvent):
             return msgspec.json.decode(event.to_json())
         return to_builtins(event)
-    except _UNREADABLE:
+    except BROKEN:
         return event

@@ -4,7 +4,9 @@ This machine alone makes ids, indexes and sequence numbers. It keeps three promi
 order in which they opened, there is exactly one terminal event, and nothing follows it.
 """
 
+import re
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import msgspec
 
@@ -55,6 +57,13 @@ _INCOMPLETE = {
     "max_tool_calls": "max_tool_calls",
 }
 _MAX_CALL_ID = 64
+_text_event = ev.OutputTextDelta
+_EVENT_TYPE = re.compile(r"[\w.:-]+")
+_PREFIXES = {
+    "function_call_output": ids.FUNCTION_CALL_OUTPUT,
+    "custom_tool_call_output": ids.FUNCTION_CALL_OUTPUT,
+    "compaction": ids.COMPACTION,
+}
 
 
 def show_all(item_type: str) -> str | None:
@@ -62,11 +71,14 @@ def show_all(item_type: str) -> str | None:
 
 
 class _Unnamed:
-    """A call whose name has not come yet: nothing of it has been told."""
+    """A call whose name has not come yet: nothing of it has been told. A hidden one never will be."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Literal["function", "custom"], hidden: bool) -> None:
+        self.kind = kind
+        self.hidden = hidden
         self.call_id = ""
-        self.arguments = ""
+        self.namespace: str | None = None
+        self.arguments: list[str] = []
 
 
 class Composer:
@@ -103,6 +115,7 @@ class Composer:
         self._phase: Phase | None = None
         self._calls: dict[Key, OpenCall | _Unnamed] = {}
         self._whole: dict[Key, OpenWhole] = {}
+        self._touched: dict[OpenCall, None] = {}  # calls to look at again when something else begins
         self._used_ids: set[str] = set()
         self._text: OpenMessage | None = None  # the message whose text part is open: the hot path
 
@@ -127,22 +140,26 @@ class Composer:
         Nearly every delta of every stream is text for the open part, so that case is handled in place,
         with local names, and calls nothing but the event.
         """
-        if self.state != lifecycle.IN_PROGRESS and not self.finished:
+        message = self._text
+        if message is None and self.state != lifecycle.IN_PROGRESS and not self.finished:
             self._events = self.start()
-        emit, make = self._events.append, ev.OutputTextDelta
-        number, message = self._sequence, self._text
-        for delta in deltas:
-            if message is not None and type(delta) is TextDelta and delta.logprobs is None:
-                if text := delta.text:
-                    message.chunks.append(text)
-                    emit(make(number, message.id, message.index, message.part_index, text))
-                    number += 1
-            elif not self.finished:
-                self._sequence = number
-                self._say(delta)
-                number, message = self._sequence, self._text
-        self._sequence = number
-        return self._take()
+        events = self._events
+        emit, number = events.append, self._sequence
+        try:
+            for delta in deltas:
+                if message is not None and type(delta) is TextDelta and delta.logprobs is None:
+                    if text := delta.text:
+                        message.chunks.append(text)
+                        emit(_text_event(number, message.id, message.index, message.part_index, text))
+                        number += 1
+                elif not self.finished:
+                    self._sequence = number
+                    self._say(delta)
+                    number, message = self._sequence, self._text
+        finally:
+            self._sequence = number
+        self._events = []
+        return events
 
     def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
         return self.feed((Failure(error),))
@@ -152,6 +169,8 @@ class Composer:
 
     def overrule(self, error: ErrorPayload) -> list[ev.AnyEvent]:
         """Fail after all, in place of a terminal event that nobody has been given yet."""
+        if not self.finished:
+            return self.fail(error)
         self._sequence -= 1
         self.state = lifecycle.IN_PROGRESS
         self.response.incomplete_details = None
@@ -170,6 +189,8 @@ class Composer:
             case TextDelta(text, logprobs):
                 if text:
                     self._message().text(text, logprobs)
+                elif logprobs and self._text is not None:
+                    self._text.logprobs += logprobs
             case ReasoningDelta(text):
                 if text and self._visible("reasoning"):
                     self._reasoning().text(text)
@@ -229,49 +250,53 @@ class Composer:
         if not encrypted_content or not self._visible("reasoning"):
             return
         current = self._current
-        if isinstance(current, OpenReasoning) and current.encrypted_content is not None:
+        if not isinstance(current, OpenReasoning) or current.encrypted_content is not None:
             self._leave()
-        self._reasoning().encrypted_content = encrypted_content
+            current = self._reasoning()
+        current.encrypted_content = encrypted_content
 
     def _call(self, delta: CallDelta) -> None:
-        kind = "function_call" if delta.kind == "function" else "custom_tool_call"
-        if not self._visible(kind):
-            return
         call = self._calls.get(delta.key)
         if call is None or self._is_another(call, delta):
-            call = self._calls[delta.key] = _Unnamed()
-        if isinstance(call, _Unnamed):
-            call.call_id = call.call_id or delta.call_id
-            call.arguments += delta.arguments
-            if delta.name:
-                self._announce_call(delta.key, call, delta)
-        elif delta.arguments and not call.over:
-            call.arguments(delta.arguments)
+            hidden = not self._visible("function_call" if delta.kind == "function" else "custom_tool_call")
+            call = self._calls[delta.key] = _Unnamed(delta.kind, hidden)
+        if isinstance(call, OpenCall):
+            if delta.arguments and not call.over:
+                call.arguments(delta.arguments)
+                self._touched[call] = None
+            return
+        call.call_id = call.call_id or delta.call_id
+        call.namespace = call.namespace or delta.namespace
+        call.arguments.append(delta.arguments)
+        if delta.name and not call.hidden:
+            self._announce_call(delta.key, call, delta.name)
 
     def _is_another(self, call: OpenCall | _Unnamed, delta: CallDelta) -> bool:
         """Some providers give every call the same key and only a new id or name tells them apart."""
-        if isinstance(call, _Unnamed):
-            return bool(delta.call_id and call.call_id and delta.call_id != call.call_id)
-        if delta.call_id and call.given_id and delta.call_id != call.given_id:
+        given = call.given_id if isinstance(call, OpenCall) else call.call_id
+        if delta.call_id and given and delta.call_id != given:
             return True
-        return call.over and bool(delta.name) and (delta.name != call.name or bool(delta.arguments.strip()))
+        if isinstance(call, _Unnamed) or not delta.name or not (call.over or call.is_whole()):
+            return False
+        return delta.name != call.name or bool(delta.arguments.strip())
 
-    def _announce_call(self, key: Key, call: _Unnamed, delta: CallDelta) -> None:
+    def _announce_call(self, key: Key, call: _Unnamed, name: str) -> None:
         self._leave()
-        opens = OpenCall if delta.kind == "function" else OpenCustomCall
-        opened = opens(
+        is_function = call.kind == "function"
+        opened = (OpenCall if is_function else OpenCustomCall)(
             self._emit,
-            self._new_id(ids.FUNCTION_CALL if delta.kind == "function" else ids.CUSTOM_CALL),
+            self._new_id(ids.FUNCTION_CALL if is_function else ids.CUSTOM_CALL),
             len(self._items),
             call_id=self._unique_call_id(call.call_id),
             given_id=call.call_id,
-            name=delta.name,
-            namespace=delta.namespace,
+            name=name,
+            namespace=call.namespace,
         )
         self._open(opened)
         self._calls[key] = opened
-        if call.arguments:
-            opened.arguments(call.arguments)
+        if arguments := "".join(call.arguments):
+            opened.arguments(arguments)
+            self._touched[opened] = None
 
     def _unique_call_id(self, given: str) -> str:
         if not given or len(given) > _MAX_CALL_ID or given in self._used_ids:
@@ -288,6 +313,7 @@ class Composer:
                     self._leave()
         elif isinstance(call := self._calls.get(key), OpenCall):
             call.sealed = True
+            self._touched[call] = None
             call.over = call.over or status == "completed" or call.is_whole()
             self._close_ended()
 
@@ -297,7 +323,7 @@ class Composer:
             return
         item = _presentable(item, shown)
         opened = self._whole.get(key) if key is not None else None
-        if opened is None or opened.over:
+        if opened is None or opened.over or type_of(opened.item) != type_of(item):
             self._leave()
             opened = OpenWhole(self._emit, len(self._items), self._identified(item))
             self._open(opened)
@@ -310,13 +336,17 @@ class Composer:
             self._close_ended()
 
     def _identified(self, item: WholeItem) -> WholeItem:
-        return item if item.id and item.id not in self._used_ids else _with_id(item, self._new_id(ids.ITEM))
+        if item.id and item.id not in self._used_ids:
+            return item
+        return _with_id(item, self._new_id(_PREFIXES.get(type_of(item), ids.ITEM)))
 
     def _vendor_event(self, delta: VendorDelta) -> None:
         shown = self._shows(delta.type)
         opened = self._whole.get(delta.key) if delta.key is not None else None
         if shown is None or (delta.key is not None and opened is None):
             return
+        if shown in ev.EVENTS or not _EVENT_TYPE.fullmatch(shown):
+            return  # only this machine says what the specification's events say
         place = {"item_id": opened.id, "output_index": opened.index} if opened else {}
         self._events.append(ev.OtherEvent(shown, self._number(), {**delta.fields, **place}))
 
@@ -333,9 +363,9 @@ class Composer:
             self._current.over = True
             self._current = None
         self._sealed = False
-        for item in self._items[self._closed :]:
-            if isinstance(item, OpenCall) and (item.sealed or item.is_whole()):
-                item.over = True
+        for call in self._touched:
+            call.over = call.over or call.sealed or call.is_whole()
+        self._touched.clear()
         self._close_ended()
 
     def _close_ended(self) -> None:
@@ -349,8 +379,8 @@ class Composer:
             self._cut()
         else:
             for key, call in list(self._calls.items()):
-                if isinstance(call, _Unnamed):
-                    self._announce_call(key, call, CallDelta(key, name="unknown"))
+                if isinstance(call, _Unnamed) and not call.hidden:
+                    self._announce_call(key, call, "unknown")
             self._leave()
             for item in self._items:
                 item.over = True
@@ -390,6 +420,8 @@ class Composer:
     def _lifecycle(self, event: type[ev.LifecycleEvent]) -> None:
         self.state = lifecycle.step(lifecycle.RESPONSE, self.state, str(event.__struct_config__.tag))
         snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))
+        if snapshot.receipts is not msgspec.UNSET:
+            snapshot.receipts = list(snapshot.receipts)
         self._events.append(event(self._number(), snapshot))
 
     def _emit(self, event: Callable[..., ev.Event], *fields: object) -> None:
@@ -405,20 +437,22 @@ class Composer:
         return events
 
     def _visible(self, item_type: str) -> bool:
-        return self._shows(item_type) is not None
+        """Items that are told in deltas go out under their own type or not at all."""
+        return self._shows(item_type) == item_type
 
 
 def _presentable(item: WholeItem, shown: str) -> WholeItem:
-    """The item under the type it goes out with; a vendor's item always tells its status."""
-    if isinstance(item, Opaque):
-        if item.type != shown:
-            item = item.replace(type=shown)
-        if item.status is None and is_valid_extension_type(shown):
-            item = item.replace(status="completed")
-        return item
+    """The item under the type it goes out with, in a state that it can have in the middle of an output."""
     if isinstance(item, Compaction):
         return item
-    return item if item.status == "in_progress" else msgspec.structs.replace(item, status="completed")
+    if not isinstance(item, Opaque):
+        return item if item.status == "in_progress" else msgspec.structs.replace(item, status="completed")
+    if item.type != shown:
+        item = item.replace(type=shown)
+    if item.status is None and is_valid_extension_type(shown):
+        return item.replace(status="completed")
+    # Nothing but the last item may be incomplete, and what comes whole is never cut short by a budget.
+    return item.replace(status="failed") if item.status in ("incomplete", "cancelled") else item
 
 
 def _with_id(item: WholeItem, id: str) -> WholeItem:

@@ -142,7 +142,7 @@ class Dialect:
         """The event's type on the wire, which is also its name in an SSE event line."""
         if isinstance(event, ev.OtherEvent):
             return self.custom_event if self.custom_event and ":" in event.type else event.type
-        return self._names[type(event)]
+        return self._names.get(type(event)) or self.event_types.get(event.type, event.type)
 
     def is_plain(self, cls: type) -> bool:
         """Does an event of this class go out exactly as the specification spells it?"""
@@ -180,7 +180,10 @@ class Dialect:
         special[ev.OtherEvent] = self._other
 
         def encoded(event: Any) -> bytes:
-            return special[type(event)](event) if type(event) in special else _plain(event)
+            cls = type(event)
+            if cls not in special and cls not in self._names:
+                cls = cls.__mro__[1]  # an event with unknown fields is of a class of its own
+            return special.get(cls, _plain)(event)
 
         return encoded
 
@@ -263,7 +266,7 @@ class Dialect:
             changes["error"] = altered(response.error, code=self.error_codes[response.error.code])
         if self.input_tokens_details and response.usage is not None:
             known = to_builtins(response.usage.input_tokens_details)
-            details = Opaque.make(**{**self.input_tokens_details, **known})
+            details = Opaque(encode({**self.input_tokens_details, **known}))
             changes["usage"] = altered(response.usage, input_tokens_details=details)
         return altered(response, **changes) if changes else response
 

@@ -22,18 +22,18 @@ _HEADS: dict[type, bytes] = {cls: f"event: {cls.__struct_config__.tag}\ndata: ".
 def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> bytes:
     """Server-sent events, ready to be written at once.
 
-    The JSON of a delta has no line break in it, so one call encodes a run of like deltas to lines, and one
-    replacement puts the frame between them: several times cheaper than encoding each on its own.
+    One call encodes a run of like deltas to lines, and one replacement puts the frame between them: several
+    times cheaper than encoding each on its own. A delta that carries foreign line breaks shows in the count.
     """
     chunks: list[bytes] = []
-    for cls, run in groupby(events, type):
+    for cls, group in groupby(events, type):
+        run = list(group)
         if (head := _HEADS.get(cls)) and dialect.is_plain(cls):
-            lines = encoder.encode_lines(list(run))
-            chunks += (head, lines[:-1].replace(b"\n", b"\n\n" + head), b"\n\n")
-        else:
-            chunks += [
-                sse.encode(dialect.type_of(event), single_line(dialect.encode(event))) for event in run
-            ]
+            lines = encoder.encode_lines(run)
+            if lines.count(b"\n") == len(run):
+                chunks += (head, lines[:-1].replace(b"\n", b"\n\n" + head), b"\n\n")
+                continue
+        chunks += [sse.encode(dialect.type_of(event), single_line(dialect.encode(event))) for event in run]
     return b"".join(chunks)
 
 

@@ -72,10 +72,9 @@ INPUT = Kind(
 # A part whose type we do not know stands among the others and has no text.
 CARRIED = Kind("part", ev.ContentPartAdded, ev.ContentPartDone, "", Message)
 
+KINDS = (TEXT, REFUSAL, REASONING, SUMMARY, ARGUMENTS, INPUT, CARRIED)
 KIND_OF: dict[object, Kind] = {
-    event: kind
-    for kind in (TEXT, REFUSAL, REASONING, SUMMARY, ARGUMENTS, INPUT)
-    for event in (kind.delta, kind.done)
+    event: kind for kind in KINDS if kind is not CARRIED for event in (kind.delta, kind.done)
 }
 
 _KIND_OF_PART: dict[type, Kind] = {
@@ -96,12 +95,17 @@ _KIND_IN: dict[type, dict[Kind, Kind]] = {
     CustomToolCall: {ARGUMENTS: INPUT, INPUT: INPUT},
 }
 
-ID_PREFIXES: dict[type, str] = {
+_ID_PREFIXES: dict[type, str] = {
     Message: ids.MESSAGE,
     Reasoning: ids.REASONING,
     FunctionCall: ids.FUNCTION_CALL,
     CustomToolCall: ids.CUSTOM_CALL,
 }
+
+
+def id_prefix(cls: type) -> str:
+    """How the id of an item of this class begins; an item with unknown fields has a class of its own."""
+    return next((prefix for base, prefix in _ID_PREFIXES.items() if issubclass(cls, base)), ids.ITEM)
 
 
 def kind_of_part(part: ContentPart) -> Kind:
@@ -149,7 +153,8 @@ class Text:
 
     def built(self) -> Any:
         if isinstance(self.part, OutputText):
-            logprobs = self.logprobs or self.part.logprobs
+            # A list of its own: ours still grows, and what was given out must not.
+            logprobs = list(self.logprobs) or self.part.logprobs
             return replace(
                 self.part, text=self.value(), annotations=list(self.annotations), logprobs=logprobs
             )

@@ -1,13 +1,14 @@
 """This file owns every state and every transition of a response, an item, a part and an arguments stream.
 
-The Composer moves only through `step`, the Auditor judges by the same tables, and `docs/lifecycle.md` is
-drawn from them by `python -m antiphon.stream.diagrams`.
+The Composer moves a response and its items only through `step`, the Auditor judges everything by these
+tables, and `docs/lifecycle.md` is drawn from them by `python -m antiphon.stream.diagrams`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+from antiphon.spec import items
 from antiphon.spec.items import CORE_TYPES
 
 # --- event types ------------------------------------------------------------------------------------------
@@ -247,7 +248,8 @@ STATUS_IN: Mapping[str, frozenset[str]] = {
     RESPONSE_INCOMPLETE: frozenset({INCOMPLETE}),
 }
 
-TERMINAL_STATUSES = frozenset({COMPLETED, FAILED, INCOMPLETE, CANCELLED})
+# A response can end in one way more than an item.
+TERMINAL_STATUSES = items.TERMINAL_STATUSES | {CANCELLED}
 
 
 def _triggers(table: Table) -> frozenset[str]:

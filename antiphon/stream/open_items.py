@@ -244,7 +244,9 @@ class OpenCall(OpenItem):
         super().close(status)
 
     def is_whole(self) -> bool:
-        return self.over or is_json_object("".join(self.chunks))
+        return self.over or (
+            bool(self.chunks) and _may_end(self.chunks) and is_json_object("".join(self.chunks))
+        )
 
     def _end_arguments(self, text: str) -> None:
         self.emit(ev.FunctionCallArgumentsDone, self.id, self.index, text)
@@ -305,6 +307,12 @@ def with_status(item: WholeItem, status: ItemStatus) -> WholeItem:
     if isinstance(item, Compaction):
         return item
     return msgspec.structs.replace(item, status=status)
+
+
+def _may_end(chunks: list[str]) -> bool:
+    """A look at the end, before everything is joined and parsed."""
+    last = next((chunk for chunk in reversed(chunks) if chunk.strip()), "")
+    return last.rstrip().endswith("}")
 
 
 def is_json_object(text: str) -> bool:

@@ -3,6 +3,8 @@
 The Reader never raises on what a server sends: it reads what can be read, and lists the rest as oddities.
 """
 
+import json as stdlib_json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -22,8 +24,10 @@ from antiphon.spec.response import Response
 from antiphon.stream import aliases, lifecycle
 from antiphon.stream.assembly import Assembly, Place
 from antiphon.stream.growing import KIND_OF, REASONING, SUMMARY, TEXT, Kind, as_output, kind_of_part, texts_of
+from antiphon.stream.halves import Halves
 
 MAX_ODDITIES = 256
+MAX_ODDITY = 300  # characters
 
 # The event that ends a response of each status; the statuses of one that has not ended.
 _ENDS: dict[str, type[ev.LifecycleEvent]] = {
@@ -68,6 +72,8 @@ _HOT: dict[object, Kind] = {
 }
 _decode_hot: Callable[[bytes | str], Any] = msgspec.json.Decoder(_Hot).decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
+# Half of a character, escaped or as it is: what msgspec does not read and the standard library does.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 _REQUIRED = frozenset(Response.__struct_encode_fields__) - {"conversation", "antiphon:receipts"}
@@ -84,8 +90,10 @@ class Reader:
     """One response, read from its events.
 
     `feed` gives the event that a payload is, in the words of the specification. `events` has the same
-    payload as a run of events that leaves nothing out: items and parts that were not announced, words that
-    came without a delta. Whoever follows `events` sees every word exactly once, in a delta.
+    payload as a run in which items and parts that were not announced are announced before their words,
+    and words that came without a delta have one. Whoever follows `events` sees every word exactly once, in
+    a delta. Events are made of the specification's fields only; what else a server put beside them is kept
+    in items, parts, responses and vendor events, not in deltas.
 
     >>> reader = Reader()
     >>> event = reader.feed({"type": "response.output_text.done", "text": "Hi"})
@@ -104,12 +112,13 @@ class Reader:
         self._base = Response(id=new_id(ids.RESPONSE), model="", created_at=0)
         self._position = -1
         self._next_number: int | None = None
+        self._halves = Halves(self._odd)
         self._reported: set[str] = set()
 
     @property
     def response(self) -> Response:
         """The response so far, as a value of its own."""
-        output = self._base.output if self.finished else self._assembly.output()
+        output = list(self._base.output) if self.finished else self._assembly.output()
         return replace(self._base, output=output)
 
     def feed(
@@ -117,7 +126,7 @@ class Reader:
     ) -> ev.AnyEvent | None:
         """Read one payload; `event_name` counts when it has no type. None when there is nothing in it."""
         self._position += 1
-        if not self.finished:
+        if not self.finished and not self._halves.waiting:
             event = self._delta(payload)
             if event is not None:
                 return event
@@ -161,6 +170,8 @@ class Reader:
         if text is None or text.closed:
             return None
         if event.sequence_number != self._next_number:
+            if not 0 <= event.sequence_number <= aliases.MAX_NUMBER:
+                return None
             self._check_number(event.sequence_number)
         self._next_number = event.sequence_number + 1
         if kind is TEXT:
@@ -176,14 +187,23 @@ class Reader:
 
     def _event(self, payload: dict[str, Any] | bytes | str, event_name: str | None) -> ev.AnyEvent | None:
         if not isinstance(payload, bytes | str):
-            payload = encode(payload)
+            payload = _text(payload)
         data = aliases.data_of(payload if isinstance(payload, str) else payload.decode())
         if data == "[DONE]" or (event_name == "done" and not data.startswith("{")):
             self.feed_done()
         elif data:
-            fields = aliases.split(data)
+            fields = self._split(data)
             return self._named(string(fields, "type") or event_name or aliases.implied_type(fields), fields)
         return None
+
+    def _split(self, data: str) -> aliases.Fields:
+        if not self._halves.waiting:
+            try:
+                return aliases.split(data)
+            except aliases.BROKEN:
+                if not _SURROGATE.search(data):
+                    raise
+        return aliases.split(self._halves.mended(data))
 
     def _named(self, name: str, fields: aliases.Fields) -> ev.AnyEvent | None:
         if not name:
@@ -240,8 +260,8 @@ class Reader:
         place = Place(
             number,
             string(fields, "item_id") or "",
-            aliases.number(fields, "output_index"),
-            aliases.number(fields, "summary_index", "content_index"),
+            self._told(fields, "output_index"),
+            self._told(fields, "summary_index", "content_index"),
             string(fields, "call_id") or "",
             string(fields, "name") or "",
         )
@@ -261,7 +281,7 @@ class Reader:
             case ev.ReasoningSummaryPartDone(part=part):
                 return assembly.part_done(place, _typed(part), SUMMARY)
             case ev.OutputTextAnnotationAdded(annotation=annotation):
-                return assembly.annotated(place, annotation, aliases.number(fields, "annotation_index"))
+                return assembly.annotated(place, annotation, self._told(fields, "annotation_index"))
         assert kind is not None
         logprobs = getattr(event, "logprobs", None) or []
         if cls is kind.delta:
@@ -271,7 +291,7 @@ class Reader:
 
     def _custom_event(self, fields: aliases.Fields) -> ev.AnyEvent:
         """A vendor's event in a wrapper, which may count in a series of its own (C08)."""
-        told = aliases.number(fields, "sequence_number")
+        told = self._told(fields, "sequence_number")
         number = (self._next_number or 0) if told is None else told
         if number == self._next_number:
             self._next_number = number + 1
@@ -377,14 +397,23 @@ class Reader:
         return event
 
     def _number(self, fields: aliases.Fields) -> int:
-        told = aliases.number(fields, "sequence_number")
+        told = self._told(fields, "sequence_number")
         if told is None:
-            self._odd("no sequence_number")
+            if "sequence_number" not in fields:
+                self._odd("no sequence_number")
             told = self._next_number or 0
         elif told != self._next_number:
             self._check_number(told)
         self._next_number = told + 1
         return told
+
+    def _told(self, fields: aliases.Fields, *names: str) -> int | None:
+        number = aliases.number(fields, *names)
+        if number is None:
+            for name in names:
+                if name in fields:
+                    self._odd(f"{name} is not a number that can be used")
+        return number
 
     def _check_number(self, told: int) -> None:
         if self._next_number is not None:
@@ -392,9 +421,21 @@ class Reader:
 
     def _odd(self, what: str) -> None:
         """Each oddity is told once, and not too many of them: a broken server breaks every event."""
-        if what not in self._reported and len(self._reported) < MAX_ODDITIES:
-            self._reported.add(what)
-            self.oddities.append(Oddity(max(self._position, 0), what))
+        if len(what) > MAX_ODDITY:
+            what = f"{what[: MAX_ODDITY - 1]}…"
+        if what in self._reported or len(self._reported) > MAX_ODDITIES:
+            return
+        if len(self._reported) == MAX_ODDITIES:
+            what = "more oddities, which are not listed"
+        self._reported.add(what)
+        self.oddities.append(Oddity(max(self._position, 0), what))
+
+
+def _text(payload: dict[str, Any]) -> bytes | str:
+    try:
+        return encode(payload)
+    except UnicodeError:
+        return stdlib_json.dumps(payload)
 
 
 def _due_status(name: str, cls: type[ev.LifecycleEvent]) -> str:

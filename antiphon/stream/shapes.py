@@ -144,14 +144,18 @@ _UNIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     "tool_choice": {
         "function": {"name?": "str"},
-        "allowed_tools": {"tools": "[tool_choice]", "mode": "=none|auto|required"},
+        "allowed_tools": {"tools": "[tool_reference]", "mode": "=none|auto|required"},
     },
+    "tool_reference": {"function": {"name?": "str"}},
     "format": {
         "text": {},
         "json_object": {},
         "json_schema": {"name": "str", "description": "str?", "schema": "any", "strict": "bool"},
     },
 }
+
+# A response only repeats these from the request, so a client that brought more than functions sees more.
+_CLIENTS_OWN = frozenset({"tool", "tool_choice", "tool_reference"})
 
 # Items outside the specification that a client asked for, where we know their keys.
 _SOLICITED = {
@@ -165,6 +169,8 @@ class Judge(Protocol):
     def report(self, rule: str, message: str) -> None: ...
 
     def admits(self, type_name: str) -> bool: ...
+
+    def admits_tools(self) -> bool: ...
 
 
 Check = Callable[[object, str, Judge], None]
@@ -248,6 +254,8 @@ def _member(union: str, value: dict[str, Any], path: str, judge: Judge) -> None:
         judge.report("keys.type", f"{path}.type must be a string, not {show(kind)}")
     elif (shape := _SHAPES.get(f"{union}/{kind}")) is not None:
         shape.check(value, path, judge)
+    elif union in _CLIENTS_OWN and judge.admits_tools():
+        return
     elif not judge.admits(kind):
         rule = "union.item" if union == "item" else "union.part"
         judge.report(rule, f"{path} has type {show(kind)}, which the specification does not have")

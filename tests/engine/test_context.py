@@ -167,6 +167,11 @@ async def test_an_unanswered_call_of_an_earlier_turn_is_refused(store: SqliteSto
     assert refused.value.payload.param == "input"
 
 
+async def test_c25_a_call_of_the_history_is_an_item_and_not_text(store: SqliteStore) -> None:
+    found = await resolved(store, input=[user("a"), CALL, OUTPUT])
+    assert [type(item).__name__ for item in found.items] == ["Message", "FunctionCall", "FunctionCallOutput"]
+
+
 async def test_repair_drops_orphans_and_answers_open_calls(store: SqliteStore) -> None:
     stray = OUTPUT | {"call_id": "c9"}
     found = await resolved(store, pairing="repair", input=[stray, CALL, user("b")])

@@ -61,7 +61,11 @@ def _short(item: dict[str, Any]) -> Any:
 
 
 def make_turn(
-    request: str | dict[str, Any] = "Hi", *, items: list[Item] | None = None, model: str = "m"
+    request: str | dict[str, Any] = "Hi",
+    *,
+    items: list[Item] | None = None,
+    model: str = "m",
+    stream: bool = True,
 ) -> Turn:
     """A turn as the engine makes it, from the JSON of a request."""
     body = {"input": request} if isinstance(request, str) else request
@@ -69,7 +73,7 @@ def make_turn(
     if items is None:
         given = decoded.input or []
         items = [Message(role="user", content=given)] if isinstance(given, str) else list(given)
-    return Turn(model=model, request=decoded, items=items, tools=decoded.tools)
+    return Turn(model=model, request=decoded, items=items, tools=decoded.tools, stream=stream)
 
 
 async def batches(provider: Provider, turn: Turn) -> list[list[AnyDelta]]:

@@ -70,6 +70,7 @@ class FakeChat:
     def __init__(self, *, strict: bool = True, api_key: str | None = None) -> None:
         self.requests: list[Received] = []
         self.connections = 0
+        self.asked = asyncio.Event()
         self.gone = asyncio.Event()
         """A client went away before its answer had ended."""
         self._strict = strict
@@ -115,6 +116,7 @@ class FakeChat:
         try:
             while received := await _receive(reader):
                 self.requests.append(received)
+                self.asked.set()
                 if not await self._answer(received, reader, writer):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):

@@ -23,7 +23,7 @@ from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import chat_wire as wire
 from tests.providers.chat_wire import Answer, ToolCall
-from tests.providers.composing import answer, batches, make_turn, plain, told
+from tests.providers.composing import answer, batches, compose, make_turn, plain, told
 from tests.providers.fake_chat import FakeChat, Step, Wire, refusal, refusing_address
 
 KEY = "sk-very-secret-key"
@@ -195,6 +195,26 @@ async def test_logprobs(upstream: FakeChat, chat: Made) -> None:
     upstream.says(Answer("Hi", logprobs=[token]))
     made = await answer(chat(), make_turn({"input": "x", "top_logprobs": 1}))
     assert plain(made)["output"][0]["content"][0]["logprobs"] == [token]
+
+
+async def test_a_plain_answer_is_one_batch(upstream: FakeChat, chat: Made) -> None:
+    upstream.says(Answer("Hello", calls=[ToolCall("f", '{"a":1}')]))
+    found = await batches(chat(), make_turn(stream=False))
+    assert len(found) == 1
+    made = compose(found)
+    assert [told(made)[0], told(made)[1][:2]] == ["Hello", ("f", '{"a":1}')]
+    assert made.usage is not None
+    assert "stream" not in upstream.body
+
+
+async def test_a_plain_request_that_is_cancelled_closes_the_upstream(upstream: FakeChat, chat: Made) -> None:
+    upstream.says(Wire([Step.HANG], framing="raw"))
+    task = asyncio.create_task(batches(chat(), make_turn(stream=False)))
+    await asyncio.wait_for(upstream.asked.wait(), 1)
+    task.cancel()
+    await asyncio.wait_for(upstream.gone.wait(), 1)
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 @pytest.mark.parametrize("split", [1, 7, 4096])

@@ -56,6 +56,17 @@ def test_the_smallest_body() -> None:
     }
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_only_who_is_followed_streams(profile: str) -> None:
+    plain = prepare(make_turn(stream=False), PROFILES[profile]).body
+    followed = prepare(make_turn(), PROFILES[profile]).body
+    assert followed["stream"] is True
+    if profile == "llamacpp":
+        assert plain == followed
+    else:
+        assert plain == {"model": "m", "messages": followed["messages"]}
+
+
 def test_a_bad_body_is_caught() -> None:
     """The check itself: it must see what a lenient one lets through."""
     good = body(

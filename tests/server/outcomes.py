@@ -5,18 +5,24 @@ import json
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from antiphon.store import SqliteStore
-from tests.server.serving import DEADLINE, Client, Listening, Serving, Spawned, until
+from tests.server.serving import DEADLINE, Client, Listening, Serving, until
 
 Json = dict[str, Any]
-Server = Serving | Spawned
+
 
 TERMINAL: Final = ("response.completed", "response.failed", "response.incomplete")
+
+
+class Server(Protocol):
+    """Any server of which the address is known."""
+
+    url: str
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,11 @@ class Inside:
         gateway = self._server.gateway
         until(lambda: not gateway._runs and not gateway._sockets)
         until(lambda: not state.connections and not state.tasks)
-        until(lambda: self._count() <= self._tasks)
+        until(lambda: self.more_tasks() <= 0)
+
+    def more_tasks(self) -> int:
+        """How many tasks there are beyond those that it had before."""
+        return self._count() - self._tasks
 
     def _count(self) -> int:
         store = self._server.gateway.store

@@ -1,6 +1,7 @@
 """Clients that vanish or that hardly read: the upstream is let go, and nothing is kept for nobody."""
 
 import json
+import logging
 import os
 import re
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.server.streaming import Heartbeat
 from tests.server.conftest import Serve, Spawn
 from tests.server.outcomes import Departing, Inside, Outcome, dial
 from tests.server.serving import DEADLINE, Spawned, until
@@ -20,6 +22,13 @@ from tests.server.voice import Voice
 
 ONE_SECOND = 1.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture(autouse=True)
+def nothing_alarming(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """That clients go away is no error."""
+    yield
+    assert [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR] == []
 
 
 @pytest.fixture
@@ -139,6 +148,17 @@ class Flood:
         self.taken += taken
         return taken
 
+    def until_stuck(self) -> None:
+        """Offer more and more, until nothing is taken for a while."""
+        refused = 0
+
+        def is_stuck() -> bool:
+            nonlocal refused
+            refused = 0 if self.offer(1 << 20) else refused + 1
+            return refused == 20
+
+        until(is_stuck)
+
     def finish(self) -> None:
         self._call.write(self._data[self._at :])
         self._call.finish()
@@ -156,6 +176,9 @@ class SlowStream:
     def rest(self) -> bytes:
         return b"".join(iter(lambda: self._client.socket.recv(1 << 20), b""))
 
+    def vanish(self) -> None:
+        self._client.vanish()
+
     def close(self) -> None:
         self._client.vanish()
 
@@ -165,7 +188,8 @@ class SlowSocket:
 
     def __init__(self, server: Spawned) -> None:
         self._open = ExitStack()
-        self._connection = self._open.enter_context(dial(server, buffer=4096, max_queue=1, max_size=None))
+        options = {"max_queue": 1, "max_size": None, "close_timeout": 0.1}
+        self._connection = self._open.enter_context(dial(server, buffer=4096, **options))
         self._connection.send(json.dumps({"type": "response.create", "input": "hi", "store": False}))
 
     def take(self) -> int:
@@ -176,8 +200,27 @@ class SlowSocket:
             pass
         return bytes(message)
 
+    def vanish(self) -> None:
+        self._connection.socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._open.close()
+
+
+@pytest.mark.parametrize("reader", [SlowStream, SlowSocket])
+def test_a_client_that_does_not_read_and_then_goes_away(
+    spawn: Spawn, upstream: Upstream, reader: type[SlowStream | SlowSocket]
+) -> None:
+    """The server waits for the client to take something when the connection ends."""
+    server = spawn(upstream.toml)
+    for _ in range(5):
+        with closing(reader(server)) as client:
+            call = upstream.next()
+            Flood(call).until_stuck()
+            client.vanish()
+            assert call.was_closed(ONE_SECOND)
+    assert server.stop() == 0
+    assert not re.search("Traceback|never retrieved|ERROR", server.log()), server.log()
 
 
 @pytest.mark.parametrize("reader", [SlowStream, SlowSocket])
@@ -188,7 +231,7 @@ def test_a_slow_reader_costs_no_memory(
     server = spawn(upstream.toml, SERVER__AUDIT="false")
     with closing(reader(server)) as client:
         flood = Flood(upstream.next())
-        until(lambda: flood.offer(1 << 20) == 0)
+        flood.until_stuck()
         before = highest = resident(server)
         offered = read = 0
         while offered < 100 << 20:
@@ -208,3 +251,28 @@ def resident(server: Spawned) -> int:
     """The memory of the server process, in bytes."""
     pages = Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]
     return int(pages) * PAGE
+
+
+def test_a_client_that_does_not_read_at_all_costs_one_comment(
+    serve: Serve, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the last comment has not been taken, no other is written."""
+    ticks = threading.Semaphore(0)
+    tick = Heartbeat._tick
+
+    def counted(heartbeat: Heartbeat) -> None:
+        tick(heartbeat)
+        ticks.release()
+
+    monkeypatch.setattr(Heartbeat, "_tick", counted)
+    server = serve(upstream.toml, SERVER__KEEPALIVE="0.01")
+    inside = Inside(server)
+    client = Departing(server, buffer=4096, input="hi", stream=True)
+    call = upstream.next()
+    Flood(call).until_stuck()
+    for _ in range(50):
+        assert ticks.acquire(timeout=DEADLINE)
+    assert inside.more_tasks() <= 4
+    client.vanish()
+    assert call.was_closed(ONE_SECOND)
+    inside.until_nothing_is_left()

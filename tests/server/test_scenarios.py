@@ -65,6 +65,10 @@ def test_scenario_with_the_embedded_model(with_the_embedded_model: Results, scen
     _check(with_the_embedded_model[scenario])
 
 
+def test_c16_all_seventeen_scenarios_are_here() -> None:
+    assert len(SCENARIOS) == 17
+
+
 def _check(outcome: BaseException | None) -> None:
     if outcome is not None:
         raise outcome

@@ -59,6 +59,16 @@ class Call:
         self.write(chunk({}, reason, usage=usage) + END)
         self.over.set()
 
+    def finish_whole(self, text: str) -> None:
+        """The answer to a request that is not streamed."""
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+        self._handler.send_response(200)
+        self._handler.send_header("Content-Type", "application/json")
+        self._handler.end_headers()
+        self.write(json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}).encode())
+        self.over.set()
+
     def refuse(self, status: int, message: str = "no") -> None:
         self._handler.send_response(status)
         self._handler.send_header("Content-Type", "application/json")
@@ -73,7 +83,10 @@ class Call:
     def was_closed(self, deadline: float = DEADLINE) -> bool:
         """Has the gateway closed the connection, or does it within the deadline?"""
         readable, _, _ = select.select([self._handler.connection], [], [], deadline)
-        closed = bool(readable) and not self._handler.connection.recv(1)
+        try:
+            closed = bool(readable) and not self._handler.connection.recv(1)
+        except ConnectionResetError:  # it was closed with something unread
+            closed = True
         if closed:
             self.over.set()
         return closed

@@ -25,7 +25,7 @@ from antiphon.spec.content import UrlCitation
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
 from antiphon.spec.items import CLIENT_CALLS, FunctionCall, FunctionCallOutput, Message, is_call, type_of
 from antiphon.spec.limits import MAX_UNKNOWN_SHAPES
-from antiphon.spec.opaque import encoder, grown, is_deep, to_builtins
+from antiphon.spec.opaque import encoder, grown, to_builtins
 from antiphon.spec.tools import CustomTool, FunctionTool
 from tests.spec import samples
 from tests.spec.generate import FIELD_NAMES, JSON, UNKNOWN_FIELDS

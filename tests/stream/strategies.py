@@ -35,7 +35,7 @@ counts = st.integers(0, 10_000)
 
 logprobs = st.builds(LogProb, texts, st.floats(-9, 0), st.just([1]), st.just([]))
 citations = st.builds(UrlCitation, texts, texts, st.integers(0, 9), st.integers(0, 9))
-statuses = st.sampled_from(["in_progress", "completed", "failed", "searching"])
+statuses = st.sampled_from(["in_progress", "completed", "failed", "incomplete", "cancelled", "searching"])
 vendor_items = st.builds(
     lambda id, status, kind: Opaque.make(type=kind, id=id, status=status, query="q"),
     st.sampled_from(["", "v1", "v2"]),
@@ -67,7 +67,12 @@ extended: st.SearchStrategy[AnyDelta] = st.one_of(
     spoken,
     st.builds(CallDelta, st.integers(3, 4), pieces, names, call_ids, st.just("custom"), st.none() | texts),
     st.builds(ItemDelta, st.one_of(vendor_items, outputs, compactions), st.none() | keys),
-    st.builds(VendorDelta, st.just("acme:progress"), st.just({"percent": 3}), st.none() | keys),
+    st.builds(
+        VendorDelta,
+        st.sampled_from(["acme:progress", "response.completed", "two\nlines", ""]),
+        st.sampled_from([{"percent": 3}, {"type": "x", "sequence_number": 99}]),
+        st.none() | keys,
+    ),
 )
 endings: st.SearchStrategy[AnyDelta] = st.one_of(
     st.builds(

@@ -12,7 +12,7 @@ from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response, Usage
 from antiphon.stream.reader import Reader
 from tests.stream import streams
-from tests.stream.reading import Payload, follow, read, statuses, texts
+from tests.stream.reading import Payload, delta, follow, read, statuses, texts, what
 
 
 def test_payloads_may_be_bytes_text_or_values() -> None:
@@ -83,6 +83,31 @@ def test_numbers_may_be_spelled_in_other_ways() -> None:
         assert event is not None
         assert event.sequence_number == n
     assert reader.oddities == []
+
+
+HUGE = ["9" * 17, "9" * 5000, "9999999999999999", 2**53, 10**300, 1e300, 10**4000]
+
+
+@pytest.mark.parametrize("key", ["sequence_number", "output_index", "content_index"])
+@pytest.mark.parametrize("value", HUGE, ids=range(len(HUGE)))
+def test_numbers_of_an_absurd_size_are_refused(key: str, value: object) -> None:
+    reader = Reader()
+    where = {"item_id": "msg_0", "output_index": 0, "content_index": 0}
+    for n, text in enumerate("abc"):
+        odd = {key: value} if n else {}
+        reader.feed(json.dumps(delta(text, **where) | {"sequence_number": n} | odd))
+    assert texts(reader) == ["abc"]
+    assert f"{key} is not a number that can be used" in what(reader)
+    largest = max(getattr(event, key) for event in reader.events)
+    assert largest <= 2**53
+
+
+def test_a_number_of_thousands_of_digits_does_not_hide_what_follows() -> None:
+    reader = Reader()
+    reader.feed(b'{"type":"acme:x","sequence_number":"' + b"9" * 4300 + b'"}')
+    reader.feed(b'{"type":"response.output_text.delta","delta":"a","output_index":' + b"9" * 4300 + b"}")
+    reader.feed(b'{"type":"response.output_text.delta","delta":"b","output_index":' + b"9" * 4301 + b"}")
+    assert texts(read([delta("c")], reader)) == ["abc"]
 
 
 @pytest.mark.parametrize("name", ["response.cancelled", "response.canceled"])

@@ -1,5 +1,7 @@
 """Which item and part an event is taken to mean, and that no word is lost or told twice."""
 
+from time import process_time
+
 import pytest
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from antiphon.spec.content import (
     UrlCitation,
 )
 from antiphon.spec.items import CustomToolCall, FunctionCall, FunctionCallOutput, Message, Reasoning, type_of
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import Opaque, encode
 from antiphon.stream.reader import Reader
 from tests.stream import streams
 from tests.stream.reading import Payload, content, delta, follow, numbered_ids, read, texts, what
@@ -55,6 +57,45 @@ def test_words_without_any_place_go_to_the_open_item() -> None:
     reader.feed({"type": "response.output_item.done"})
     reader.feed(delta("c"))
     assert texts(reader) == ["ab", "c"]
+
+
+def test_words_without_any_place_find_their_item_behind_many_open_calls() -> None:
+    payloads = [delta("a")]
+    payloads += [
+        {"type": "response.output_item.added", "item": streams.call(f"fc_{n}", "", "in_progress")}
+        for n in range(3000)
+    ]
+    payloads += [delta("b")] * 3000
+    start = process_time()
+    reader = read(payloads)
+    # Some tenths of a second; looking through every open item for each delta takes many seconds.
+    assert process_time() - start < 3
+    assert texts(reader)[0] == "a" + "b" * 3000
+
+
+def test_words_without_any_place_go_to_the_latest_item_that_is_not_done() -> None:
+    added = "response.output_item.added"
+    payloads: list[Payload] = [
+        {"type": added, "output_index": n, "item": streams.message(f"msg_{n}", status="in_progress")}
+        for n in range(3)
+    ]
+    done = streams.message("msg_2", streams.output_text("x"))
+    payloads += [
+        delta("a"),
+        {"type": "response.output_item.done", "output_index": 2, "item": streams.message("msg_2")},
+        delta("b"),
+        {"type": added, "output_index": 3, "item": streams.call("fc_3", "", "in_progress")},
+        delta("c"),
+        {"type": "response.output_item.done", "output_index": 1, "item": done | {"id": "msg_1"}},
+        delta("d"),
+    ]
+    assert texts(read(payloads)) == ["d", "x", "a", ""]
+
+
+def test_an_item_with_unknown_fields_gets_the_id_of_its_type() -> None:
+    item = streams.message("", status="in_progress") | {"acme": 1}
+    reader = read([{"type": "response.output_item.added", "output_index": 0, "item": item}])
+    assert reader.response.output[0].id == "msg_2"
 
 
 def test_two_items_at_one_index_are_both_kept() -> None:
@@ -429,6 +470,33 @@ def test_logprobs_are_joined_and_completed() -> None:
         LogProb("b", -1.0, [98], []),
     ]
     assert content(reader)[0].logprobs == event.logprobs
+
+
+def test_what_was_given_out_does_not_grow() -> None:
+    first, second, third = (LogProb(text, -0.1, [1], []) for text in "abc")
+    where = {"item_id": "msg_0", "output_index": 0, "content_index": 0}
+    reader = Reader()
+
+    def feed(kind: str, n: int, **fields: object) -> ev.AnyEvent:
+        payload = {"type": f"response.output_text.{kind}", "sequence_number": n, **where, **fields}
+        event = reader.feed(encode(payload))
+        assert event is not None
+        return event
+
+    seen: list[tuple[object, bytes]] = []
+    for event in (
+        feed("delta", 0, delta="a", logprobs=[first]),
+        reader.response,
+        feed("delta", 1, delta="b", logprobs=[second]),
+        reader.response,
+        feed("done", 2, text="ab"),
+        reader.response,
+        feed("done", 3, text="ab", logprobs=[first]),
+        feed("delta", 4, delta="c", logprobs=[third]),
+    ):
+        seen.append((event, encode(event)))
+    feed("delta", 5, delta="d", logprobs=[third])
+    assert [encode(value) for value, _ in seen] == [before for _, before in seen]
 
 
 def test_refusals_and_empty_texts_are_texts_too() -> None:

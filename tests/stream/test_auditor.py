@@ -14,12 +14,16 @@ from referencing import Registry, Resource
 from antiphon.spec.errors import ErrorPayload, WebSocketError
 from antiphon.spec.events import OtherEvent, OutputTextDelta
 from antiphon.spec.opaque import Opaque
+from antiphon.spec.tools import CustomTool, Tool
 from antiphon.stream import sse
 from antiphon.stream.auditor import Auditor, Violation, audit, audit_sse
+from antiphon.stream.deltas import CallDelta, Finish, ItemDelta, VendorDelta
+from antiphon.stream.dialects import solicited
 from antiphon.stream.rules import RULES
 from tests.stream import streams
 from tests.stream.mutations import END, ENVELOPE, MUTATIONS, Mutation, Tape, play
 from tests.stream.streams import Payload, event
+from tests.stream.writing import start, write
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "spec" / "schema-2026-04-24.json").read_text())
 REGISTRY = Registry().with_resource("spec", Resource.from_contents(SCHEMA))
@@ -93,7 +97,9 @@ def test_a_failed_turn_on_a_websocket_ends_with_one_message() -> None:
         ({"text": {"format": {"type": "json_schema", "name": "x"}}}, ["keys.required"] * 3),
         ({"text": {"format": {"type": "yaml"}}}, ["union.part"]),
         ({"tools": [{"type": "acme:search"}]}, []),
-        ({"tools": [{"type": "custom_tool_call"}]}, []),
+        ({"tools": [{"type": "custom", "name": "shell"}]}, []),
+        ({"tool_choice": {"type": "custom", "name": "shell"}}, []),
+        ({"tools": [{"type": 7}]}, ["keys.type"]),
         ({"created_at": 1.0, "temperature": 1, "top_p": True}, ["keys.type"]),
         ({"max_output_tokens": 1.5}, ["keys.type"]),
         ({"metadata": None}, []),
@@ -102,6 +108,53 @@ def test_a_failed_turn_on_a_websocket_ends_with_one_message() -> None:
 def test_what_a_response_echoes(response: Payload, expected: list[str]) -> None:
     stream = streams.numbered(*streams.begin(), streams.lifecycle("completed", **response))
     assert rules(audit(stream, **WELCOME)) == expected
+
+
+TOOLS: list[Payload] = [
+    {"type": "custom", "name": "shell"},
+    {"type": "web_search"},
+    {"type": "web_search_2025_08_26"},
+    {"type": "mcp", "server_label": "s"},
+    {"type": "namespace", "tools": [{"type": "custom", "name": "shell"}]},
+    {"type": "acme:search"},
+]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool["type"])
+def test_the_tools_of_the_client_are_repeated_to_it(tool: Payload) -> None:
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": [tool]}
+    ended = streams.lifecycle("completed", tools=[streams.TOOL, tool], tool_choice=choice)
+    stream = streams.numbered(*streams.begin(), ended)
+    assert audit(stream, solicited=solicited([Opaque.make(**tool)])) == []
+    assert rules(audit(stream)) == ["union.part", "union.part"]
+
+
+def test_what_the_composer_makes_of_tools_outside_the_specification_is_no_violation() -> None:
+    tools: tuple[Tool, ...] = (
+        CustomTool("shell"),
+        Opaque.make(type="acme:search"),
+        Opaque.make(type="web_search"),
+    )
+    found = Opaque.make(type="acme:finding", id="af_1", status="completed")
+    searched = Opaque.make(type="web_search_call", id="ws_1", status="completed")
+    deltas = (
+        CallDelta(1, "ls", "shell", "call_1", "custom"),
+        ItemDelta(found),
+        ItemDelta(searched),
+        VendorDelta("acme:progress", {"percent": 3}),
+        VendorDelta("response.web_search_call.searching", {"item_id": "ws_1", "output_index": 2}),
+        Finish("tool_calls"),
+    )
+    events = write(*deltas, response=start(tools=list(tools)), tools=tools)
+    assert {"acme:progress", "response.web_search_call.searching"} <= {e["type"] for e in events}
+    assert len(events[-1]["response"]["output"]) == 3
+    assert audit(events, solicited=solicited(tools)) == []
+
+
+def test_a_vendor_that_the_client_did_not_ask_is_no_guest() -> None:
+    stream = streams.vendor()
+    assert audit(stream, solicited=["acme:"]) == []
+    assert set(rules(audit(stream, solicited=["emca:"]))) == {"union.event", "union.item"}
 
 
 def test_items_that_the_client_asked_for_need_only_an_id() -> None:
@@ -304,6 +357,20 @@ def test_objects_too_deep_to_compare_never_raise() -> None:
     stream[-1]["response"]["output"][2] = done | {"acme": endless()}
     done["acme"] = endless()
     assert rules(audit(stream)) == ["response.output_final"]
+
+
+@pytest.mark.parametrize("depth", [1, 200, 100_000])
+def test_choices_inside_choices_never_raise(depth: int) -> None:
+    choice: Payload = {"type": "function", "name": "weather"}
+    for _ in range(depth):
+        choice = {"type": "allowed_tools", "mode": "auto", "tools": [choice]}
+    ended = streams.lifecycle("completed", tool_choice=choice)
+    stream = streams.numbered(*streams.begin(), ended)
+    assert rules(audit(stream)) == ([] if depth == 1 else ["union.part"])
+    if depth < 1000:
+        assert VALIDATORS[ended["type"]].is_valid(ended) == (depth == 1)
+    while "tools" in choice:  # taken apart from outside: a deep object is freed by recursion
+        (choice,) = choice.pop("tools")
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

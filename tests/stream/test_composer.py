@@ -1,6 +1,7 @@
 """The laws of the Composer over arbitrary deltas, and its rules one by one."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 import msgspec
@@ -11,9 +12,17 @@ from hypothesis import strategies as st
 from antiphon.spec import events as ev
 from antiphon.spec.content import OutputText, UrlCitation
 from antiphon.spec.errors import server_error
-from antiphon.spec.items import CustomToolCall, FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from antiphon.spec.items import (
+    Compaction,
+    CustomToolCall,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+)
 from antiphon.spec.opaque import Opaque, to_builtins
-from antiphon.spec.response import Response, Usage
+from antiphon.spec.response import Receipt, Response, Usage
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
@@ -304,6 +313,37 @@ def test_a_custom_call_has_its_own_events_and_keeps_its_namespace() -> None:
     ]
 
 
+def test_kind_and_namespace_are_those_of_the_first_piece() -> None:
+    (call,) = output(CallDelta(1, "abc", kind="custom", namespace="n"), CallDelta(1, name="x"), Finish())
+    assert isinstance(call, CustomToolCall)
+    assert (call.input, call.namespace) == ("abc", "n")
+
+
+def test_a_hidden_custom_call_stays_hidden_whatever_its_later_pieces_say() -> None:
+    for shown in (None, "vtcode:custom_tool_call"):
+        _, response = compose(
+            CallDelta(0, "secret", kind="custom"),
+            CallDelta(0, "more", name="p"),
+            Finish(),
+            shows=lambda kind, shown=shown: shown if kind == "custom_tool_call" else kind,
+        )
+        assert response.output == []
+
+
+def test_two_whole_calls_under_one_key_without_ids_are_two() -> None:
+    calls = output(CallDelta(0, '{"a":1}', name="f"), CallDelta(0, '{"a":2}', name="f"), Finish())
+    assert [c.arguments for c in calls if isinstance(c, FunctionCall)] == ['{"a":1}', '{"a":2}']
+
+
+def test_many_calls_behind_an_open_one_take_linear_time() -> None:
+    begun = time.process_time()
+    calls: list[AnyDelta] = [CallDelta(n, "{" if n == 0 else "{}", name="f") for n in range(4000)]
+    pieces: list[AnyDelta] = [CallDelta("late", "x") for _ in range(100_000)]
+    machine = composer()
+    machine.feed([*calls, *pieces, CallDelta("late", name="g")])
+    assert time.process_time() - begun < 20
+
+
 # --- cuts -------------------------------------------------------------------------------------------------
 
 
@@ -427,6 +467,31 @@ def test_an_item_can_go_out_under_a_prefixed_type() -> None:
     assert (item.type, item.status) == ("antiphon:web_search_call", "completed")
 
 
+def test_an_incomplete_item_of_a_vendor_is_a_failed_one_c03() -> None:
+    events, response = compose(
+        ItemDelta(Opaque.make(type="acme:x", id="a", status="incomplete")), TextDelta("hi"), Finish()
+    )
+    (item, _) = response.output
+    assert isinstance(item, Opaque)
+    assert item.status == "failed"
+    assert audit(events, extensions=True) == []
+
+
+def test_a_vendor_event_cannot_pass_for_one_of_ours() -> None:
+    forged = VendorDelta("response.completed", {"response": {}})
+    broken = VendorDelta("two\nlines", {})
+    assert types(compose(forged, broken, Finish())[0]) == ["created", "in_progress", "completed"]
+
+
+def test_outputs_and_compactions_get_ids_of_their_own_kind_r001_06() -> None:
+    items = output(
+        ItemDelta(FunctionCallOutput(call_id="c1", output="42")),
+        ItemDelta(Compaction(encrypted_content="x")),
+        Finish(),
+    )
+    assert [item.id.rpartition("_")[0] for item in items] == ["fco", "cmp"]
+
+
 # --- lifecycle --------------------------------------------------------------------------------------------
 
 
@@ -451,6 +516,46 @@ def test_events_are_values_that_later_deltas_do_not_change() -> None:
     machine.feed([TextDelta("b"), Finish()])
     assert [event.to_json() for event in events] == before
     assert b'"status":"in_progress"' in created
+
+
+def test_a_source_that_breaks_does_not_repeat_a_number() -> None:
+    def breaking() -> Iterator[AnyDelta]:
+        yield TextDelta("a")
+        yield TextDelta("b")
+        raise OSError
+
+    machine = composer()
+    told = machine.feed([TextDelta("start")])
+    with pytest.raises(OSError):  # noqa: PT011
+        machine.feed(breaking())
+    told += machine.feed([Finish()])
+    assert [event.sequence_number for event in told] == list(range(len(told)))
+
+
+def test_a_terminal_event_that_was_not_sent_can_be_overruled() -> None:
+    machine = composer()
+    told = machine.feed([TextDelta("a"), Finish()])[:-1]
+    told += machine.overrule(server_error("the disk is full"))
+    assert audit(told) == []
+    assert types(told)[-2:] == ["error", "failed"]
+    unfinished = composer()
+    told = unfinished.feed([TextDelta("a")]) + unfinished.overrule(server_error("x"))
+    assert audit(told) == []
+
+
+def test_receipts_told_at_the_start_are_those_of_the_start() -> None:
+    response = Response.new("resp_1", "m", now=1)
+    response.receipts = [Receipt("a", "dropped", "why", "p")]
+    machine = Composer(response, clock=lambda: 2.0)
+    created = machine.start()[0]
+    before = created.to_json()
+    response.receipts.append(Receipt("b", "dropped", "why", "p"))
+    assert created.to_json() == before
+
+
+def test_a_signature_after_the_end_of_its_block_still_belongs_to_it() -> None:
+    items = output(ReasoningDelta("a"), ItemEnd(), SignatureDelta("s"), Finish())
+    assert [i.encrypted_content for i in items if isinstance(i, Reasoning)] == ["s"]
 
 
 def test_a_snapshot_is_the_response_so_far() -> None:

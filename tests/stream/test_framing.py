@@ -1,19 +1,41 @@
 """A batch of events as server-sent events."""
 
 import msgspec
+import pytest
 from hypothesis import given
 
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.content import LogProb
+from antiphon.spec.decode import decode_event
+from antiphon.spec.opaque import Opaque, grown
 from antiphon.spec.response import Response
 from antiphon.stream import sse
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta
+from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta, TextDelta
+from antiphon.stream.dialects import DIALECTS, Dialect
 from antiphon.stream.framing import frames
 from tests.stream.strategies import runs
 
 
 def _composer() -> Composer:
     return Composer(Response.new("resp_1", "m", now=1), clock=lambda: 2.0)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "kind", ["response.output_text.delta", "response.refusal.delta", "response.reasoning.delta", "error"]
+)
+def test_an_event_with_unknown_fields_is_framed_in_every_dialect(dialect: Dialect, kind: str) -> None:
+    place = {"item_id": "m", "output_index": 0, "content_index": 0, "delta": "a"}
+    error = {"error": {"type": "server_error", "code": None, "message": "m", "param": None}}
+    payload = {
+        "type": kind,
+        "sequence_number": 1,
+        **(error if kind == "error" else place),
+        "acme:y": {"z": 1},
+    }
+    (event,) = sse.Decoder().feed(frames([decode_event(msgspec.json.encode(payload))], dialect))
+    told = msgspec.json.decode(event.data)
+    assert event.event == told["type"] == dialect.event_types.get(kind, kind)
 
 
 @given(runs)
@@ -32,3 +54,12 @@ def test_line_breaks_inside_a_carried_item_do_not_break_the_frame() -> None:
     item = Opaque(b'{"type": "acme:x",\r\n "id": "a",\n "status": "completed"}')
     chunk = frames(_composer().feed([ItemDelta(item), Finish()]))
     assert all(line.startswith((b"event: ", b"data: ")) for line in chunk.split(b"\n") if line)
+
+
+def test_line_breaks_inside_a_foreign_logprob_do_not_break_the_frame() -> None:
+    raw = b'{"token":"a","logprob":-1.5,"bytes":[1],"top_logprobs":[],"acme:x":{\n\n"a":1}}'
+    logprob = msgspec.json.decode(raw, type=grown(LogProb, ("acme:x",)))
+    events = _composer().feed([TextDelta("x", [logprob]), TextDelta("y", [logprob]), Finish()])
+    decoded = sse.Decoder().feed(frames(events))
+    assert [e.event for e in decoded] == [e.type for e in events]
+    assert [msgspec.json.decode(e.data)["type"] for e in decoded] == [e.type for e in events]

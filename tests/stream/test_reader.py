@@ -21,7 +21,7 @@ from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import ItemDelta, SignatureDelta
 from antiphon.stream.dialects import DIALECTS, Dialect
-from antiphon.stream.reader import MAX_ODDITIES, Oddity, Reader
+from antiphon.stream.reader import MAX_ODDITIES, MAX_ODDITY, Oddity, Reader
 from tests.stream import streams
 from tests.stream.reading import (
     Payload,
@@ -310,7 +310,16 @@ def test_oddities_are_bounded() -> None:
     reader = Reader()
     for n in range(3 * MAX_ODDITIES):
         reader.feed({"type": "acme:x", "sequence_number": 7 * n})
-    assert len(reader.oddities) == MAX_ODDITIES
+    assert len(reader.oddities) == MAX_ODDITIES + 1
+    assert what(reader)[-1] == "more oddities, which are not listed"
+
+
+def test_an_oddity_is_no_longer_than_a_sentence() -> None:
+    reader = read(streams.text())
+    reader.feed({"type": "x" * 5_000_000, "sequence_number": 99})
+    (oddity,) = what(reader)
+    assert len(oddity) == MAX_ODDITY
+    assert oddity.endswith("x…")
 
 
 def test_a_stream_without_numbers_is_reported_once() -> None:
@@ -426,6 +435,12 @@ def test_items_without_status_or_id_are_completed() -> None:
     (message,) = reader.response.output
     assert isinstance(message, Message)
     assert message.status == "completed"
+    assert texts(reader) == ["Hello, wörld"]
+
+
+def test_the_final_response_is_a_value_of_its_own() -> None:
+    reader = read(streams.text())
+    reader.response.output.clear()
     assert texts(reader) == ["Hello, wörld"]
 
 
