@@ -101,7 +101,7 @@ def grown(cls: type[S], unknown: tuple[str, ...]) -> type[S]:
         rename=rename,
         kw_only=True,
         module=cls.__module__,
-        namespace={"__eq__": equal},
+        namespace={"__eq__": equal, "__ne__": object.__ne__},
     )
     return cast(type[S], made)
 

@@ -77,7 +77,7 @@ def _items_of(tool: Mapping[str, Any]) -> frozenset[str]:
     if kind == "namespace":
         inner = tool.get("tools")
         parts = inner if isinstance(inner, list) else []
-        return frozenset().union(*(_items_of(part) for part in parts if isinstance(part, dict)))
+        return frozenset({kind}).union(*(_items_of(part) for part in parts if isinstance(part, dict)))
     vendor, colon, _ = kind.partition(":")
     if colon:
         return frozenset({f"{vendor}:"})

@@ -399,7 +399,7 @@ class Reader:
     def _number(self, fields: aliases.Fields) -> int:
         told = self._told(fields, "sequence_number")
         if told is None:
-            if "sequence_number" not in fields:
+            if fields.get("sequence_number", NULL) == NULL:
                 self._odd("no sequence_number")
             told = self._next_number or 0
         elif told != self._next_number:
@@ -411,7 +411,7 @@ class Reader:
         number = aliases.number(fields, *names)
         if number is None:
             for name in names:
-                if name in fields:
+                if fields.get(name, NULL) != NULL:
                     self._odd(f"{name} is not a number that can be used")
         return number
 

@@ -201,7 +201,7 @@ class SlowSocket:
         return bytes(message)
 
     def vanish(self) -> None:
-        self._connection.socket.shutdown(socket.SHUT_RDWR)
+        self._connection.socket.close()
 
     def close(self) -> None:
         self._open.close()

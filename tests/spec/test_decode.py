@@ -213,7 +213,51 @@ def raw_utf8(payload: Any) -> bytes:
     return json.dumps(payload, ensure_ascii=False).encode()
 
 
-@pytest.mark.parametrize("escape", ["\\ud800", "\\udc00", "\\ud800\\u0041", "\\uZZZZ", "\\x41"])
+HALF = ", half of a surrogate pair, which is not a character"
+
+
+@pytest.mark.parametrize(
+    "half", ["\\ud83d", "\\uDC00", "\\ud83d\\u0041", "\\ud83d\\ud83d", "\\ud83d some words"]
+)
+@pytest.mark.parametrize(
+    ("place", "param"),
+    [
+        ('{"input":"%s"}', "input"),
+        (
+            '{"model":"m","input":[{"role":"user","content":"a"},{"role":"user","content":"%s"}]}',
+            "input[1].content",
+        ),
+        ('{"input":[{"type":"acme:x","y":[[1],"%s"]}]}', "input[0].y[1]"),
+        ('{"input":"%s","input":"x"}', "input"),
+        ('{"metadata":{"a":"\\ud83d\\ude00 \\\\ud83d","b":"%s"}}', "metadata.b"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_named(place: str, param: str, half: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request((place % half).encode())
+    payload = caught.value.payload
+    assert (payload.code, payload.param) == ("invalid_utf8", param)
+    assert payload.message == f"a string holds {half[:6].lower()}{HALF}"
+
+
+def test_half_of_a_surrogate_pair_in_a_name_is_found_where_the_object_is() -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(b'{"metadata":{"a":"","\\ud83d":""}}')
+    payload = caught.value.payload
+    assert (payload.code, payload.param) == ("invalid_utf8", "metadata")
+    assert payload.message == f"a field name holds \\ud83d{HALF}"
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"input":"\\ud83d', b'{"input":"\\ud83d","x":NaN}', b'{"input":"\\ud83d"} {}']
+)
+def test_what_is_malformed_in_another_way_too_is_no_json(body: bytes) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(body)
+    assert caught.value.payload.code == "invalid_json"
+
+
+@pytest.mark.parametrize("escape", ["\\uZZZZ", "\\x41"])
 def test_broken_escapes_are_no_json(escape: str) -> None:
     with pytest.raises(SpecError) as caught:
         decode_request(f'{{"input":[{{"type":"acme:thing","x":"{escape}      "}}]}}'.encode())
@@ -412,3 +456,9 @@ def test_r000_21_the_strict_item_parser_accepts_the_rest() -> None:
     for body in (b"{", b"[" * 100_000, b'{"a":' + b"[" * 100_000, b'{"type":"a:b","x":NaN}'):
         with pytest.raises(SpecError):
             decode_item(body, strict=True)
+
+
+def test_the_strict_item_parser_can_say_which_odd_name_stands_twice() -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_item(b'{"type":"acme:x","\\ud800":1,"\\ud800":2}', strict=True)
+    assert json.loads(encode(caught.value.payload))["param"] == "\\ud800"

@@ -2,11 +2,12 @@
 
 import json
 
+import msgspec
 import pytest
 
 from antiphon.spec import SpecError, encode
 from antiphon.spec import errors as er
-from antiphon.spec.complaints import describe
+from antiphon.spec.complaints import complain, describe
 from tests.spec.opinions import assert_valid
 
 
@@ -115,3 +116,39 @@ def test_a_spec_error_carries_its_payload_and_status() -> None:
 )
 def test_what_came_is_described_in_a_few_words(value: object, words: str) -> None:
     assert describe(value) == words
+
+
+def test_a_spec_error_can_always_be_encoded() -> None:
+    odd = er.ErrorPayload("\ud800", "a \udfff é", "b\ud83d", None)
+    payload = er.SpecError(odd).payload
+    assert msgspec.json.decode(msgspec.json.encode(payload)) == {
+        "type": "\\ud800",
+        "message": "a \\udfff é",
+        "code": "b\\ud83d",
+        "param": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Wanted an integer",
+        "Expected `int` >= lots",
+        "Expected something - at `$[0]`",
+        "Invalid enum value 5",
+        "Expected `decimal` <= 5",
+        "Expected `set` of length >= 2",
+        "",
+    ],
+)
+def test_words_of_msgspec_that_we_do_not_know_are_no_reason_to_fail(words: str) -> None:
+    payload = complain(msgspec.ValidationError(words), int, b"[7]", "x").payload
+    assert payload.param in ("x", "x[0]")
+    assert payload.code == "invalid_value"
+    assert payload.message.startswith("expected ")
+    assert ", got " in payload.message
+
+
+def test_an_unknown_complaint_is_a_plain_sentence() -> None:
+    error = complain(msgspec.ValidationError("Wanted an integer"), int, b"7", "x")
+    assert error.payload.message == "expected another value, got 7"

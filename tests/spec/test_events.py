@@ -207,3 +207,8 @@ def test_a_response_nested_too_deeply_loses_only_what_is_too_deep() -> None:
 def test_what_is_no_object_is_an_error(raw: bytes) -> None:
     with pytest.raises(SpecError):
         decode_event(raw)
+
+
+def test_the_fields_of_an_unknown_event_forge_nothing() -> None:
+    event = ev.OtherEvent("acme:x", 7, {"a": 1, "sequence_number": 99, "type": "response.completed"})
+    assert event.to_json() == b'{"type":"acme:x","sequence_number":7,"a":1}'

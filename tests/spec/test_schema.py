@@ -11,7 +11,19 @@ import msgspec
 import pytest
 from msgspec import NODEFAULT, UNSET, Meta, Struct, structs
 
-from antiphon.spec import content, errors, events, items, limits, request, response, tools
+from antiphon.spec import (
+    SpecError,
+    content,
+    decode_request,
+    encode,
+    errors,
+    events,
+    items,
+    limits,
+    request,
+    response,
+    tools,
+)
 from antiphon.spec.complaints import alternatives, literals
 from antiphon.spec.shapes import READERS
 from antiphon.spec.tolerant import TolerantReading
@@ -320,3 +332,33 @@ def test_nothing_is_dropped_in_silence() -> None:
     """A Struct that forbids unknown fields takes the road on which they are kept."""
     forgetful = [cls for name in OBJECTS if not (cls := OURS[name]).__struct_config__.forbid_unknown_fields]
     assert set(forgetful) == {errors.WebSocketError}, "only what we alone write may forget"
+
+
+@pytest.mark.parametrize("number", [b"20.0", b"2e1", b"2.0E+1"])
+def test_an_integer_may_have_a_fraction_of_zero(number: bytes) -> None:
+    """To JSON Schema `20.0` is an integer."""
+    note = b'{"type":"url_citation","url":"","title":"","start_index":%b,"end_index":20}' % number
+    text = b'{"type":"output_text","text":"","annotations":[%b]}' % note
+    item = b'{"type":"message","role":"assistant","content":[%b]}' % text
+    body = b'{"max_output_tokens":%b,"top_logprobs":%b,"input":[%b]}' % (number, number, item)
+    decoded = decode_request(body)
+    assert (decoded.max_output_tokens, decoded.top_logprobs) == (20, 20)
+    assert b'"start_index":20,"end_index":20' in encode(decoded)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (b"20.5", "expected an integer or null, got 20.5"),
+        (b"15.0", "expected an integer of at least 16, got 15"),
+        (
+            b"1e30",
+            "expected an integer of at most 9,007,199,254,740,991, got 1000000000000000019884624838656",
+        ),
+        (b'"20.0"', "expected an integer or null, got '20.0'"),
+    ],
+)
+def test_a_number_that_is_no_integer_or_outside_its_limits_is_refused(number: bytes, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(b'{"max_output_tokens":%b}' % number)
+    assert caught.value.payload.message == said

@@ -24,6 +24,7 @@ from antiphon.spec import (
 from antiphon.spec.content import InputText, OutputText
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemReference, Message, Reasoning
+from antiphon.spec.limits import MAX_PROBLEMS
 from antiphon.spec.opaque import to_builtins
 from antiphon.spec.response import IncompleteDetails
 from antiphon.spec.tools import FunctionTool, TextFormat
@@ -240,3 +241,10 @@ def test_what_was_stored_is_read_back_without_a_second_look() -> None:
     assert decode_stored_items(encode(items)) == items
     odd = b'[{"type":"message","role":"assistant","content":[{"type":"input_text","text":"x"}]}]'
     assert decode_stored_items(odd) == [Message(role="assistant", content=[InputText("x")])]
+
+
+def test_a_hostile_response_has_a_limited_number_of_problems() -> None:
+    problems: list[str] = []
+    decode_response(raw({"output": [5] * 10_000}), problems)
+    assert len(problems) == MAX_PROBLEMS
+    assert problems[-1].startswith(f"output[{MAX_PROBLEMS - 1}]: ")

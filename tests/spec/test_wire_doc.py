@@ -29,6 +29,8 @@ def test_every_example_prints_what_it_says() -> None:
     "words",
     [
         f"{limits.MAX_DEPTH} levels of nesting",
+        f"{limits.MAX_VALUES:,} values and field names in one body",
+        f"grows to {limits.MAX_PROBLEMS} at most",
         f"{limits.MAX_UNKNOWN_FIELDS} unknown fields with names of {limits.MAX_UNKNOWN_NAME} characters",
         f"{limits.MAX_UNKNOWN_SHAPES} different sets of unknown fields",
         f"{limits.MAX_BODY // 2**20} MiB",

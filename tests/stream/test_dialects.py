@@ -143,10 +143,14 @@ def test_a_tool_outside_the_specification_asks_for_its_items(tool: Payload, item
 
 
 @pytest.mark.parametrize(
-    "tool", [{"type": "namespace", "tools": [{"type": "function", "name": "f"}]}, {"type": "namespace"}, {}]
+    "tool", [{"type": "namespace", "tools": [{"type": "function", "name": "f"}]}, {"type": "namespace"}]
 )
-def test_a_tool_that_is_none_of_these_asks_for_nothing(tool: Payload) -> None:
-    assert solicited([Opaque.make(**tool)]) == frozenset()
+def test_a_namespace_of_functions_asks_only_to_be_repeated(tool: dict[str, Any]) -> None:
+    assert solicited([Opaque.make(**tool)]) == {"namespace"}
+
+
+def test_a_tool_without_a_type_asks_for_nothing() -> None:
+    assert solicited([Opaque.make()]) == frozenset()
 
 
 def test_the_tools_of_a_request_as_they_are_decoded() -> None:
