@@ -213,7 +213,7 @@ def test_a_client_that_does_not_read_and_then_goes_away(
 ) -> None:
     """The server waits for the client to take something when the connection ends."""
     server = spawn(upstream.toml)
-    for _ in range(5):
+    for _ in range(2):
         with closing(reader(server)) as client:
             call = upstream.next()
             Flood(call).until_stuck()

@@ -1,7 +1,6 @@
 """What is said of JSON without decoding it agrees with what decoding it says."""
 
 import json
-from itertools import chain
 from time import process_time
 from typing import Any
 
@@ -75,6 +74,6 @@ def test_a_scan_looks_at_no_byte_twice(data: bytes) -> None:
 
 def test_a_limit_is_reached_only_outside_strings() -> None:
     words = ["[{,:" * 1000, "\\", '"[', "é"]
-    raw = json.dumps(list(chain(words, [{"a": words}]))).encode()
-    assert not has_more_values(raw, 10)
-    assert has_more_values(raw, 9)
+    raw = json.dumps({"a": words}, ensure_ascii=False).encode()
+    assert not has_more_values(raw, 6)
+    assert has_more_values(raw, 5)

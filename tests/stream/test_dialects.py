@@ -145,7 +145,7 @@ def test_a_tool_outside_the_specification_asks_for_its_items(tool: Payload, item
 @pytest.mark.parametrize(
     "tool", [{"type": "namespace", "tools": [{"type": "function", "name": "f"}]}, {"type": "namespace"}]
 )
-def test_a_namespace_of_functions_asks_only_to_be_repeated(tool: dict[str, Any]) -> None:
+def test_a_namespace_of_functions_asks_only_to_be_repeated(tool: Payload) -> None:
     assert solicited([Opaque.make(**tool)]) == {"namespace"}
 
 
