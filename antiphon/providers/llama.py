@@ -39,7 +39,7 @@ _PROFILE = PROFILES["llamacpp"]
 _SAMPLING = {"temperature": 0.2, "top_p": 0.9}
 _AGAINST_LOOPS = {"dry_multiplier": 0.8}
 _PROGRESS = re.compile(rb'"prompt_progress":\{"total":(\d+),"cache":(\d+)')
-_LONGEST = 1024
+_LONGEST = 512
 """A small model that has lost its thread would otherwise write until its window is full."""
 
 
