@@ -93,8 +93,8 @@ class Gateway:
         finally:
             self._sockets.discard(socket)
 
-    async def drain(self, limit: float) -> None:
-        """Let what runs finish, up to the limit; then end the rest as failed."""
+    async def drain(self, limit: float) -> bool:
+        """Let what runs finish, up to the limit; then end the rest as failed. Did everyone hear of it?"""
         self.stopping = True
         with suppress(TimeoutError):
             async with asyncio.timeout(limit) as self._patience:
@@ -107,8 +107,11 @@ class Gateway:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self._quiet.wait()
-        await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
+        heard = self._quiet.is_set()
+        if heard:
+            await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
         await self.background.close()
+        return heard
 
     async def _keep_house(self) -> None:
         """Load what the first request needs, then remove what has expired, again and again."""

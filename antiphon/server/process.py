@@ -151,9 +151,15 @@ class Server(uvicorn.Server):
         for connection in list(self.server_state.connections):
             if hasattr(connection, "cycle"):  # an HTTP connection: idle ones close, busy ones finish first
                 connection.shutdown()
-        if self._app.gateway is not None:
-            await self._app.gateway.drain(self._drain)
+        if self._app.gateway is not None and not await self._app.gateway.drain(self._drain):
+            self._cut_off()
         await super().shutdown(sockets)
+
+    def _cut_off(self) -> None:
+        """End the connections of those who do not read, for they will not read their end either."""
+        for connection in list(self.server_state.connections):
+            if connection.transport.get_write_buffer_size():
+                connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The second Ctrl-C ends what still runs; the end stays as orderly as after the first."""

@@ -190,7 +190,7 @@ class Composer:
                 if text:
                     self._message().text(text, logprobs)
                 elif logprobs and self._text is not None:
-                    self._text.logprobs += logprobs
+                    self._text.held += logprobs
             case ReasoningDelta(text):
                 if text and self._visible("reasoning"):
                     self._reasoning().text(text)

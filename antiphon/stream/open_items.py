@@ -85,6 +85,7 @@ class OpenMessage(OpenItem):
         self.part: type[OutputText] | type[Refusal] | None = None
         self.annotations: list[Annotation] = []
         self.logprobs: list[LogProb] = []
+        self.held: list[LogProb] = []  # they came without text, and so without an event of their own
 
     @property
     def is_text_open(self) -> bool:
@@ -116,6 +117,7 @@ class OpenMessage(OpenItem):
         self.annotations.append(annotation)
 
     def end_part(self) -> None:
+        self.logprobs += self.held
         for part in self._open():
             if isinstance(part, OutputText):
                 self._emit(ev.OutputTextDone, part.text, part.logprobs)
@@ -124,7 +126,7 @@ class OpenMessage(OpenItem):
             self._emit(ev.ContentPartDone, part)
             self.parts.append(part)
             self.part_index += 1
-        self.part, self.chunks, self.annotations, self.logprobs = None, [], [], []
+        self.part, self.chunks, self.annotations, self.logprobs, self.held = None, [], [], [], []
 
     def _begin(self, part: type[OutputText] | type[Refusal]) -> None:
         if self.part is not part:

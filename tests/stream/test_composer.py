@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.spec import events as ev
-from antiphon.spec.content import OutputText, UrlCitation
+from antiphon.spec.content import LogProb, OutputText, UrlCitation
 from antiphon.spec.errors import server_error
 from antiphon.spec.items import (
     Compaction,
@@ -195,6 +195,15 @@ def test_annotations_and_logprobs_stay_with_their_part() -> None:
     (message,) = output(TextDelta("a"), AnnotationDelta(citation), PartEnd(), TextDelta("b"), Finish())
     assert isinstance(message, Message)
     assert message.content == [OutputText("a", [citation]), OutputText("b")]
+
+
+def test_logprobs_without_text_are_kept_until_the_part_is_done() -> None:
+    lone = LogProb("", -1.0, [], [])
+    events, response = compose(TextDelta("a"), TextDelta("", [lone]), Finish())
+    assert [e.logprobs for e in events if isinstance(e, ev.OutputTextDone)] == [[lone]]
+    (message,) = response.output
+    assert isinstance(message, Message)
+    assert message.content == [OutputText("a", [], [lone])]
 
 
 def test_reasoning_summary_parts_are_numbered() -> None:
