@@ -104,12 +104,12 @@ class Gateway:
         self._is_over = True
         for run in list(self._runs):
             run.stop()
+        heard = False
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self._quiet.wait()
-        heard = self._quiet.is_set()
-        if heard:
-            await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
+                await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
+                heard = True
         await self.background.close()
         return heard
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.server.flood import Flood, SlowSocket, SlowStream
 from tests.server.outcomes import TRANSPORTS, Outcome, dial, over_json, over_sse, turn
 from tests.server.serving import DEADLINE, Client, environment, until
 from tests.server.upstream import Upstream
@@ -334,6 +336,17 @@ def test_a_second_ctrl_c_waits_for_nobody(
     process.signal(signal.SIGINT)
     assert outcome.result(DEADLINE).code == "server_shutdown"
     assert process.ended()[:2] == (0, "")
+
+
+def test_clients_that_do_not_read_do_not_hold_up_the_end(start: Start, upstream: Upstream) -> None:
+    process = start(upstream.toml.encode(), SERVER__DRAIN="0.1", SERVER__AUDIT="false").up()
+    with contextlib.closing(SlowStream(process)), contextlib.closing(SlowSocket(process)):
+        for _ in range(2):
+            Flood(upstream.next()).until_stuck()
+        process.signal(signal.SIGTERM)
+        code, errors, _ = process.ended()
+    assert code == 0
+    assert not re.search("ERROR|Traceback", errors), errors
 
 
 # --- workers ----------------------------------------------------------------------------------------------

@@ -285,3 +285,14 @@ def test_a_failed_response_without_error_is_still_one_object() -> None:
     assert failed["error"] is None
     named = VERTICE.encode(ev.ResponseFailed(3, start(status="failed", error=ResponseError("c", "m"))))
     assert json.loads(named)["error"]["code"] == "c"
+
+
+def test_c28_a_command_execution_is_a_vendor_item_and_never_a_call() -> None:
+    command = ItemDelta(Opaque.make(type="vtcode:command_execution", id="c1", status="completed", data={}))
+    kinds = {
+        dialect.name: [
+            item["type"] for item in write(command, Finish(), dialect=dialect)[-1]["response"]["output"]
+        ]
+        for dialect in (OPEN_RESPONSES, VTCODE)
+    }
+    assert kinds == {"open_responses": [], "vtcode": ["vtcode:command_execution"]}
