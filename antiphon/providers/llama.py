@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.config import LlamaProvider, Timeouts, local_alias
+from antiphon.config import LlamaProvider, Local, Timeouts, local_alias
 from antiphon.config import Provider as ProviderConfig
 from antiphon.embedded.choosing import choose
 from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
@@ -36,8 +36,11 @@ from antiphon.spec.tools import AllowedTools, FunctionToolChoice
 from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, TextDelta, UsageDelta
 
 _PROFILE = PROFILES["llamacpp"]
-_SAMPLING = {"temperature": 0.2, "top_p": 0.9}
-_AGAINST_LOOPS = {"dry_multiplier": 0.8}
+# So small a model is at its best when it says what it finds likeliest; then it must be kept from circling.
+_SAMPLING = {"temperature": 0.0, "top_p": 0.9}
+_AGAINST_LOOPS = {"dry_multiplier": 1.5, "dry_allowed_length": 3}
+# It also does not know when to stop: its end of turn is made likelier. The number is of SmolLM2's vocabulary.
+_COME_TO_AN_END = {"logit_bias": [[2, 3.0]]}
 _PROGRESS = re.compile(rb'"prompt_progress":\{"total":(\d+),"cache":(\d+)')
 _LONGEST = 512
 """A small model that has lost its thread would otherwise write until its window is full."""
@@ -56,6 +59,7 @@ class Llama:
             context_window=local.context,
             defaults=_SAMPLING,
         )
+        self._manners = _AGAINST_LOOPS | (_COME_TO_AN_END if local.model == Local().model else {})
         self._describes = local.images == "describe"
         self._http: UpstreamClient = environment.http
         self._process = ModelProcess(local, self.alias, environment.folder)
@@ -138,11 +142,10 @@ class Llama:
                 "type": "json_schema",
                 "json_schema": {"name": "calls", "schema": schema},
             }
-            body.setdefault("temperature", 0)
             reader = CallStream(parser, prepared.names, last_question(told))
         else:
             body["messages"] = answering(told)
-            body |= _AGAINST_LOOPS
+            body |= self._manners
         body |= {
             "return_progress": True,
             "cache_prompt": True,
