@@ -27,7 +27,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @pytest.fixture(autouse=True)
 def nothing_alarming(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """That clients go away is no error to the server; what the test's own client thinks of it is its own affair."""
+    """That clients go away is no error to the server; the test's own client may think what it likes."""
     yield
     alarms = [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
     assert [record for record in alarms if record.name != "websockets.client"] == []
