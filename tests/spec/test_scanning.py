@@ -69,7 +69,7 @@ def test_a_scan_looks_at_no_byte_twice(data: bytes) -> None:
     started = process_time()
     is_deep(data, 200)
     has_more_values(data, 1_000_000)
-    assert process_time() - started < 10
+    assert process_time() - started < 60
 
 
 def test_a_limit_is_reached_only_outside_strings() -> None:

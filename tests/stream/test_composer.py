@@ -350,7 +350,7 @@ def test_many_calls_behind_an_open_one_take_linear_time() -> None:
     pieces: list[AnyDelta] = [CallDelta("late", "x") for _ in range(100_000)]
     machine = composer()
     machine.feed([*calls, *pieces, CallDelta("late", name="g")])
-    assert time.process_time() - begun < 20
+    assert time.process_time() - begun < 60
 
 
 # --- cuts -------------------------------------------------------------------------------------------------
