@@ -64,7 +64,7 @@ def test_words_without_any_place_find_their_item_behind_many_open_calls() -> Non
     start = process_time()
     reader = read(payloads)
     # Some tenths of a second; looking through every open item for each delta takes many seconds.
-    assert process_time() - start < 60
+    assert process_time() - start < 10
     assert texts(reader)[0] == "a" + "b" * 3000
 
 

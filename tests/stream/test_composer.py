@@ -1,13 +1,9 @@
-"""The laws of the Composer over arbitrary deltas, and its rules one by one."""
+"""The rules of the Composer, one by one."""
 
 import time
-from collections.abc import Iterable, Iterator
-from itertools import count
+from collections.abc import Iterator
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from antiphon.spec import events as ev
 from antiphon.spec.content import LogProb, OutputText, UrlCitation
@@ -17,11 +13,10 @@ from antiphon.spec.items import (
     CustomToolCall,
     FunctionCall,
     FunctionCallOutput,
-    Item,
     Message,
     Reasoning,
 )
-from antiphon.spec.opaque import Opaque, to_builtins
+from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Receipt, Response, Usage
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
@@ -43,98 +38,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
     VendorDelta,
 )
-from antiphon.stream.reader import Reader
-from tests.spec.opinions import assert_valid_event
-from tests.stream.strategies import core_runs, runs
-
-
-def composer(**options: object) -> Composer:
-    numbers = count(1)
-    response = Response.new("resp_1", "m", now=1)
-    return Composer(response, clock=lambda: 2.0, new_id=lambda p: f"{p}{next(numbers)}", **options)  # type: ignore[arg-type]
-
-
-def compose(*deltas: AnyDelta, **options: object) -> tuple[list[ev.AnyEvent], Response]:
-    machine = composer(**options)
-    events = machine.feed(deltas)
-    assert machine.finished
-    return events, machine.response
-
-
-def types(events: Iterable[ev.AnyEvent]) -> list[str]:
-    return [event.type.removeprefix("response.") for event in events]
-
-
-def output(*deltas: AnyDelta) -> list[Item]:
-    return compose(*deltas)[1].output
-
-
-# --- laws -------------------------------------------------------------------------------------------------
-
-
-@given(core_runs, st.integers(1, 5))
-def test_any_deltas_give_a_stream_without_violations(
-    run: tuple[list[AnyDelta], AnyDelta, list[AnyDelta]], batch: int
-) -> None:
-    body, ending, tail = run
-    deltas = [*body, ending, *tail]
-    machine = composer()
-    events = [event for n in range(0, len(deltas), batch) for event in machine.feed(deltas[n : n + batch])]
-    payloads = [msgspec.json.decode(event.to_json()) for event in events]
-    assert audit(payloads) == []
-    for payload in payloads:
-        assert_valid_event(payload)
-    assert [event for event in events if event.is_terminal] == events[-1:]
-    assert machine.feed(tail) == []
-
-
-@given(runs)
-def test_reader_gives_back_the_composers_response(
-    run: tuple[list[AnyDelta], AnyDelta, list[AnyDelta]],
-) -> None:
-    body, ending, tail = run
-    machine = composer()
-    reader = Reader()
-    events = machine.feed([*body, ending, *tail])
-    for event in events:
-        reader.feed(event.to_json())
-    assert to_builtins(reader.response) == to_builtins(machine.response)
-    assert (
-        audit(
-            [msgspec.json.decode(event.to_json()) for event in events],
-            extensions=True,
-            solicited={"custom_tool_call"},
-        )
-        == []
-    )
-
-
-@given(runs)
-def test_reader_rebuilds_the_output_from_the_stream_alone(
-    run: tuple[list[AnyDelta], AnyDelta, list[AnyDelta]],
-) -> None:
-    body, ending, _ = run
-    machine = composer()
-    reader = Reader()
-    for event in machine.feed([*body, ending]):
-        payload = msgspec.json.decode(event.to_json())
-        if event.is_terminal:
-            payload["response"]["output"] = []
-        reader.feed(payload)
-    assert to_builtins(reader.response.output) == to_builtins(machine.response.output)
-
-
-@given(core_runs)
-def test_a_fault_at_any_position_still_ends_the_stream_cleanly(
-    run: tuple[list[AnyDelta], AnyDelta, list[AnyDelta]],
-) -> None:
-    body, _, _ = run
-    for position in range(len(body) + 1):
-        machine = composer()
-        events = machine.feed(body[:position]) + machine.fail(server_error("cut"))
-        assert audit([msgspec.json.decode(event.to_json()) for event in events]) == []
-        assert machine.response.status == "failed"
-
+from tests.stream.composed import compose, composer, output, types
 
 # --- words ------------------------------------------------------------------------------------------------
 
