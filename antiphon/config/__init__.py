@@ -1,36 +1,56 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
 from antiphon.config.checks import check_exposure, local_alias
+from antiphon.config.kinds import Options
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.schema import (
-    ChatProvider,
     Config,
     Key,
-    LlamaProvider,
     Local,
-    Options,
-    Provider,
+    Media,
     Sealing,
     Server,
     Store,
     Target,
-    Timeouts,
     UnknownModel,
 )
 from antiphon.config.secret import Secret
 from antiphon.config.show import show
+from antiphon.config.upstreams import (
+    AnthropicProvider,
+    AzureProvider,
+    BedrockProvider,
+    ChatProvider,
+    GeminiProvider,
+    HttpProvider,
+    LlamaProvider,
+    OllamaProvider,
+    Provider,
+    ResponsesProvider,
+    Timeouts,
+    VertexProvider,
+    WriterProvider,
+)
 
 __all__ = [
+    "AnthropicProvider",
+    "AzureProvider",
+    "BedrockProvider",
     "ChatProvider",
     "Config",
     "ConfigErrors",
+    "GeminiProvider",
+    "HttpProvider",
     "Key",
     "LlamaProvider",
     "Local",
+    "Media",
     "Mistake",
+    "OllamaProvider",
     "Options",
     "Provider",
+    "ResponsesProvider",
     "Sealing",
     "Secret",
     "Server",
@@ -38,7 +58,9 @@ __all__ = [
     "Target",
     "Timeouts",
     "UnknownModel",
+    "VertexProvider",
     "Where",
+    "WriterProvider",
     "candidates",
     "check_exposure",
     "config_folder",

@@ -13,17 +13,9 @@ from msgspec.structs import replace
 
 from antiphon.config.mistakes import Path, quote, suggest
 from antiphon.config.reader import Reader, keys, secret_in
-from antiphon.config.schema import (
-    ChatProvider,
-    Config,
-    Key,
-    LlamaProvider,
-    Local,
-    Provider,
-    Timeouts,
-    UnknownModel,
-)
+from antiphon.config.schema import Config, Key, Local, UnknownModel
 from antiphon.config.secret import Secret
+from antiphon.config.upstreams import HttpProvider, LlamaProvider, OurProvider, Provider, Timeouts
 
 LOCAL: Final = "local"
 """The provider that is there without any configuration."""
@@ -93,11 +85,10 @@ def _provider(
     path: Path = ("providers", provider.name)
     if not _PROVIDER_NAME.fullmatch(provider.name):
         reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
-    if isinstance(provider, ChatProvider):
-        if "base_url" not in _table(reader, path):
-            reader.wrong(
-                path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"'
-            )
+    needs_base_url = isinstance(provider, OurProvider) and provider.needs_base_url
+    if needs_base_url and "base_url" not in _table(reader, path):
+        reader.wrong(path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"')
+    if isinstance(provider, HttpProvider):
         for header in provider.headers:
             if not _HEADER_NAME.fullmatch(header):
                 reader.wrong((*path, "headers", header), "not the name of an HTTP header")

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from antiphon.config.document import Document, Text, parsed, toml_value
+from antiphon.config.kinds import Options, Section
 from antiphon.config.mistakes import Mistake, Path, quote, spell, suggest
-from antiphon.config.schema import Options, Section
 from antiphon.config.secret import Secret
 from antiphon.config.units import amount
 

@@ -1,159 +1,29 @@
 """The shape of the configuration: every section, every key, its type and its default."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
-from antiphon.config.mistakes import ConfigErrors, Mistake, Where, quote
-from antiphon.config.secret import Secret, is_sealing_key
-from antiphon.config.units import BYTES, SECONDS
-
-Seconds = Annotated[
-    float, Meta(description='a time in seconds, or a text such as "30 s" or "1 h"', extra={"units": SECONDS})
-]
-Bytes = Annotated[
-    int, Meta(description='a size in bytes, or a text such as "64 MiB"', extra={"units": BYTES})
-]
-Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
-Count = Annotated[int, Meta(ge=1, le=65536, description="a whole number from 1 to 65536")]
-Name = Annotated[
-    str, Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,1000}\Z", description="a text that is not empty, on one line")
-]
-Variable = Annotated[
-    str,
-    Meta(
-        pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z",
-        description="the name of an environment variable",
-        extra={"private": True},
-    ),
-]
-Url = Annotated[
-    str,
-    Meta(
-        pattern=r"\Ahttps?://[^\s/?#@]+(/[^\s?#@]*)?\Z",
-        description='an address such as "https://api.example.com/v1", without user name, "?" or "#"',
-        extra={"private": True},
-    ),
-]
-Origin = Annotated[
-    str,
-    Meta(
-        pattern=r"\A(\*|null|[a-z][a-z0-9+.-]*://[^\s/?#@]+)\Z",
-        description='an origin such as "https://app.example.com", without a path, or "*"',
-    ),
-]
-Host = Annotated[
-    str,
-    Meta(
-        pattern=r"\A(\*|[^\s/?#@]+)\Z",
-        description='a host name such as "api.example.com", without "https://", or "*"',
-    ),
-]
-Sha256 = Annotated[
-    str,
-    Meta(pattern=r"\A[0-9a-fA-F]{64}\Z", description="64 hexadecimal digits", extra={"private": True}),
-]
-SealingKey = Annotated[
-    Secret,
-    Meta(
-        description="32 random bytes in base64 or hexadecimal, such as `openssl rand -base64 32` makes",
-        extra={"accepts": is_sealing_key},
-    ),
-]
-Targets = Annotated[
-    tuple[Name, ...], Meta(description='a target such as "groq/llama-3.3-70b"', extra={"single": True})
-]
-
-Dialect = Literal["open_responses", "openai", "vtcode", "vertice"]
-Profile = Literal[
-    "generic",
-    "openai",
-    "vllm",
-    "llamacpp",
-    "groq",
-    "together",
-    "openrouter",
-    "deepseek",
-    "mistral",
-    "lmstudio",
-]
-LogLevel = Literal["debug", "info", "warning", "error"]
-
-
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the configuration file. Its fields are the keys, except those that the loader fills in."""
-
-    filled_in: ClassVar[frozenset[str]] = frozenset()
-    rest: ClassVar[str | None] = None
-    """The field that keeps the keys which are not fields; without one, they are mistakes."""
-
-    @classmethod
-    def variant(cls, raw: Mapping[str, Any]) -> "SectionType":
-        """The Struct that describes this very table."""
-        return cls
-
-
-SectionType = type[Section]
-
-
-class Options(dict[str, Any]):
-    """A provider's own options. Some may be secret, so the `repr` shows only their names."""
-
-    def __repr__(self) -> str:
-        return f"Options({sorted(self)})"
-
-
-class Timeouts(Section, frozen=True, kw_only=True):
-    """How long an upstream may take, in seconds; 0 is no limit."""
-
-    connect: Seconds = 10.0
-    first_byte: Seconds = 300.0
-    idle: Seconds = 120.0
-    total: Seconds = 0.0
-
-
-class Provider(Section, frozen=True, kw_only=True):
-    """An upstream. Types that are not described here keep their own keys in `options`."""
-
-    filled_in: ClassVar[frozenset[str]] = frozenset({"name", "origin", "options"})
-    rest: ClassVar[str | None] = "options"
-
-    type: Name
-    base_url: Url | None = None
-    api_key: Secret | None = None
-    api_key_env: Variable | None = None
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    name: str = ""
-    origin: Where = Where("built in")
-    """Where the type is set."""
-    options: Options = field(default_factory=Options)
-
-    @classmethod
-    def variant(cls, raw: Mapping[str, Any]) -> "SectionType":
-        kind = raw.get("type")
-        return DESCRIBED.get(kind, cls) if isinstance(kind, str) else cls
-
-
-class ChatProvider(Provider, frozen=True, kw_only=True):
-    """`type = "chat"`: an OpenAI-compatible `/chat/completions`."""
-
-    rest: ClassVar[str | None] = None
-
-    headers: dict[str, Secret] = field(default_factory=dict)
-    profile: Profile | None = None
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
-    think_tags: bool | None = None
-
-
-class LlamaProvider(Provider, frozen=True, kw_only=True):
-    """`type = "llama"`: the embedded model, described by `[local]`."""
-
-    rest: ClassVar[str | None] = None
-
-
-DESCRIBED: Final[Mapping[str, type[Provider]]] = {"chat": ChatProvider, "llama": LlamaProvider}
+from antiphon.config.kinds import (
+    Bytes,
+    Count,
+    Dialect,
+    Host,
+    LogLevel,
+    Name,
+    Origin,
+    Port,
+    SealingKey,
+    Seconds,
+    Section,
+    Sha256,
+    Targets,
+    Variable,
+)
+from antiphon.config.mistakes import ConfigErrors, Mistake, quote
+from antiphon.config.upstreams import Provider, Timeouts
 
 
 class Server(Section, frozen=True, kw_only=True):
@@ -211,6 +81,15 @@ class Local(Section, frozen=True, kw_only=True):
     threads: Annotated[int, Meta(ge=0, le=1024, description="a whole number, or 0 for as many as fit")] = 0
 
 
+class Media(Section, frozen=True, kw_only=True):
+    """Images and files that a request names by address, for providers that want their bytes."""
+
+    fetch: bool = True
+    allow: tuple[Host, ...] = ()
+    limit: Bytes = 20 * 1024 * 1024
+    timeout: Seconds = 15.0
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The provider that serves a model, and what the model is called there."""
@@ -245,6 +124,7 @@ class Config(Section, frozen=True, kw_only=True):
     store: Store = field(default_factory=Store)
     sealing: Sealing = field(default_factory=Sealing)
     local: Local = field(default_factory=Local)
+    media: Media = field(default_factory=Media)
     timeouts: Timeouts = field(default_factory=Timeouts)
     source: str | None = None
     variables: tuple[str, ...] = ()

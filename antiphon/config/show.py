@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from antiphon.config.kinds import Section
 from antiphon.config.mistakes import Path, quote, spell
 from antiphon.config.reader import keys
-from antiphon.config.schema import Config, Key, Provider, Section
+from antiphon.config.schema import Config, Key
 from antiphon.config.secret import HIDDEN, Secret
+from antiphon.config.upstreams import Provider
 
 
 def show(config: Config) -> str:

@@ -72,6 +72,7 @@ class Capabilities:
     images: bool = False
     image_urls: bool = False
     files: bool = False
+    file_urls: bool = False
     audio: bool = False
     tools: bool = True
     custom_tools: bool = False

@@ -1,9 +1,7 @@
 """`type = "chat"`: any server that speaks OpenAI's `/chat/completions`."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import AsyncGenerator, Mapping
 
 import msgspec
 
@@ -14,74 +12,13 @@ from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamErr
 from antiphon.providers.chat_profiles import Profile, choose
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
+from antiphon.providers.exchange import Call, exchange
 from antiphon.providers.http import UpstreamClient
-from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import AnyDelta
 
 _MODELS_FRESH = 60.0
 _PATIENCE = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
 """For questions beside a turn, which nobody wants to wait for."""
-
-
-class Parser(Protocol):
-    """What reads an answer: `ChatStream`, or something around it."""
-
-    @property
-    def over(self) -> bool:
-        """Nothing that comes now would change anything."""
-
-    def feed(self, data: bytes) -> list[AnyDelta]: ...
-
-    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]: ...
-
-    def whole(self, body: bytes) -> list[AnyDelta]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request, ready to be sent, and the reader of its answer."""
-
-    provider: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-    parser: Parser
-    timeouts: Timeouts
-    reuse: bool = True
-    secrets: Collection[str] = ()
-
-
-async def exchange(http: UpstreamClient, prepare: Callable[[], Call]) -> AsyncGenerator[list[AnyDelta], None]:
-    """Send it and read the answer: an empty batch once it is accepted, then one batch a network read."""
-    call = prepare()
-    parser = call.parser
-    request = http.post(
-        call.url, call.body, call.headers, call.timeouts, provider=call.provider, reuse=call.reuse
-    )
-    async with request as response:
-        if not 200 <= response.status < 300:
-            body = await response.read_error()
-            raise errors.refused(call.provider, response.status, response.headers, body, secrets=call.secrets)
-        if response.content_type == "application/json":
-            yield parser.whole(await response.read())
-            return
-        if response.content_type == "text/html":
-            raise errors.invalid(call.provider, "it answered with a web page; check its base_url")
-        yield []
-        broken: ErrorPayload | None = None
-        try:
-            async for data in response:
-                batch = parser.feed(data)
-                if parser.over:
-                    if call.reuse:
-                        response.finished()
-                    yield batch
-                    return
-                if batch:
-                    yield batch
-        except UpstreamError as error:
-            broken = error.payload
-        yield parser.end(broken)
 
 
 class Chat:

@@ -7,6 +7,7 @@ import msgspec
 
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
+from antiphon.providers.calls import Calls
 from antiphon.providers.chat_chunks import (
     UNREADABLE,
     Annotation,
@@ -19,8 +20,9 @@ from antiphon.providers.chat_chunks import (
     LogProbs,
     decode,
 )
+from antiphon.providers.lines import Lines
 from antiphon.providers.think_tags import ThinkTags
-from antiphon.providers.tools import Origin, ToolNames, Unwrapper
+from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import (
@@ -30,7 +32,6 @@ from antiphon.stream.deltas import (
     Failure,
     Finish,
     FinishReason,
-    ItemEnd,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -59,15 +60,13 @@ _BROKEN = {"error": "the model failed", "insufficient_system_resource": "the ser
 class _Call:
     """One tool call being told, under a key of our own."""
 
-    __slots__ = ("id", "key", "name", "origin", "pieces", "unwrapper")
+    __slots__ = ("id", "key", "name", "pieces")
 
     def __init__(self, key: int) -> None:
         self.key = key
         self.id = ""
         self.name = ""
-        self.origin: Origin | None = None
         self.pieces: list[str] = []
-        self.unwrapper: Unwrapper | None = None
 
     def is_whole(self) -> bool:
         return bool(self.pieces) and is_json_object("".join(self.pieces))
@@ -86,12 +85,11 @@ class ChatStream:
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         self.over = False
-        self._names = names or ToolNames()
+        self._told = Calls(names or ToolNames())
         self._provider = provider
         self._secrets = secrets
-        self._max_line = max_line
         self._think = ThinkTags() if think_tags else None
-        self._pending = bytearray()
+        self._lines = Lines(provider, max_line)
         self._deltas: list[AnyDelta] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -100,26 +98,19 @@ class ChatStream:
 
     def feed(self, data: bytes) -> list[AnyDelta]:
         """The deltas that these bytes complete. A chunk is always one line of data, so lines are enough."""
-        if self._pending:
-            if b"\n" not in data:
-                self._pending += data
-                self._check_size()
-                return self._take()
-            data = bytes(self._pending) + data
-            self._pending.clear()
-        lines = data.split(b"\n")
-        rest = lines.pop()
+        try:
+            lines = self._lines.feed(data)
+        except UpstreamError as error:
+            self._fail(error.payload)
+            return self._take()
         for line in lines:
             if line:
                 self._line(line)
-        if rest:
-            self._pending += rest
-            self._check_size()
         return self._take()
 
     def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
         """Nothing more will come; `error` says why, if the connection broke."""
-        self._line(bytes(self._pending), is_last=True)
+        self._line(self._lines.rest(), is_last=True)
         if not self.over:
             if self._reason is not None:
                 self._finish()
@@ -263,7 +254,7 @@ class ChatStream:
             arguments = msgspec.json.encode(arguments).decode()
         call = self._find(piece.index, piece.id or "", name, arguments)
         call.id = call.id or piece.id or ""
-        if call.origin is not None:
+        if call.name:
             self._arguments(call, arguments)
             return
         if arguments:
@@ -272,32 +263,14 @@ class ChatStream:
             if self._think is not None:
                 self._deltas += self._think.end()
             call.name = name
-            call.origin = origin = self._names.origin(name)
-            if origin.kind == "custom":
-                call.unwrapper = Unwrapper()
             held, call.pieces = "".join(call.pieces), []
-            self._announce(call, origin)
+            self._deltas.append(self._told.begin(call.key, name, call.id))
             self._arguments(call, held)
 
-    def _announce(self, call: _Call, origin: Origin) -> None:
-        self._deltas.append(
-            CallDelta(
-                call.key, name=origin.name, call_id=call.id, kind=origin.kind, namespace=origin.namespace
-            )
-        )
-
     def _arguments(self, call: _Call, arguments: str) -> None:
-        if not arguments:
-            return
-        call.pieces.append(arguments)
-        if call.unwrapper is None:
-            self._deltas.append(CallDelta(call.key, arguments))
-            return
-        was_over = call.unwrapper.over
-        if text := call.unwrapper.feed(arguments):
-            self._deltas.append(CallDelta(call.key, text, kind="custom"))
-        if call.unwrapper.over and not was_over:
-            self._deltas.append(ItemEnd(call.key, "completed"))
+        if arguments:
+            call.pieces.append(arguments)
+            self._deltas += self._told.arguments(call.key, arguments)
 
     def _find(self, index: int | None, id: str, name: str, arguments: str) -> _Call:
         """The call that a piece belongs to: by index first, by id second, else the last one."""
@@ -334,19 +307,12 @@ class ChatStream:
         if self._think is not None:
             self._deltas += self._think.end()
         for call in self._calls:
-            if call.origin is None:
+            if call.name:
+                self._deltas += self._told.flush(call.key)
+            else:
                 self._deltas.append(CallDelta(call.key, "".join(call.pieces), call_id=call.id))
-            elif call.unwrapper is not None and (rest := call.unwrapper.end()):
-                self._deltas.append(CallDelta(call.key, rest, kind="custom"))
         if self._usage is not None:
             self._deltas.append(UsageDelta(self._usage.to_spec()))
-        self._pending.clear()
-
-    def _check_size(self) -> None:
-        if len(self._pending) > self._max_line and not self.over:
-            self._fail(
-                errors.invalid(self._provider, f"it sent a line over {self._max_line:,} bytes").payload
-            )
 
     def _take(self) -> list[AnyDelta]:
         deltas, self._deltas = self._deltas, []

@@ -9,8 +9,8 @@ import pytest
 
 from antiphon.config import ChatProvider, Config, Key, Provider
 from antiphon.config.document import Text, toml_value
+from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
-from antiphon.config.schema import Section
 from antiphon.config.units import BYTES, SECONDS, amount
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")

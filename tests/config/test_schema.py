@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from antiphon.config.schema import Dialect, Profile
+from antiphon.config.kinds import Dialect, Profile
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.stream.dialects import DIALECTS
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.config import Secret
-from antiphon.config.schema import Options
+from antiphon.config.kinds import Options
 
 
 def test_a_secret_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,103 @@
+"""The kinds of values that keys of the configuration have, and what a table of it is."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from antiphon.config.secret import Secret, is_sealing_key
+from antiphon.config.units import BYTES, SECONDS
+
+Seconds = Annotated[
+    float, Meta(description='a time in seconds, or a text such as "30 s" or "1 h"', extra={"units": SECONDS})
+]
+Bytes = Annotated[
+    int, Meta(description='a size in bytes, or a text such as "64 MiB"', extra={"units": BYTES})
+]
+Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
+Count = Annotated[int, Meta(ge=1, le=65536, description="a whole number from 1 to 65536")]
+Name = Annotated[
+    str, Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,1000}\Z", description="a text that is not empty, on one line")
+]
+Variable = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z",
+        description="the name of an environment variable",
+        extra={"private": True},
+    ),
+]
+Url = Annotated[
+    str,
+    Meta(
+        pattern=r"\Ahttps?://[^\s/?#@]+(/[^\s?#@]*)?\Z",
+        description='an address such as "https://api.example.com/v1", without user name, "?" or "#"',
+        extra={"private": True},
+    ),
+]
+Origin = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(\*|null|[a-z][a-z0-9+.-]*://[^\s/?#@]+)\Z",
+        description='an origin such as "https://app.example.com", without a path, or "*"',
+    ),
+]
+Host = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(\*|[^\s/?#@]+)\Z",
+        description='a host name such as "api.example.com", without "https://", or "*"',
+    ),
+]
+Sha256 = Annotated[
+    str,
+    Meta(pattern=r"\A[0-9a-fA-F]{64}\Z", description="64 hexadecimal digits", extra={"private": True}),
+]
+SealingKey = Annotated[
+    Secret,
+    Meta(
+        description="32 random bytes in base64 or hexadecimal, such as `openssl rand -base64 32` makes",
+        extra={"accepts": is_sealing_key},
+    ),
+]
+Targets = Annotated[
+    tuple[Name, ...], Meta(description='a target such as "groq/llama-3.3-70b"', extra={"single": True})
+]
+
+Dialect = Literal["open_responses", "openai", "vtcode", "vertice"]
+Profile = Literal[
+    "generic",
+    "openai",
+    "vllm",
+    "llamacpp",
+    "groq",
+    "together",
+    "openrouter",
+    "deepseek",
+    "mistral",
+    "lmstudio",
+]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the configuration file. Its fields are the keys, except those that the loader fills in."""
+
+    filled_in: ClassVar[frozenset[str]] = frozenset()
+    rest: ClassVar[str | None] = None
+    """The field that keeps the keys which are not fields; without one, they are mistakes."""
+
+    @classmethod
+    def variant(cls, raw: Mapping[str, Any]) -> "SectionType":
+        """The Struct that describes this very table."""
+        return cls
+
+
+SectionType = type[Section]
+
+
+class Options(dict[str, Any]):
+    """A provider's own options. Some may be secret, so the `repr` shows only their names."""
+
+    def __repr__(self) -> str:
+        return f"Options({sorted(self)})"

@@ -1,0 +1,143 @@
+"""The tables `[providers.NAME]`: what every upstream has, and the keys of each type of ours."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from msgspec import Meta, field
+
+from antiphon.config.kinds import Name, Options, Profile, Seconds, Section, SectionType, Url, Variable
+from antiphon.config.mistakes import Where
+from antiphon.config.secret import Secret
+
+Tokens = Annotated[int, Meta(ge=1, le=2**24, description="a number of tokens")]
+
+
+class Timeouts(Section, frozen=True, kw_only=True):
+    """How long an upstream may take, in seconds; 0 is no limit."""
+
+    connect: Seconds = 10.0
+    first_byte: Seconds = 300.0
+    idle: Seconds = 120.0
+    total: Seconds = 0.0
+
+
+class Provider(Section, frozen=True, kw_only=True):
+    """An upstream. Types that are not described here keep their own keys in `options`."""
+
+    filled_in: ClassVar[frozenset[str]] = frozenset({"name", "origin", "options"})
+    rest: ClassVar[str | None] = "options"
+
+    type: Name
+    base_url: Url | None = None
+    api_key: Secret | None = None
+    api_key_env: Variable | None = None
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    name: str = ""
+    origin: Where = Where("built in")
+    """Where the type is set."""
+    options: Options = field(default_factory=Options)
+
+    @classmethod
+    def variant(cls, raw: Mapping[str, Any]) -> "SectionType":
+        kind = raw.get("type")
+        return DESCRIBED.get(kind, cls) if isinstance(kind, str) else cls
+
+
+class OurProvider(Provider, frozen=True, kw_only=True):
+    """A type that is described here in full, so that an unknown key is a mistake."""
+
+    rest: ClassVar[str | None] = None
+    needs_base_url: ClassVar[bool] = False
+
+
+class LlamaProvider(OurProvider, frozen=True, kw_only=True):
+    """`type = "llama"`: the embedded model, described by `[local]`."""
+
+
+class HttpProvider(OurProvider, frozen=True, kw_only=True):
+    """An upstream over HTTP, with headers of the user's own."""
+
+    headers: dict[str, Secret] = field(default_factory=dict)
+
+
+class ChatProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "chat"`: an OpenAI-compatible `/chat/completions`."""
+
+    needs_base_url: ClassVar[bool] = True
+
+    profile: Profile | None = None
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    think_tags: bool | None = None
+
+
+class AzureProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "azure"`: Azure OpenAI; the upstream model is the name of a deployment."""
+
+    needs_base_url: ClassVar[bool] = True
+
+    api_version: Name | None = None
+    auth: Literal["api-key", "bearer"] = "api-key"
+
+
+class WriterProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "writer"`: Writer's chat."""
+
+
+class AnthropicProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "anthropic"`: the Messages API."""
+
+    version: Name = "2023-06-01"
+    beta: tuple[Name, ...] = ()
+    auth: Literal["x-api-key", "bearer"] = "x-api-key"
+    max_tokens: Tokens | None = None
+    cache: bool = True
+
+
+class GeminiProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "gemini"`: the Gemini API."""
+
+
+class VertexProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "vertex"`: Gemini on Vertex AI."""
+
+    project: Name | None = None
+    location: Name = "global"
+    credentials: Name | None = None
+
+
+class BedrockProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "bedrock"`: Converse on AWS Bedrock."""
+
+    region: Name | None = None
+    profile: Name | None = None
+    guardrail: Name | None = None
+
+
+class OllamaProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "ollama"`: Ollama's native `/api/chat`."""
+
+    keep_alive: Name | None = None
+
+
+class ResponsesProvider(HttpProvider, frozen=True, kw_only=True):
+    """`type = "responses"`: any Open Responses or OpenAI Responses server."""
+
+    needs_base_url: ClassVar[bool] = True
+
+    quirks: Literal["open_responses", "openai", "ai_gateway", "lmstudio", "vllm", "ollama"] | None = None
+    websocket: bool = False
+    fallback: bool = True
+
+
+DESCRIBED: Final[Mapping[str, type[Provider]]] = {
+    "anthropic": AnthropicProvider,
+    "azure": AzureProvider,
+    "bedrock": BedrockProvider,
+    "chat": ChatProvider,
+    "gemini": GeminiProvider,
+    "llama": LlamaProvider,
+    "ollama": OllamaProvider,
+    "responses": ResponsesProvider,
+    "vertex": VertexProvider,
+    "writer": WriterProvider,
+}

@@ -1,0 +1,42 @@
+"""Bytes into lines, however the network cut them: what every provider that streams text begins with."""
+
+from antiphon.providers import errors
+from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+
+
+class Lines:
+    """Feed it what comes; a line that grows over the limit is the upstream's fault."""
+
+    __slots__ = ("_limit", "_pending", "_provider")
+
+    def __init__(self, provider: str, limit: int = DEFAULT_MAX_EVENT_BYTES) -> None:
+        self._provider = provider
+        self._limit = limit
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that these bytes complete, empty ones too; raises `UpstreamError` over the limit."""
+        pending = self._pending
+        if pending:
+            if b"\n" not in data:
+                pending += data
+                self._check()
+                return []
+            data = bytes(pending) + data
+            pending.clear()
+        lines = data.split(b"\n")
+        if rest := lines.pop():
+            pending += rest
+            self._check()
+        return lines
+
+    def rest(self) -> bytes:
+        """What stands after the last line feed when no more will come."""
+        rest = bytes(self._pending)
+        self._pending.clear()
+        return rest
+
+    def _check(self) -> None:
+        if len(self._pending) > self._limit:
+            self._pending.clear()
+            raise errors.invalid(self._provider, f"it sent a line over {self._limit:,} bytes")
