@@ -1,7 +1,7 @@
 """Every parameter is honoured, or dropped with a receipt; strict mode refuses instead."""
 
 from antiphon.engine.truncation import known_window
-from antiphon.providers.base import Provider, Turn
+from antiphon.providers.base import UNMET, Provider, Turn
 from antiphon.spec.opaque import extras
 from antiphon.spec.request import ReasoningParam
 
@@ -41,6 +41,8 @@ def report_unsupported(turn: Turn, provider: Provider) -> None:
     for name in request.include:
         if name == "message.output_text.logprobs" and not takes.logprobs:
             turn.receipt(provider.name, "include", "this provider gives no logprobs")
+        elif name == "reasoning.encrypted_content" and not takes.proofs:
+            turn.receipt(provider.name, "include", "this provider gives no proof of its reasoning", UNMET)
         elif name not in _INCLUDED:
             turn.receipt(provider.name, "include", f"nothing here gives {name!r}")
     for name in extras(request):

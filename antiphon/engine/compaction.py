@@ -29,7 +29,7 @@ _HEADING = "Summary of the conversation so far:\n\n"
 
 async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> CompactResource:
     provider, turn = engine.target(request, caller)
-    resolved = await engine.resolve(request, caller)
+    resolved = await engine.resolve(request, caller, engine.proofs(provider, turn))
     if not resolved.items:
         raise SpecError(
             invalid_param("input", "there is nothing to compact; give `input` or `previous_response_id`")

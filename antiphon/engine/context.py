@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal, SealBroken
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items
@@ -71,6 +72,7 @@ async def resolve(
     tenant: str,
     store: Store,
     seal: Seal,
+    proofs: Proofs,
     memory: Memory | None = None,
     pairing: Pairing = "reject",
 ) -> Resolved:
@@ -89,6 +91,7 @@ async def resolve(
         given = await _dereferenced(given, references, before, tenant, store)
     items = [*before, *given]
     items = _paired(items, len(before), pairing)
+    items = proofs.opened(items, len(before))
     return Resolved(_opened(items, len(before), tenant, seal), given, previous)
 
 

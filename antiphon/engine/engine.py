@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, resolve
-from antiphon.engine.echo import new_response
 from antiphon.engine.policy import check_tools
+from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save
 from antiphon.engine.schema_check import check_schema
 from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import Provider, Turn
 from antiphon.providers.silent import Silent
+from antiphon.spec.echo import new_response
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.opaque import encode
@@ -61,7 +62,8 @@ class Engine:
             provider = Silent()
         else:
             report_unsupported(turn, provider)
-        resolved = await self.resolve(request, caller, memory)
+        proofs = self.proofs(provider, turn)
+        resolved = await self.resolve(request, caller, proofs, memory)
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
         turn.items = resolved.items if request.background else await fit(provider, turn, resolved.items)
         response = new_response(
@@ -81,6 +83,7 @@ class Engine:
             shows=lambda kind: caller.dialect.shows(kind, asked),
             first_sequence_number=caller.dialect.first_sequence_number,
             error_event=error_event,
+            seal=proofs.sealed,
         )
         # A background response is written by its job, together with its events.
         saves = (request.store and not request.background) or memory is not None
@@ -109,16 +112,24 @@ class Engine:
         return self.providers[target.provider], turn
 
     async def resolve(
-        self, request: Request | CompactRequest, caller: Caller, memory: Memory | None = None
+        self,
+        request: Request | CompactRequest,
+        caller: Caller,
+        proofs: Proofs,
+        memory: Memory | None = None,
     ) -> Resolved:
         return await resolve(
             request,
             tenant=caller.tenant,
             store=self.store,
             seal=self.seal,
+            proofs=proofs,
             memory=memory,
             pairing=self.config.store.pairing,
         )
+
+    def proofs(self, provider: Provider, turn: Turn) -> Proofs:
+        return Proofs(self.seal, provider, turn)
 
     @property
     def default_model(self) -> str:

@@ -81,6 +81,10 @@ class Capabilities:
     """Is a json_schema format guaranteed by the provider, so that the answer need not be validated?"""
     logprobs: bool = False
     reasoning: bool = False
+    proofs: bool = False
+    """Does it give proofs of its reasoning, to be sent back?"""
+    foreign_proofs: bool = False
+    """Can it read proofs that were not sealed here, because the upstream seals its own?"""
     counts_tokens: bool = False
     context_window: int | None = None
     defaults: Mapping[str, float] = field(default_factory=dict)

@@ -71,9 +71,11 @@ _EVERYTHING = Capabilities(
     images=True,
     image_urls=True,
     files=True,
+    file_urls=True,
     custom_tools=True,
     logprobs=True,
     reasoning=True,
+    proofs=True,
 )
 
 

@@ -22,7 +22,8 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     request = await _request(gateway, exchange)
     provider, turn = gateway.engine.target(request, exchange.caller)
-    turn.items = (await gateway.engine.resolve(request, exchange.caller)).items
+    engine = gateway.engine
+    turn.items = (await engine.resolve(request, exchange.caller, engine.proofs(provider, turn))).items
     count = await provider.count_tokens(turn)
     if count is None:
         message = f"the provider {provider.name!r} cannot count tokens without answering"

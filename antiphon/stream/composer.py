@@ -37,6 +37,8 @@ from antiphon.stream.deltas import (
     UsageDelta,
     VendorDelta,
     WholeItem,
+    Words,
+    WordsStart,
 )
 from antiphon.stream.open_items import (
     OpenCall,
@@ -86,7 +88,7 @@ class Composer:
 
     `response` is the response at its start, with everything that it echoes of the request. `shows` says
     under which type an item goes out, or None for one that this client must not see; it is asked before
-    an index is given, so that what is hidden leaves no hole.
+    an index is given, so that what is hidden leaves no hole. `seal` makes a proof of reasoning unreadable.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Composer:
         shows: Callable[[str], str | None] = show_all,
         first_sequence_number: int = 0,
         error_event: bool = True,
+        seal: Callable[[str], str] = str,
     ) -> None:
         self.response = response
         self.state = lifecycle.ABSENT
@@ -106,6 +109,7 @@ class Composer:
         self._new_id = new_id
         self._shows = shows
         self._error_event = error_event
+        self._seal = seal
         self._sequence = first_sequence_number
         self._events: list[ev.AnyEvent] = []
         self._items: list[OpenItem] = []
@@ -115,6 +119,7 @@ class Composer:
         self._phase: Phase | None = None
         self._calls: dict[Key, OpenCall | _Unnamed] = {}
         self._whole: dict[Key, OpenWhole] = {}
+        self._words: dict[Key, OpenMessage | OpenReasoning] = {}
         self._touched: dict[OpenCall, None] = {}  # calls to look at again when something else begins
         self._used_ids: set[str] = set()
         self._text: OpenMessage | None = None  # the message whose text part is open: the hot path
@@ -206,9 +211,14 @@ class Composer:
                 self._message().annotate(annotation)
             case SignatureDelta(encrypted_content):
                 self._signature(encrypted_content)
-            case PartEnd():
-                if self._current is not None:
-                    self._current.end_part()
+            case WordsStart():
+                self._start_words(delta)
+            case Words(key, text):
+                if text and (words := self._words.get(key)) is not None:
+                    words.text(text)
+            case PartEnd(key):
+                if (ending := self._current if key is None else self._words.get(key)) is not None:
+                    ending.end_part()
             case ItemEnd(key, status):
                 self._item_end(key, status)
             case MessageStart(phase):
@@ -246,6 +256,20 @@ class Composer:
         self._current = reasoning
         return reasoning
 
+    def _start_words(self, delta: WordsStart) -> None:
+        if not self._visible(delta.kind):
+            return
+        self._leave()
+        self._item_end(delta.key, None)
+        words: OpenMessage | OpenReasoning
+        if delta.kind == "message":
+            words = OpenMessage(self._emit, self._new_id(ids.MESSAGE), len(self._items), delta.phase)
+        else:
+            words = OpenReasoning(self._emit, self._new_id(ids.REASONING), len(self._items))
+        self._open(words)
+        words.begin()
+        self._words[delta.key] = words
+
     def _signature(self, encrypted_content: str) -> None:
         if not encrypted_content or not self._visible("reasoning"):
             return
@@ -253,7 +277,7 @@ class Composer:
         if not isinstance(current, OpenReasoning) or current.encrypted_content is not None:
             self._leave()
             current = self._reasoning()
-        current.encrypted_content = encrypted_content
+        current.encrypted_content = self._seal(encrypted_content)
 
     def _call(self, delta: CallDelta) -> None:
         call = self._calls.get(delta.key)
@@ -311,6 +335,9 @@ class Composer:
                 self._sealed = True
                 if status == "completed":
                     self._leave()
+        elif (words := self._words.pop(key, None)) is not None:
+            words.over = True
+            self._close_ended()
         elif isinstance(call := self._calls.get(key), OpenCall):
             call.sealed = True
             self._touched[call] = None

@@ -78,12 +78,29 @@ class MessageStart(Delta, frozen=True):
     phase: Phase | None = None
 
 
+class WordsStart(Delta, frozen=True):
+    """An item of words begins that grows under its key, whatever else is said meanwhile."""
+
+    key: Key
+    kind: Literal["message", "reasoning"] = "message"
+    phase: Phase | None = None
+
+
+class Words(Delta, frozen=True):
+    """Words for the item that began under this key."""
+
+    key: Key
+    text: str
+
+
 class PartEnd(Delta, frozen=True):
     """The open content part is over; more of the same kind would be a new part of the same item."""
 
+    key: Key | None = None
+
 
 class ItemEnd(Delta, frozen=True):
-    """The open item is over, or the call with this key is.
+    """The open item is over, or the one with this key is: a call, or words.
 
     Without a status the provider may yet say that its budget cut this item short.
     """
@@ -137,6 +154,8 @@ AnyDelta = (
     | AnnotationDelta
     | CallDelta
     | MessageStart
+    | WordsStart
+    | Words
     | PartEnd
     | ItemEnd
     | ItemDelta

@@ -100,7 +100,11 @@ class OpenMessage(OpenItem):
             phase=self.phase,
         )
 
-    def text(self, text: str, logprobs: list[LogProb] | None) -> None:
+    def begin(self) -> None:
+        """Open the text part before its first word."""
+        self._begin(OutputText)
+
+    def text(self, text: str, logprobs: list[LogProb] | None = None) -> None:
         self._begin(OutputText)
         self.chunks.append(text)
         self.logprobs += logprobs or ()
@@ -167,11 +171,15 @@ class OpenReasoning(OpenItem):
             status=status,
         )
 
-    def text(self, text: str) -> None:
+    def begin(self) -> list[str]:
+        """Open the part of raw reasoning, unless it is open."""
         if self.raw_chunks is None:
             self.raw_chunks = []
             self.emit(ev.ContentPartAdded, self.id, self.index, len(self.content), ReasoningText(""))
-        self.raw_chunks.append(text)
+        return self.raw_chunks
+
+    def text(self, text: str) -> None:
+        self.begin().append(text)
         self.emit(ev.ReasoningDelta, self.id, self.index, len(self.content), text)
 
     def summarise(self, text: str, part: int) -> None:

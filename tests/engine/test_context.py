@@ -8,7 +8,10 @@ import pytest
 
 from antiphon.engine.context import COMPACTION, Memory, Resolved, resolve
 from antiphon.engine.engine import stored
+from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal
+from antiphon.providers.base import Turn
+from antiphon.providers.silent import Silent
 from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCallOutput, Item, Message
@@ -62,7 +65,10 @@ async def resolved(store: SqliteStore, tenant: str = "", **fields: Any) -> Resol
     pairing = fields.pop("pairing", "reject")
     memory = fields.pop("memory", None)
     request = decode_request(encode({"model": "m", **fields}))
-    return await resolve(request, tenant=tenant, store=store, seal=SEAL, memory=memory, pairing=pairing)
+    proofs = Proofs(SEAL, Silent(), Turn(model="m", request=request, items=[], tenant=tenant))
+    return await resolve(
+        request, tenant=tenant, store=store, seal=SEAL, proofs=proofs, memory=memory, pairing=pairing
+    )
 
 
 def texts(found: list[Item]) -> list[str]:

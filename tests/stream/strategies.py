@@ -24,6 +24,8 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
     VendorDelta,
+    Words,
+    WordsStart,
 )
 
 texts = st.text(max_size=6)
@@ -59,7 +61,9 @@ spoken: st.SearchStrategy[AnyDelta] = st.one_of(
     st.builds(AnnotationDelta, citations),
     st.builds(CallDelta, keys, pieces, names, call_ids),
     st.builds(MessageStart, st.sampled_from([None, "commentary", "final_answer"])),
-    st.builds(PartEnd),
+    st.builds(WordsStart, keys, st.sampled_from(["message", "reasoning"])),
+    st.builds(Words, keys, texts),
+    st.builds(PartEnd, st.none() | keys),
     st.builds(ItemEnd, st.none() | keys, st.sampled_from([None, "completed"])),
     st.builds(UsageDelta, st.builds(Usage.of, counts, counts)),
 )

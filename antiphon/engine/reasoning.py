@@ -1,0 +1,70 @@
+"""Proofs of reasoning: sealed on their way to the client, opened on their way back to the same model.
+
+A blob holds the provider and the model that it came from, so a chain that moves to another one goes on
+without it, and nobody upstream is ever shown what they cannot read.
+"""
+
+from copy import copy
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.engine.sealing import Seal, SealBroken, is_sealed
+from antiphon.providers.base import SUPPRESSED, Provider, Turn
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.items import Item, Reasoning
+
+REASONING = "reasoning"
+
+
+class _Proof(Struct, array_like=True):
+    provider: str
+    model: str
+    blob: str
+
+
+class Proofs:
+    """The proofs of one turn."""
+
+    def __init__(self, seal: Seal, provider: Provider, turn: Turn) -> None:
+        self._seal = seal
+        self._provider = provider
+        self._turn = turn
+
+    def sealed(self, blob: str) -> str:
+        proof = _Proof(self._provider.name, self._turn.model, blob)
+        return self._seal.seal(msgspec.json.encode(proof), tenant=self._turn.tenant, purpose=REASONING)
+
+    def opened(self, items: list[Item], start: int) -> list[Item]:
+        """The items as the provider may see them; those from `start` on came with this request."""
+        return [
+            self._opened(item, n - start) if isinstance(item, Reasoning) and item.encrypted_content else item
+            for n, item in enumerate(items)
+        ]
+
+    def _opened(self, item: Reasoning, n: int) -> Reasoning:
+        blob = item.encrypted_content or ""
+        own = copy(item)
+        own.encrypted_content = None
+        param = f"input[{n}].encrypted_content" if n >= 0 else "previous_response_id"
+        if not is_sealed(blob):
+            if self._provider.capabilities.foreign_proofs:
+                own.encrypted_content = blob
+            else:
+                reason = "this reasoning was not sealed by this gateway, so its provider cannot be known"
+                self._turn.receipt(self._provider.name, param, reason, SUPPRESSED)
+            return own
+        try:
+            raw = self._seal.open(blob, tenant=self._turn.tenant, purpose=REASONING)
+        except SealBroken as broken:
+            message = f"this reasoning cannot be opened: {broken}; leave `encrypted_content` out"
+            raise SpecError(
+                ErrorPayload("invalid_request", message, code="invalid_encrypted_content", param=param)
+            ) from None
+        proof = msgspec.json.decode(raw, type=_Proof)
+        if (proof.provider, proof.model) == (self._provider.name, self._turn.model):
+            own.encrypted_content = proof.blob
+        else:
+            reason = f"only {proof.provider}/{proof.model} can read this reasoning, so it is left out"
+            self._turn.receipt(self._provider.name, param, reason, SUPPRESSED)
+        return own
