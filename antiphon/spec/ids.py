@@ -1,5 +1,10 @@
-"""Identifiers on the wire: a prefix that names the kind, then 24 hexadecimal digits."""
+"""Identifiers on the wire: a prefix that names the kind, then 24 hexadecimal digits.
 
+The digits are those of the process, a number that counts up, and chance. Ids made one after the other
+lie side by side in an index, which makes storing them cheap; chance makes them hard to guess.
+"""
+
+from itertools import count
 from os import urandom
 
 RESPONSE = "resp_"
@@ -14,5 +19,9 @@ CONVERSATION = "conv_"
 ITEM = "item_"
 
 
+_here = urandom(3).hex()
+_numbers = count(int.from_bytes(urandom(3)))
+
+
 def new_id(prefix: str) -> str:
-    return prefix + urandom(12).hex()
+    return f"{prefix}{_here}{next(_numbers):08x}{urandom(5).hex()}"

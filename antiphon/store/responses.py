@@ -108,6 +108,10 @@ class Plan:
         return cls(response, new_key(), input, output, body, spliced, items)
 
     @property
+    def size(self) -> int:
+        return len(self.input) + len(self.output) + len(self.body)
+
+    @property
     def plain(self) -> bool:
         """Whether it is one row that can be written together with others."""
         response = self.response
@@ -143,14 +147,6 @@ class Plan:
             previous,
         )
 
-    def beginning(self, chain: int) -> Row:
-        """The row that begins a branch: everything said before, in one piece."""
-        new = self.response
-        before = fragment(new.previous.fragments()) if new.previous else b""
-        blank = (None, None, None, None)
-        facts = (new.status, "", new.created_at, None, False, None, "[]")
-        return (new_key(), None, new.tenant, chain, 0, *facts, before or None, *blank)
-
 
 @cache
 def insertion(rows: int) -> str:
@@ -185,13 +181,30 @@ def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Place | 
 
 def insert_branch(db: sqlite3.Connection, plan: Plan) -> Place:
     """Writes a response that begins a chain of its own, on a copy of everything said before it."""
-    plan.key = new_key()
-    rows = [plan.row(Place(plan.key, 0))]
-    if plan.response.previous is not None:
-        rows = [plan.beginning(plan.key), plan.row(Place(plan.key, 1))]
+    previous = plan.response.previous
+    return _insert_branch(db, plan.row(plan.wish()), previous.fragments() if previous else None)
+
+
+def insert_again(db: sqlite3.Connection, row: Row) -> None:
+    """Writes a row that was meant to be written before, if it was not, on what is stored of its beginning."""
+    if insert(db, [row]) or db.execute("SELECT 1 FROM responses WHERE id = ?", (row[1],)).fetchone():
+        return
+    previous = context(db, row[2], row[-1]) if row[-1] is not None else None
+    _insert_branch(db, row, previous.fragments() if previous else None)
+
+
+def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | None) -> Place:
+    _, id, tenant, _, _, status, model, created_at, *rest, _ = row
+    chain = new_key()
+    position = 0 if before is None else 1
+    rows: list[Row] = [(chain, id, tenant, chain, position, status, model, created_at, *rest, None)]
+    if before is not None:
+        # The row that begins a branch: everything said before, in one piece.
+        facts = (status, "", created_at, None, False, None, "[]", fragment(before) or None)
+        rows.insert(0, (new_key(), None, tenant, chain, 0, *facts, None, None, None, None))
     if insert(db, rows) != len(rows):
-        raise StoreConflict(f"A response with the id {plan.response.id!r} is already stored.")
-    return Place(plan.key, len(rows) - 1)
+        raise StoreConflict(f"A response with the id {id!r} is already stored.")
+    return Place(chain, position)
 
 
 def insert_one(db: sqlite3.Connection, plan: Plan) -> Place:

@@ -1,4 +1,8 @@
-"""The embedded store: one SQLite file in WAL mode, one writer thread, two readers, a cache of contexts."""
+"""The embedded store: one SQLite file in WAL mode, one writer thread, two readers, a cache of contexts.
+
+Small new responses go through the backlog. Whatever else is asked waits until the backlog is empty, so that
+everyone in this process sees what was saved; another process may have to wait for a moment.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from queue import SimpleQueue
 from typing import Literal, TypeVar
 
 from . import background, conversations, responses, retention
+from .backlog import SOON, Backlog, adopt
 from .base import (
     RUNNING,
     Append,
@@ -23,17 +28,18 @@ from .base import (
     LoggedEvent,
     NewResponse,
     Page,
-    Place,
     Size,
     Stats,
+    StoreConflict,
     StoredResponse,
     StoreError,
     fragment,
 )
 from .cache import Cache, Cell, weight
 from .folder import make_folder
+from .journal import Journal, abandoned, finish
 from .schema import migrate
-from .writer import Job, Lane, Queue, Writer, explain, work_of
+from .writer import Job, Lane, Queue, Writer, explain
 
 T = TypeVar("T")
 
@@ -41,6 +47,8 @@ FILE = "antiphon.db"
 READERS = 2
 # A cached context of more pieces is joined into one, so that a turn costs the same however many came before.
 MANY = 128
+# How long a look waits for another process to bring its rows into the database.
+PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +81,34 @@ def connect(
     return db
 
 
+def take_over(db: sqlite3.Connection, path: Path) -> None:
+    """Finish what processes that died have left in their journals."""
+    left = abandoned(path)
+    if not left:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        adopt(db, left)
+        db.execute("COMMIT")
+    except BaseException:
+        db.rollback()
+        raise
+    finish(left)
+
+
 class SqliteStore:
     """A `Store` in one file. Open it with `SqliteStore.open`, on the event loop that uses it."""
 
     def __init__(
-        self, path: Path, connections: Sequence[sqlite3.Connection], cell: Cell, cache_bytes: int
+        self,
+        path: Path,
+        connections: Sequence[sqlite3.Connection],
+        cell: Cell,
+        journal: Journal,
+        cache_bytes: int,
     ) -> None:
         self._path = path
+        self._journal = journal
         self._cell = cell
         self._seen = cell.read()
         self._contexts: Cache[Context] = Cache(cache_bytes // 2)
@@ -94,6 +123,7 @@ class SqliteStore:
         ]
         self._loop = asyncio.get_running_loop()
         self._closed = False
+        self._backlog = Backlog(journal, self._submit)
         for lane in (self._writer, *self._readers):
             lane.start()
 
@@ -110,7 +140,7 @@ class SqliteStore:
         """Opens the store in a folder, made or migrated as needed; `max_bytes` is how large it may grow."""
         path = folder / FILE
 
-        def prepare() -> tuple[list[sqlite3.Connection], Cell]:
+        def prepare() -> tuple[list[sqlite3.Connection], Cell, Journal]:
             make_folder(folder)
             connections: list[sqlite3.Connection] = []
             try:
@@ -119,7 +149,9 @@ class SqliteStore:
                 for _ in range(1 + READERS):
                     connections.append(connect(path, busy_timeout, synchronous, max_bytes))
                 migrate(connections[0])
-                return connections, Cell(path.with_name(f"{FILE}-cell"))
+                take_over(connections[0], path)
+                cell = Cell(path.with_name(f"{FILE}-cell"))
+                return connections, cell, Journal(path, sync=synchronous == "full")
             except Exception as error:
                 for db in connections:
                     db.close()
@@ -133,6 +165,7 @@ class SqliteStore:
         lanes = (self._writer, *self._readers)
         if not self._closed:
             self._closed = True
+            await self._backlog.close()
             self._hand_over()
             self._writes.put(None)
             for _ in self._readers:
@@ -159,12 +192,15 @@ class SqliteStore:
         if self._closed:
             raise StoreError("The store is closed.")
 
-    def _submit(self, job: Job) -> None:
+    def _submit(
+        self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
+    ) -> asyncio.Future[T]:
         """Writes of one turn of the event loop are handed over together, so that they are one group."""
-        self._check_open()
+        future: asyncio.Future[T] = self._loop.create_future()
         if not self._held:
             self._loop.call_soon(self._hand_over)
-        self._held.append(job)
+        self._held.append(Job(future, work, then))
+        return future
 
     def _hand_over(self) -> None:
         for job in self._held:
@@ -172,17 +208,53 @@ class SqliteStore:
         self._held.clear()
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        future: asyncio.Future[T] = self._loop.create_future()
         self._check_open()
+        future: asyncio.Future[T] = self._loop.create_future()
         self._reads.put(Job(future, work))
         return await future
+
+    async def _find(self, work: Callable[[sqlite3.Connection], T], missing: Callable[[T], bool]) -> T:
+        """Reads what may still be on its way into the database, from here or from another process."""
+        trouble: StoreError | None = None
+        try:
+            await self._backlog.settled()
+        except StoreError as error:
+            trouble = error
+        found = await self._read(work)
+        if missing(found):
+            if trouble is not None:
+                raise trouble
+            if await self._others_settled():
+                found = await self._read(work)
+        return found
+
+    async def _all_settled(self) -> None:
+        await self._backlog.settled()
+        await self._others_settled()
+
+    async def _others_settled(self) -> bool:
+        others = await asyncio.to_thread(self._journal.others)
+        if not others:
+            return False
+        deadline = self._loop.time() + PATIENCE
+        waiting = others
+        while waiting and self._loop.time() < deadline:
+            await asyncio.sleep(SOON / 5)
+            now = await asyncio.to_thread(self._journal.others)
+            waiting = {path: count for path, count in waiting.items() if now.get(path) == count}
+        if waiting:
+            # Nobody empties them: their process may have died.
+            left = await asyncio.to_thread(abandoned, self._path)
+            await self._submit(lambda db: adopt(db, left), partial(finish, left))
+        return True
 
     async def _write(
         self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
     ) -> T:
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._submit(Job(future, work, then=then))
-        return await future
+        self._check_open()
+        if not self._backlog.begin():
+            await self._backlog.settled()
+        return await self._submit(work, then)
 
     def _generation(self) -> bytes:
         """Drops the cached contexts if anything was deleted since, here or in another process."""
@@ -199,9 +271,15 @@ class SqliteStore:
     async def save(self, response: NewResponse) -> None:
         generation = self._generation()
         plan = responses.Plan.of(response)
-        future: asyncio.Future[Place] = self._loop.create_future()
-        self._submit(Job(future, work_of(plan), plan if plan.plain else None))
-        place = await future
+        if self._backlog.takes(plan):
+            self._check_open()
+            if self._backlog.is_stuck:
+                await self._backlog.settled()
+            if self._contexts.get(response.tenant, response.id) is not None:
+                raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
+            place = self._backlog.add(plan)
+        else:
+            place = await self._write(lambda db: responses.insert_one(db, plan))
         if response.status in RUNNING or response.append is not None:
             return
         previous = response.previous
@@ -220,7 +298,7 @@ class SqliteStore:
         return await self._write(lambda db: background.update(db, change))
 
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
-        return await self._read(lambda db: responses.get(db, tenant, id))
+        return await self._find(lambda db: responses.get(db, tenant, id), _is_none)
 
     async def context(self, tenant: str, id: str) -> Context | None:
         generation = self._generation()
@@ -229,16 +307,23 @@ class SqliteStore:
             self._hits += 1
             return cached
         self._misses += 1
-        context = await self._read(lambda db: responses.context(db, tenant, id))
+        context = await self._find(lambda db: responses.context(db, tenant, id), _is_none)
         if context is not None and context.place is not None:
             self._remember(tenant, context, generation)
         return context
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(lambda db: responses.find_items(db, tenant, ids))
+        return await self._find(
+            lambda db: responses.find_items(db, tenant, ids), lambda found: len(found) < len(set(ids))
+        )
 
     async def delete(self, tenant: str, id: str) -> bool:
-        return await self._write(lambda db: retention.delete(db, tenant, id), self._cell.change)
+        def delete(db: sqlite3.Connection) -> bool:
+            return retention.delete(db, tenant, id)
+
+        if await self._write(delete, self._cell.change):
+            return True
+        return await self._others_settled() and await self._write(delete, self._cell.change)
 
     async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
         return await self._write(lambda db: background.append_events(db, id, owner, first, events))
@@ -300,6 +385,7 @@ class SqliteStore:
         return await self._write(lambda db: conversations.delete_item(db, tenant, id, item))
 
     async def prune(self, now: float) -> int:
+        await self._all_settled()
         removed = 0
         while some := await self._write(lambda db: retention.prune(db, now), self._cell.change):
             removed += some
@@ -308,14 +394,20 @@ class SqliteStore:
         return removed
 
     async def size(self) -> Size:
+        await self._all_settled()
         files = [self._path, self._path.with_name(f"{FILE}-wal")]
         bytes = sum(file.stat().st_size for file in files if file.exists())
         return await self._read(lambda db: retention.size(db, bytes))
 
     async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
+        await self._all_settled()
         for part in (retention.export_responses, retention.export_conversations):
             after, lines = await self._read(partial(part, tenant=tenant, after=-1))
             while lines:
                 for line in lines:
                     yield line
                 after, lines = await self._read(partial(part, tenant=tenant, after=after))
+
+
+def _is_none(found: object) -> bool:
+    return found is None

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from . import responses
-from .base import Place, StoreBusy, StoreError, StoreFull
+from .base import StoreBusy, StoreError, StoreFull
 
 
 def explain(error: Exception) -> Exception:
@@ -53,7 +52,6 @@ def explain(error: Exception) -> Exception:
 class Job:
     future: asyncio.Future[Any]
     work: Callable[[sqlite3.Connection], Any]
-    plan: responses.Plan | None = None
     then: Callable[[], None] | None = None
     result: Any = None
     error: Exception | None = None
@@ -103,7 +101,7 @@ class Lane(threading.Thread):
                 self.jobs += len(jobs)
                 self.batches += 1
                 for job in jobs:
-                    if job.then is not None:
+                    if job.then is not None and job.error is None:
                         job.then()
                 self._call(settle, jobs)
         self._db.close()
@@ -138,33 +136,15 @@ class Lane(threading.Thread):
 
 
 class Writer(Lane):
-    """Writes a batch in at most two transactions: plain new responses in one statement, the rest together.
+    """Writes a batch in one transaction; when it fails, its jobs are tried again one by one."""
 
-    When either fails, its jobs are tried again one by one, so that a bad write fails alone.
-    """
-
-    most = responses.MOST
+    most = 64
 
     def carry_out(self, jobs: Sequence[Job]) -> None:
-        rest = self._insert(jobs)
-        if len(rest) > 1 and self._together(rest):
+        if len(jobs) > 1 and self._together(jobs):
             return
-        for job in rest:
+        for job in jobs:
             self._alone(job)
-
-    def _insert(self, jobs: Sequence[Job]) -> list[Job]:
-        """Writes the plain new responses; returns the jobs that are still to be done."""
-        plain = [(job, job.plan) for job in jobs if job.plan is not None]
-        if not plain:
-            return list(jobs)
-        try:
-            # One statement is a transaction by itself.
-            places = responses.insert_plain(self._db, [plan for _, plan in plain])
-        except Exception as error:
-            return self._after(explain(error), jobs)
-        for (job, _), place in zip(plain, places, strict=True):
-            job.result = place
-        return [job for job in jobs if job.result is None]
 
     def _together(self, jobs: Sequence[Job]) -> bool:
         try:
@@ -197,7 +177,3 @@ class Writer(Lane):
         for job in jobs:
             job.error = error
         return []
-
-
-def work_of(plan: responses.Plan) -> Callable[[sqlite3.Connection], Place]:
-    return lambda db: responses.insert_one(db, plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import stat
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ from antiphon.store import (
     StoreError,
     StoreFull,
 )
+from antiphon.store.backlog import LARGE
 from antiphon.store.schema import MIGRATIONS, migrate
 from tests.store.conformance import Conformance
 from tests.store.conformance.values import Open, chain, item, response, running, said
@@ -54,9 +56,12 @@ async def test_the_files_are_the_users_own(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "data"
     store = await SqliteStore.open(folder)
     await store.save(response("r1"))
-    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in [folder, *folder.iterdir()]}
+    modes = {
+        re.sub(r"-journal-.*", "-journal", file.name): stat.S_IMODE(file.stat().st_mode)
+        for file in [folder, *folder.iterdir()]
+    }
     await store.close()
-    names = ("antiphon.db", "antiphon.db-cell", "antiphon.db-shm", "antiphon.db-wal")
+    names = ("antiphon.db", "antiphon.db-cell", "antiphon.db-shm", "antiphon.db-wal", "antiphon.db-journal")
     assert modes == {"data": 0o700} | dict.fromkeys(names, 0o600)
 
 
@@ -120,9 +125,11 @@ def test_a_migration_is_all_or_nothing() -> None:
 async def test_a_locked_database_is_busy_and_can_still_be_read(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path, busy_timeout=0.05)
     await store.save(response("r1"))
+    await store.size()
     other = sqlite3.connect(tmp_path / "antiphon.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    saves = [store.save(response(f"x{n}")) for n in range(5)]
+    large = item("large", "x" * LARGE)
+    saves = [store.save(response(f"x{n}", input=(large,))) for n in range(5)]
     writes = [store.heartbeat("w1", 1), store.delete("acme", "r1")]
     failures = await asyncio.gather(*saves, *writes, return_exceptions=True)
     assert [type(failure) for failure in failures] == [StoreBusy] * 7
@@ -137,8 +144,8 @@ async def test_a_locked_database_is_busy_and_can_still_be_read(tmp_path: Path) -
 
 
 async def test_a_full_disk_tears_nothing(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, max_bytes=500_000)
-    large = item("large", "x" * 20_000)
+    store = await SqliteStore.open(tmp_path, max_bytes=2_000_000)
+    large = item("large", "x" * LARGE)
     kept: list[str] = []
 
     async def fill() -> None:
@@ -178,12 +185,13 @@ async def test_one_bad_write_does_not_fail_its_neighbours(tmp_path: Path) -> Non
     before = store.stats.batches
     other = await hold(tmp_path)
     huge = Item("huge", b'"' + b"x" * 1_000_000 + b'"')
+    large = item("large", "x" * LARGE)
     asked = [
         asyncio.ensure_future(work)
         for work in (
-            store.save(response("first")),
+            store.save(response("first", input=(large,))),
             store.save(response("good")),
-            store.save(response("taken")),
+            store.save(response("taken", input=(large,))),
             store.save(response("huge", input=(huge,))),
             store.create_conversation(Conversation("c1", "acme", b"{}", 1)),
             store.add_items("acme", Append("c1", [item("a")])),
@@ -199,7 +207,7 @@ async def test_one_bad_write_does_not_fail_its_neighbours(tmp_path: Path) -> Non
     kinds = [type(result) if isinstance(result, Exception) else result for result in results]
     conflict = StoreConflict
     assert kinds == [None, None, conflict, StoreFull, conflict, conflict, True, False, None]
-    assert store.stats.batches - before <= 2
+    assert store.stats.batches - before <= 3
     assert await store.get("acme", "good") is not None
     assert await store.get("acme", "also good") is not None
     assert await store.get("acme", "huge") is None
@@ -208,16 +216,10 @@ async def test_one_bad_write_does_not_fail_its_neighbours(tmp_path: Path) -> Non
 
 async def test_saves_asked_together_are_committed_together(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path)
-    before = store.stats
-    other = await hold(tmp_path)
-    saves = [asyncio.ensure_future(store.save(response(f"r{n}"))) for n in range(40)]
-    await asyncio.sleep(0)
-    other.execute("ROLLBACK")
-    other.close()
-    await asyncio.gather(*saves)
-    after = store.stats
-    assert after.writes - before.writes == 40
-    assert after.batches - before.batches <= 2
+    await asyncio.gather(*[store.save(response(f"r{n}")) for n in range(40)])
+    assert store.stats.batches == 0
+    assert (await store.size()).responses == 40
+    assert store.stats.batches == 1
     await store.close()
 
 
@@ -234,7 +236,7 @@ async def test_a_write_whose_caller_went_away_is_still_made(tmp_path: Path) -> N
     other.execute("ROLLBACK")
     other.close()
     results = await asyncio.gather(*asked, return_exceptions=True)
-    assert [type(result) for result in results] == [asyncio.CancelledError] * 2
+    assert [type(result) for result in results] == [type(None), asyncio.CancelledError]
     await store.save(response("r2"))
     assert await store.get("acme", "r1") is not None
     assert await store.context("acme", "old") is None
@@ -258,8 +260,7 @@ async def test_a_hot_chain_never_reads_the_database(tmp_path: Path) -> None:
     context = await chain(store, *names)
     assert said(context) == [id for name in names for id in (f"{name}_in", f"{name}_out")]
     stats = store.stats
-    assert (stats.reads, stats.writes, stats.cache_hits, stats.cache_misses) == (0, 300, 300, 0)
-    assert stats.write_seconds > 0
+    assert (stats.reads, stats.cache_hits, stats.cache_misses) == (0, 300, 0)
     assert said(await store.context("acme", "r200"))[-1] == "r200_out"
     assert store.stats.reads == 1
     await store.close()
@@ -323,6 +324,7 @@ async def test_pruning_gives_space_back(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path)
     large = Item(None, b'"' + b"x" * 10_000 + b'"')
     await asyncio.gather(*[store.save(response(f"r{n}", input=(large,), expires_at=1)) for n in range(300)])
+    await store.size()
     before = store._writer._db.execute("PRAGMA page_count").fetchone()[0]
     assert await store.prune(2) == 300
     assert store._writer._db.execute("PRAGMA page_count").fetchone()[0] < before / 4
@@ -334,6 +336,7 @@ async def test_a_body_does_not_hold_the_output_twice(tmp_path: Path) -> None:
     output = Item("o", b'{"id":"o","text":"' + b"y" * 5000 + b'"}')
     body = b'{"output":[' + output.data + b'],"id":"r1"}'
     await store.save(NewResponse("r1", "acme", "completed", "m", 1, body, output=(output,)))
+    await store.size()
     assert store._writer._db.execute("SELECT body FROM responses").fetchone() == (b'{"output":[],"id":"r1"}',)
     found = await store.get("acme", "r1")
     assert found is not None

@@ -1,0 +1,150 @@
+"""Small new responses: safe in the journal at once, in the database a moment later and many together.
+
+A commit costs far more than a row, so this is what makes storing cheap; and nobody waits for it. What the
+database does not take (locked, full) stays here and in the journal, and nothing new is taken meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from . import responses
+from .base import RUNNING, Place, StoreConflict, StoreError
+from .journal import Abandoned, Journal
+from .responses import Plan
+
+log = logging.getLogger(__name__)
+
+SOON = 0.025
+"""Seconds until the database has it; also what a look from another process may have to wait."""
+AGAIN = 1.0
+"""Seconds until the next attempt after the database did not take it."""
+LARGE = 64 * 1024
+"""A response above this size goes to the database itself: for it, a commit is the smaller part."""
+MOST_BYTES = 32 * 1024 * 1024
+MOST_ROWS = 500
+
+Work = Callable[[sqlite3.Connection], Any]
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+class Backlog:
+    """`submit` hands work to the writer, which keeps the order in which it was handed over."""
+
+    def __init__(self, journal: Journal, submit: Callable[[Work], asyncio.Future[Any]]) -> None:
+        self._journal = journal
+        self._submit = submit
+        self._loop = asyncio.get_running_loop()
+        self._plans: list[Plan] = []
+        self._bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Future[Any] | None = None
+        self._trouble: StoreError | None = None
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        return plan.plain and plan.size <= LARGE and plan.response.status not in RUNNING
+
+    @property
+    def is_stuck(self) -> bool:
+        """The database does not take what is here, or not fast enough: `settled` before adding more."""
+        return self._trouble is not None or self._bytes > MOST_BYTES
+
+    def add(self, plan: Plan) -> Place:
+        """Safe when this returns; the place is the one it will have unless somebody else is quicker."""
+        place = plan.wish()
+        self._journal.append(_encode(plan.row(place)))
+        self._plans.append(plan)
+        self._bytes += plan.size
+        if len(self._plans) >= MOST_ROWS:
+            self.begin()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(SOON, self.begin)
+        return place
+
+    def begin(self) -> bool:
+        """Hands everything to the writer, unless it is still busy with what it was given before."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._plans and self._writing is None:
+            plans, self._plans = self._plans, []
+            side = self._journal.turn()
+            self._writing = self._submit(lambda db: insert_all(db, plans))
+            self._writing.add_done_callback(lambda written: self._written(written, plans, side))
+        return not self._plans
+
+    async def settled(self) -> None:
+        """Waits until the database has everything; raises when it does not take it."""
+        while self._plans or self._writing is not None:
+            self.begin()
+            if self._writing is not None:
+                await asyncio.wait([self._writing])
+            if self._trouble is not None:
+                raise self._trouble
+
+    async def close(self) -> None:
+        try:
+            await self.settled()
+        except StoreError as error:
+            log.error("responses stay in the store's journal until the next start: %s", error)
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._journal.close()
+
+    def _written(self, written: asyncio.Future[Any], plans: list[Plan], side: int) -> None:
+        self._writing = None
+        error = written.exception()
+        if error is None:
+            self._trouble = None
+            self._bytes -= sum(plan.size for plan in plans)
+            self._journal.empty(side)
+        else:
+            log.warning("the store's database does not take what is in its journal: %s", error)
+            self._trouble = error if isinstance(error, StoreError) else StoreError(str(error))
+            self._plans = plans + self._plans
+        if self._plans and self._timer is None:
+            self._timer = self._loop.call_later(SOON if error is None else AGAIN, self.begin)
+
+
+def insert_all(db: sqlite3.Connection, plans: Sequence[Plan]) -> None:
+    for wave in _waves(plans):
+        for plan, place in zip(wave, responses.insert_plain(db, wave), strict=True):
+            if place is None:
+                _insert_elsewhere(db, plan)
+
+
+def _insert_elsewhere(db: sqlite3.Connection, plan: Plan) -> None:
+    try:
+        responses.insert_branch(db, plan)
+    except StoreConflict as conflict:
+        log.error("a response was not stored: %s", conflict)
+
+
+def _waves(plans: Sequence[Plan]) -> list[list[Plan]]:
+    """Plans that can go in with one statement: not too many, and none that follows another of them."""
+    waves: list[list[Plan]] = []
+    here: set[str] = set()
+    for plan in plans:
+        previous = plan.response.previous
+        if not waves or len(waves[-1]) == responses.MOST or (previous and previous.response in here):
+            waves.append([])
+            here = set()
+        waves[-1].append(plan)
+        here.add(plan.response.id)
+    return waves
+
+
+def adopt(db: sqlite3.Connection, journals: Sequence[Abandoned]) -> None:
+    """Puts the rows of processes that died into the database; once that is committed they are `done`."""
+    for journal in journals:
+        for record in journal.records():
+            responses.insert_again(db, _decode(record))
