@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Any, cast
 
 from antiphon.engine import obfuscation, schema_check
@@ -86,9 +85,19 @@ class Run:
         self._committed = True
 
     async def result(self) -> Response:
-        async with aclosing(self.events()) as batches:
-            async for _ in batches:
-                pass
+        """The response at its end, without an event on the way."""
+        composer = self.composer
+        composer.mute()
+        try:
+            composer.start()
+            while not composer.finished:
+                self._compose(await self._next())
+            await self._finished([])
+        except asyncio.CancelledError:
+            await self._abandon()
+            raise
+        finally:
+            await self.close()
         return self.response
 
     async def events(self) -> AsyncGenerator[list[AnyEvent], None]:
@@ -98,12 +107,7 @@ class Run:
             is_queued = self._first is not None and not self._first.done() and self._queued.done()
             yield composer.start(queued=is_queued)
             while True:
-                deltas = await self._next()
-                try:
-                    events = composer.feed(deltas) if self._is_plain else self._feed(deltas)
-                except Exception:
-                    log.exception("request %s: the answer could not be told", self.turn.request_id)
-                    events = composer.fail(INTERNAL)
+                events = self._compose(await self._next())
                 if composer.finished:
                     if len(events) > 1:
                         yield events[:-1]
@@ -112,9 +116,7 @@ class Run:
                 if events:
                     yield events
         except (GeneratorExit, asyncio.CancelledError):
-            if not composer.finished:
-                composer.cancel()
-                await asyncio.shield(self._finished([]))
+            await self._abandon()
             raise
         finally:
             await self.close()
@@ -174,6 +176,19 @@ class Run:
     def _go_on(self) -> None:
         """It was `stop` that cancelled this task, and the task is needed to say so."""
         cast(asyncio.Task[object], asyncio.current_task()).uncancel()
+
+    def _compose(self, deltas: list[AnyDelta]) -> list[AnyEvent]:
+        try:
+            return self.composer.feed(deltas) if self._is_plain else self._feed(deltas)
+        except Exception:
+            log.exception("request %s: the answer could not be told", self.turn.request_id)
+            return self.composer.fail(INTERNAL)
+
+    async def _abandon(self) -> None:
+        """Nobody listens any more; what was said so far is kept."""
+        if not self.composer.finished:
+            self.composer.cancel()
+            await asyncio.shield(self._finished([]))
 
     def _feed(self, deltas: list[AnyDelta]) -> list[AnyEvent]:
         """The slow road: calls are held to the policy, and the finished answer to its schema."""

@@ -112,6 +112,7 @@ class Composer:
         self._seal = seal
         self._sequence = first_sequence_number
         self._events: list[ev.AnyEvent] = []
+        self._is_mute = False
         self._items: list[OpenItem] = []
         self._closed = 0  # how many of them are done, counted from the front
         self._current: OpenMessage | OpenReasoning | None = None
@@ -127,6 +128,10 @@ class Composer:
     @property
     def finished(self) -> bool:
         return self.state in lifecycle.TERMINAL_STATUSES
+
+    def mute(self) -> None:
+        """Only the response is wanted: from now on no events are made."""
+        self._is_mute = True
 
     def start(self, *, queued: bool = False) -> list[ev.AnyEvent]:
         """`response.created`, then `queued` if it has to wait, else `in_progress`."""
@@ -164,7 +169,7 @@ class Composer:
         finally:
             self._sequence = number
         self._events = []
-        return events
+        return [] if self._is_mute else events
 
     def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
         return self.feed((Failure(error),))
@@ -446,12 +451,16 @@ class Composer:
 
     def _lifecycle(self, event: type[ev.LifecycleEvent]) -> None:
         self.state = lifecycle.step(lifecycle.RESPONSE, self.state, str(event.__struct_config__.tag))
+        if self._is_mute:
+            return
         snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))
         if snapshot.receipts is not msgspec.UNSET:
             snapshot.receipts = list(snapshot.receipts)
         self._events.append(event(self._number(), snapshot))
 
     def _emit(self, event: Callable[..., ev.Event], *fields: object) -> None:
+        if self._is_mute:
+            return
         self._events.append(event(self._number(), *fields))
 
     def _number(self) -> int:
