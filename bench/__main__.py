@@ -3,13 +3,15 @@
 import argparse
 import sys
 
-PARTS = ("startup", "composer", "gateway", "memory", "chain")
+PARTS = ("startup", "composer", "upstream", "gateway", "memory", "chain")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default all")
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds of gateway (default 7)")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="interleaved rounds of upstream and gateway (default 7)"
+    )
     parser.add_argument("--tokens", type=int, default=400, help="deltas in a stream (default 400)")
     parser.add_argument("--streams", type=int, default=500, help="streams held open by memory (default 500)")
     parser.add_argument("--turns", type=int, default=1000, help="length of the chain (default 1000)")
@@ -35,6 +37,10 @@ def _run(part: str, options: argparse.Namespace) -> None:
         from bench import composer
 
         composer.main()
+    elif part == "upstream":
+        from bench import exchanges
+
+        exchanges.run(rounds=options.rounds, tokens=options.tokens)
     elif part == "gateway":
         from bench import gateway
 

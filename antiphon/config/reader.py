@@ -86,7 +86,7 @@ class Reader:
         """The value as its type wants it."""
         bare, extra = _unwrap(kind)
         container = get_origin(bare)
-        if isinstance(value, Text) and (container in (dict, tuple) or _is_section(bare)):
+        if isinstance(value, Text) and (container in (dict, tuple) or bare is Options or _is_section(bare)):
             value = parsed(value, separated=container is tuple)
         if container is tuple:
             if extra.get("single") and isinstance(value, str):
@@ -94,9 +94,11 @@ class Reader:
             if not isinstance(value, list):
                 raise self._unexpected(kind, value, path)
             return self._elements(get_args(bare)[0], value, path)
-        if container is dict or _is_section(bare):
+        if container is dict or bare is Options or _is_section(bare):
             if not isinstance(value, dict):
                 raise self._unexpected(kind, value, path)
+            if bare is Options:
+                return Options((key, _guess(inner)) for key, inner in value.items())
             if container is None:
                 return self.section(bare, value, path)
             return self._entries(get_args(bare)[1], value, path)

@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Section):
         plain = {key: _plain(getattr(value, key)) for key in keys(type(value))}
         if isinstance(value, Provider):
-            plain |= _hidden(value.options)
+            plain |= _hidden(value.options) if value.rest else {}
             if value.api_key_env:
                 del plain["api_key"]
         if isinstance(value, Key) and value.key_env:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, field
+from msgspec.structs import replace
 
 from antiphon.config.kinds import Name, Options, Profile, Seconds, Section, SectionType, Url, Variable
 from antiphon.config.mistakes import Where
 from antiphon.config.secret import Secret
+from antiphon.spec.retelling import SystemPrompt, ToolHistory
 
 Tokens = Annotated[int, Meta(ge=1, le=2**24, description="a number of tokens")]
 
@@ -17,8 +19,13 @@ class Timeouts(Section, frozen=True, kw_only=True):
 
     connect: Seconds = 10.0
     first_byte: Seconds = 300.0
+    whole: Seconds = 900.0
     idle: Seconds = 120.0
     total: Seconds = 0.0
+
+    def patient(self, *, stream: bool) -> "Timeouts":
+        """The limits for one answer: one that is not streamed begins only when it is complete."""
+        return self if stream else replace(self, first_byte=self.whole)
 
 
 class Provider(Section, frozen=True, kw_only=True):
@@ -54,6 +61,13 @@ class LlamaProvider(OurProvider, frozen=True, kw_only=True):
     """`type = "llama"`: the embedded model, described by `[local]`."""
 
 
+class ScriptProvider(OurProvider, frozen=True, kw_only=True):
+    """`type = "script"`: answers that were written down before."""
+
+    file: Name | None = None
+    from_requests: bool = True
+
+
 class HttpProvider(OurProvider, frozen=True, kw_only=True):
     """An upstream over HTTP, with headers of the user's own."""
 
@@ -77,6 +91,7 @@ class AzureProvider(HttpProvider, frozen=True, kw_only=True):
 
     api_version: Name | None = None
     auth: Literal["api-key", "bearer"] = "api-key"
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
 
 
 class WriterProvider(HttpProvider, frozen=True, kw_only=True):
@@ -86,7 +101,7 @@ class WriterProvider(HttpProvider, frozen=True, kw_only=True):
 class AnthropicProvider(HttpProvider, frozen=True, kw_only=True):
     """`type = "anthropic"`: the Messages API."""
 
-    version: Name = "2023-06-01"
+    version: Name | None = None
     beta: tuple[Name, ...] = ()
     auth: Literal["x-api-key", "bearer"] = "x-api-key"
     max_tokens: Tokens | None = None
@@ -111,10 +126,15 @@ class BedrockProvider(HttpProvider, frozen=True, kw_only=True):
     region: Name | None = None
     profile: Name | None = None
     guardrail: Name | None = None
+    guardrail_version: Name = "DRAFT"
+    cache: bool = True
+    like: Name | None = None
 
 
 class OllamaProvider(HttpProvider, frozen=True, kw_only=True):
-    """`type = "ollama"`: Ollama's native `/api/chat`."""
+    """`type = "ollama"`: Ollama's native `/api/chat`; its `options` are Ollama's own."""
+
+    filled_in: ClassVar[frozenset[str]] = frozenset({"name", "origin"})
 
     keep_alive: Name | None = None
 
@@ -125,6 +145,8 @@ class ResponsesProvider(HttpProvider, frozen=True, kw_only=True):
     needs_base_url: ClassVar[bool] = True
 
     quirks: Literal["open_responses", "openai", "ai_gateway", "lmstudio", "vllm", "ollama"] | None = None
+    tool_history: ToolHistory | None = None
+    system_prompt: SystemPrompt | None = None
     websocket: bool = False
     fallback: bool = True
 
@@ -138,6 +160,7 @@ DESCRIBED: Final[Mapping[str, type[Provider]]] = {
     "llama": LlamaProvider,
     "ollama": OllamaProvider,
     "responses": ResponsesProvider,
+    "script": ScriptProvider,
     "vertex": VertexProvider,
     "writer": WriterProvider,
 }

@@ -35,7 +35,7 @@ def report_unsupported(turn: Turn, provider: Provider) -> None:
             turn.receipt(provider.name, name, "this provider has no such parameter")
     if request.text and request.text.verbosity and "text.verbosity" not in takes.parameters:
         turn.receipt(provider.name, "text.verbosity", "this provider has no such parameter")
-    if request.truncation == "auto" and known_window(takes) is None:
+    if request.truncation == "auto" and known_window(takes) is None and "truncation" not in takes.parameters:
         reason = "this provider cannot count tokens, so a context that is too long fails"
         turn.receipt(provider.name, "truncation", reason)
     for name in request.include:
@@ -43,8 +43,8 @@ def report_unsupported(turn: Turn, provider: Provider) -> None:
             turn.receipt(provider.name, "include", "this provider gives no logprobs")
         elif name == "reasoning.encrypted_content" and not takes.proofs:
             turn.receipt(provider.name, "include", "this provider gives no proof of its reasoning", UNMET)
-        elif name not in _INCLUDED:
+        elif name not in _INCLUDED and "include" not in takes.parameters:
             turn.receipt(provider.name, "include", f"nothing here gives {name!r}")
     for name in extras(request):
-        if name not in _IGNORED and name not in takes.parameters:
+        if name not in _IGNORED and name not in takes.parameters and not takes.extras:
             turn.receipt(provider.name, name, "this parameter is not part of the specification")

@@ -7,7 +7,6 @@ from typing import cast
 from antiphon.engine.context import COMPACTION
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import CLOSED
-from antiphon.engine.truncation import fit
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.spec import ids
 from antiphon.spec.content import InputText
@@ -41,7 +40,7 @@ async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> Co
         truncation="auto",
     )
     task = Message(role="user", content=[InputText(_TASK)])
-    turn.items = await fit(provider, turn, [*resolved.items, task])
+    turn.items = await engine.fitted(provider, turn, [*resolved.items, task])
     text, usage = await _summary(engine, provider, turn)
     summary: list[Item] = [Message(role="developer", content=_HEADING + text)]
     sealed = engine.seal.seal(encode(summary), tenant=caller.tenant, purpose=COMPACTION)

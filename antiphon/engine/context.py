@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.sealing import Seal, SealBroken
+from antiphon.engine.sealing import Seal, SealBroken, is_sealed
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
@@ -92,7 +92,7 @@ async def resolve(
     items = [*before, *given]
     items = _paired(items, len(before), pairing)
     items = proofs.opened(items, len(before))
-    return Resolved(_opened(items, len(before), tenant, seal), given, previous)
+    return Resolved(_opened(items, len(before), tenant, seal, proofs), given, previous)
 
 
 def input_items(given: str | list[Item] | None) -> list[Item]:
@@ -226,8 +226,8 @@ def _orphan(call_id: str, n: int) -> SpecError:
     )
 
 
-def _opened(items: list[Item], start: int, tenant: str, seal: Seal) -> list[Item]:
-    """Compaction items become the summary that they hold."""
+def _opened(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proofs) -> list[Item]:
+    """Compaction items become the summary that they hold; an upstream that makes its own opens those."""
     opened: list[Item] = []
     for n, item in enumerate(items):
         if not isinstance(item, Compaction):
@@ -236,6 +236,9 @@ def _opened(items: list[Item], start: int, tenant: str, seal: Seal) -> list[Item
         try:
             sealed = seal.open(item.encrypted_content, tenant=tenant, purpose=COMPACTION)
         except SealBroken as broken:
+            if proofs.takes_foreign and not is_sealed(item.encrypted_content):
+                opened.append(item)
+                continue
             raise SpecError(
                 ErrorPayload(
                     "invalid_request",

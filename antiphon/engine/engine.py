@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, resolve
+from antiphon.engine.media import Media
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save
@@ -44,17 +45,28 @@ class Engine:
         store: Store,
         seal: Seal,
         clock: Callable[[], float],
+        media: Media | None = None,
     ) -> None:
         self.config = config
         self.providers = providers
         self.store = store
         self.seal = seal
         self.clock = clock
+        self.media = media
 
     async def start(
-        self, request: Request, caller: Caller, *, memory: Memory | None = None, error_event: bool = True
+        self,
+        request: Request,
+        caller: Caller,
+        *,
+        memory: Memory | None = None,
+        error_event: bool = True,
+        keep: Save | None = None,
     ) -> Run:
-        """A run that has not begun: everything that can be refused without the upstream has been."""
+        """A run that has not begun: everything that can be refused without the upstream has been.
+
+        `keep` is awaited before the terminal event goes out, for who keeps the run in a way of their own.
+        """
         check_tools(request)
         check_schema(request)
         provider, turn = self.target(request, caller)
@@ -65,7 +77,8 @@ class Engine:
         proofs = self.proofs(provider, turn)
         resolved = await self.resolve(request, caller, proofs, memory)
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
-        turn.items = resolved.items if request.background else await fit(provider, turn, resolved.items)
+        items = resolved.items
+        turn.items = items if request.background else await self.fitted(provider, turn, items)
         response = new_response(
             request,
             model=request.model or self.default_model,
@@ -86,8 +99,8 @@ class Engine:
             seal=proofs.sealed,
         )
         # A background response is written by its job, together with its events.
-        saves = (request.store and not request.background) or memory is not None
-        save = self._saving(caller, memory) if saves else None
+        saves = (request.store and not request.background) or memory is not None or keep is not None
+        save = self._saving(caller, memory, keep) if saves else None
         return Run(provider, turn, composer, resolved, save)
 
     def target(self, request: Request | CompactRequest, caller: Caller) -> tuple[Provider, Turn]:
@@ -131,16 +144,25 @@ class Engine:
     def proofs(self, provider: Provider, turn: Turn) -> Proofs:
         return Proofs(self.seal, provider, turn)
 
+    async def fitted(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
+        """The items as this provider takes them, and no more of them than it can hold."""
+        return await fit(provider, turn, await self.embedded(provider, turn, items))
+
+    async def embedded(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
+        return await self.media.embedded(provider, turn, items) if self.media is not None else items
+
     @property
     def default_model(self) -> str:
         return self.config.default_model or ""
 
-    def _saving(self, caller: Caller, memory: Memory | None) -> Save:
+    def _saving(self, caller: Caller, memory: Memory | None, keep: Save | None) -> Save:
         async def save(run: Run) -> None:
             if run.turn.request.store:
                 await self.store.save(self.record(run, caller))
             if memory is not None and run.response.status in ("completed", "incomplete"):
                 memory.keep(remembered(run))
+            if keep is not None:
+                await keep(run)
 
         return save
 

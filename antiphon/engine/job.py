@@ -13,7 +13,6 @@ from typing import Any
 
 from antiphon.engine.engine import Caller, Engine, stored
 from antiphon.engine.run import INTERNAL, Run
-from antiphon.engine.truncation import fit
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent, LifecycleEvent
@@ -148,7 +147,7 @@ class Job:
         run = self._run
         try:
             provider, _ = self._engine.target(run.turn.request, self.caller)
-            run.turn.items = await fit(provider, run.turn, run.turn.items)
+            run.turn.items = await self._engine.fitted(provider, run.turn, run.turn.items)
             await run.begin(self._engine.config.server.created_after or None)
             async with aclosing(run.events()) as batches:
                 async for events in batches:

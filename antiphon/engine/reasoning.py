@@ -31,6 +31,11 @@ class Proofs:
         self._provider = provider
         self._turn = turn
 
+    @property
+    def takes_foreign(self) -> bool:
+        """Does the upstream read what it sealed itself?"""
+        return self._provider.capabilities.foreign_proofs
+
     def sealed(self, blob: str) -> str:
         proof = _Proof(self._provider.name, self._turn.model, blob)
         return self._seal.seal(msgspec.json.encode(proof), tenant=self._turn.tenant, purpose=REASONING)
@@ -48,7 +53,7 @@ class Proofs:
         own.encrypted_content = None
         param = f"input[{n}].encrypted_content" if n >= 0 else "previous_response_id"
         if not is_sealed(blob):
-            if self._provider.capabilities.foreign_proofs:
+            if self.takes_foreign:
                 own.encrypted_content = blob
             else:
                 reason = "this reasoning was not sealed by this gateway, so its provider cannot be known"

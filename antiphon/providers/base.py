@@ -27,6 +27,8 @@ DROPPED = "dropped"
 REWRITTEN = "rewritten"
 SUPPRESSED = "suppressed"
 UNMET = "unmet"
+ADDED = "added"
+FALLBACK = "fallback"
 TRUNCATED = "truncated"
 
 
@@ -76,6 +78,8 @@ class Capabilities:
     audio: bool = False
     tools: bool = True
     custom_tools: bool = False
+    forced_tools: bool = True
+    """Can the model be made to call a tool, or a certain one?"""
     json_schema: bool = True
     enforces_schema: bool = False
     """Is a json_schema format guaranteed by the provider, so that the answer need not be validated?"""
@@ -85,6 +89,8 @@ class Capabilities:
     """Does it give proofs of its reasoning, to be sent back?"""
     foreign_proofs: bool = False
     """Can it read proofs that were not sealed here, because the upstream seals its own?"""
+    extras: bool = False
+    """Are parameters outside the specification passed on as they are?"""
     counts_tokens: bool = False
     context_window: int | None = None
     defaults: Mapping[str, float] = field(default_factory=dict)

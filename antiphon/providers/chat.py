@@ -10,10 +10,12 @@ from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors
 from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
 from antiphon.providers.chat_profiles import Profile, choose
-from antiphon.providers.chat_request import prepare
+from antiphon.providers.chat_request import Prepared, prepare
 from antiphon.providers.chat_stream import ChatStream
 from antiphon.providers.exchange import Call, exchange
 from antiphon.providers.http import UpstreamClient
+from antiphon.providers.thoughts import Kept
+from antiphon.providers.tools import ToolNames
 from antiphon.stream.deltas import AnyDelta
 
 _MODELS_FRESH = 60.0
@@ -57,7 +59,7 @@ class Chat:
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:
             return None
-        body = prepare(turn, self.profile, self.name).body
+        body = self._prepare(turn).body
         body.pop("stream", None)
         body.pop("stream_options", None)
         url = f"{self._base}/chat/completions/input_tokens"
@@ -84,17 +86,31 @@ class Chat:
         return
 
     def _call(self, turn: Turn) -> Call:
-        prepared = prepare(turn, self.profile, self.name)
-        parser = ChatStream(
-            prepared.names, provider=self.name, think_tags=self.profile.think_tags, secrets=self._secrets
-        )
+        prepared = self._prepare(turn)
         return Call(
             provider=self.name,
-            url=f"{self._base}/chat/completions",
+            url=self._url(turn.model),
             headers=self._headers,
             body=prepared.to_json(),
-            parser=parser,
-            timeouts=self._timeouts,
+            parser=self._parser(prepared.names),
+            timeouts=self._timeouts.patient(stream=turn.stream or self.profile.always_streams),
+            secrets=self._secrets,
+        )
+
+    # --- what servers that are nearly this one do their own way ------------------------------------------
+
+    def _url(self, model: str) -> str:
+        return f"{self._base}/chat/completions"
+
+    def _prepare(self, turn: Turn) -> Prepared:
+        return prepare(turn, self.profile, self.name)
+
+    def _parser(self, names: ToolNames) -> ChatStream:
+        return ChatStream(
+            names,
+            provider=self.name,
+            think_tags=self.profile.think_tags,
+            keeps=Kept() if self.profile.keeps_reasoning else None,
             secrets=self._secrets,
         )
 
@@ -102,9 +118,10 @@ class Chat:
         try:
             url = f"{self._base}/models"
             async with self._http.get(url, self._headers, _PATIENCE, provider=self.name) as response:
-                listed = _object(await response.read()).get("data") if response.status == 200 else None
+                answer = _object(await response.read()) if response.status == 200 else {}
         except UpstreamError:
             return []
+        listed = answer.get("data") or answer.get("models")
         found = listed if isinstance(listed, list) else []
         return [one["id"] for one in found if isinstance(one, dict) and isinstance(one.get("id"), str)]
 

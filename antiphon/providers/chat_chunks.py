@@ -37,6 +37,7 @@ class Delta(Struct, gc=False):
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | dict[str, Any] | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
     refusal: str | None = None
     tool_calls: list[CallPiece] | None = None
     function_call: FunctionPiece | None = None
@@ -84,11 +85,13 @@ class Counts(Struct, gc=False):
     completion_tokens: Number = None
     prompt_cache_hit_tokens: Number = None
     prompt_tokens_details: Details | None = None
+    prompt_token_details: Details | None = None
     completion_tokens_details: Details | None = None
+    completion_token_details: Details | None = None
 
     def to_spec(self) -> Usage:
-        prompt = self.prompt_tokens_details or Details()
-        completion = self.completion_tokens_details or Details()
+        prompt = self.prompt_tokens_details or self.prompt_token_details or Details()
+        completion = self.completion_tokens_details or self.completion_token_details or Details()
         return Usage.of(
             int(self.prompt_tokens or 0),
             int(self.completion_tokens or 0),

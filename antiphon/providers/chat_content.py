@@ -1,11 +1,11 @@
 """Content parts of a message or a tool's output, as parts of `/chat/completions`."""
 
-from mimetypes import guess_type
 from typing import Any
 
 from antiphon.providers.base import Turn
 from antiphon.providers.chat_profiles import Profile
 from antiphon.providers.errors import unsupported
+from antiphon.providers.media import data_url, file_bytes
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
 from antiphon.spec.opaque import Opaque
 
@@ -60,20 +60,27 @@ class Parts:
             raise unsupported(
                 self._provider, where, "an image needs its `image_url`, an address or a data URL"
             )
+        if not self._profile.image_urls and data_url(image.image_url) is None:
+            raise unsupported(self._provider, where, "this server takes images only as data URLs")
         target: dict[str, Any] = {"url": image.image_url}
-        if image.detail != "auto":
+        if image.detail != "auto" and not self._profile.image_details:
+            reason = "this server does not take how closely to look at an image"
+            self._turn.receipt(self._provider, f"{where}.detail", reason)
+        elif image.detail != "auto":
             target["detail"] = image.detail
         return {"type": "image_url", "image_url": target}
 
     def _file(self, file: InputFile, where: str) -> dict[str, Any]:
         if not self._profile.files:
             raise unsupported(self._provider, where, "this server takes no files; send their text instead")
+        name = file.filename or "file"
+        if not file.file_data and file.file_url and self._profile.file_urls:
+            return {"type": "file", "file": {"filename": name, "file_data": file.file_url}}
         if not file.file_data:
             raise unsupported(
-                self._provider, where, "this wire takes files only as `file_data`, not by address"
+                self._provider, where, "this server takes files only as `file_data`, not by address"
             )
-        name = file.filename or "file"
         data = file.file_data
         if not data.startswith("data:"):
-            data = f"data:{guess_type(name)[0] or 'application/octet-stream'};base64,{data}"
+            data = f"data:{file_bytes(data, name).media_type};base64,{data}"
         return {"type": "file", "file": {"filename": name, "file_data": data}}

@@ -23,6 +23,8 @@ class Profile:
     hosts: tuple[str, ...] = ()
     """Host names by which it is recognised when no profile is configured."""
     max_tokens: MaxTokensField = "max_tokens"
+    common: frozenset[str] = COMMON
+    """Request parameters that go under their own names."""
     takes: frozenset[str] = frozenset()
     """Optional fields of the body, beside those that every server takes."""
     efforts: tuple[str, ...] = ("low", "medium", "high")
@@ -32,12 +34,24 @@ class Profile:
     text_parts: bool = False
     """Several text parts stay apart; otherwise they become one string."""
     images: bool = True
+    image_urls: bool = True
+    """Images by address; otherwise only as data."""
+    image_details: bool = True
+    """How closely to look at an image can be said."""
     files: bool = False
+    file_urls: bool = False
+    strict_tools: bool = True
+    """A function may be marked as strict."""
     refusals: bool = False
     """An assistant message may carry its refusal in a field of its own."""
+    reasoning: bool = True
+    """Its answers may show the reasoning."""
     reasoning_field: str | None = None
     """Where the reasoning of an earlier step goes, for servers that want it back during a tool loop."""
+    details: bool = False
+    """Reasoning comes with `reasoning_details`, proofs among them, which the server wants back."""
     json_schema: bool = True
+    json_object: bool = True
     think_tags: bool = False
     stream_options: bool = True
     always_streams: bool = False
@@ -47,17 +61,24 @@ class Profile:
     counts_tokens: bool = False
 
     @property
+    def keeps_reasoning(self) -> bool:
+        """Must the reasoning of an answer be put by, because the server wants it back?"""
+        return self.details or self.reasoning_field is not None
+
+    @property
     def capabilities(self) -> Capabilities:
         taken = {_TAKEN_AS[field] for field in self.takes if field in _TAKEN_AS}
         return Capabilities(
-            parameters=COMMON | taken | self.extra | {"max_output_tokens"},
+            parameters=self.common | taken | self.extra | {"max_output_tokens"},
             images=self.images,
-            image_urls=self.images,
+            image_urls=self.images and self.image_urls,
             files=self.files,
+            file_urls=self.files and self.file_urls,
             custom_tools=True,
             json_schema=self.json_schema,
             logprobs="logprobs" in self.takes,
-            reasoning=True,
+            reasoning=self.reasoning,
+            proofs=self.keeps_reasoning,
             counts_tokens=self.counts_tokens,
         )
 
@@ -96,6 +117,7 @@ OPENAI = Profile(
     text_parts=True,
     files=True,
     refusals=True,
+    reasoning=False,
 )
 
 _TABLE = (
@@ -136,7 +158,9 @@ _TABLE = (
         extra=_LOCAL_SAMPLING,
         text_parts=True,
         files=True,
+        file_urls=True,
         reasoning_field="reasoning",
+        details=True,
     ),
     Profile(
         "deepseek",
@@ -159,6 +183,7 @@ _TABLE = (
         "lmstudio",
         takes=frozenset({"logprobs"}),
         extra=_LOCAL_SAMPLING,
+        image_urls=False,
         think_tags=True,
     ),
 )

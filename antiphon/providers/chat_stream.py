@@ -22,6 +22,7 @@ from antiphon.providers.chat_chunks import (
 )
 from antiphon.providers.lines import Lines
 from antiphon.providers.think_tags import ThinkTags
+from antiphon.providers.thoughts import Kept, detailed
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
@@ -81,6 +82,7 @@ class ChatStream:
         *,
         provider: str = "chat",
         think_tags: bool = False,
+        keeps: Kept | None = None,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
@@ -89,6 +91,7 @@ class ChatStream:
         self._provider = provider
         self._secrets = secrets
         self._think = ThinkTags() if think_tags else None
+        self._kept = keeps
         self._lines = Lines(provider, max_line)
         self._deltas: list[AnyDelta] = []
         self._calls: list[_Call] = []
@@ -135,7 +138,7 @@ class ChatStream:
 
     # --- lines and chunks ---------------------------------------------------------------------------------
 
-    def _line(self, line: bytes, *, is_last: bool = False) -> None:
+    def _line(self, line: bytes, is_last: bool = False) -> None:
         if self.over:
             return
         if line.startswith(b"data:"):
@@ -148,7 +151,7 @@ class ChatStream:
             self._odd_line(line.strip(), None if is_last else error)
             return
         choices = chunk.choices
-        if choices and self._think is None and (delta := choices[0].delta) is not None:
+        if choices and self._think is None and not self._kept and (delta := choices[0].delta) is not None:
             text = delta.content
             if type(text) is str and text and chunk == Chunk([Choice(0, Delta(text))]):
                 # Nearly every chunk is this one: some words, and nothing else.
@@ -168,11 +171,15 @@ class ChatStream:
             self._fail(errors.invalid(self._provider, f"it sent an unreadable chunk: {error}").payload)
 
     def _complaint(self, line: bytes, chunk: Chunk) -> UpstreamError | None:
-        """A chunk without choices may be an error in one of three shapes."""
+        """A chunk without choices may be an error in one of four shapes."""
         if chunk.error is not None:
             return errors.reported(self._provider, chunk.error, secrets=self._secrets)
         fields = msgspec.json.decode(line)
-        if fields.get("object") == "error" or ("message" in fields and chunk.usage is None):
+        if (
+            fields.get("object") == "error"
+            or "errors" in fields
+            or ("message" in fields and chunk.usage is None)
+        ):
             return errors.reported(self._provider, fields, secrets=self._secrets)
         return None
 
@@ -190,8 +197,9 @@ class ChatStream:
     def _choice(self, choice: Choice) -> None:
         delta = choice.delta or choice.message
         if delta is not None:
-            if reasoning := delta.reasoning_content or delta.reasoning:
-                self._reasoning(reasoning)
+            self._thoughts(delta)
+            if self._kept and (delta.content or delta.refusal or delta.tool_calls or delta.function_call):
+                self._deltas += self._kept.take()
             if delta.content:
                 self._content(delta.content, choice.logprobs)
             if delta.refusal:
@@ -213,10 +221,24 @@ class ChatStream:
 
     # --- words --------------------------------------------------------------------------------------------
 
+    def _thoughts(self, delta: Delta) -> None:
+        """Reasoning comes as words, as details, or as both, which then say the same."""
+        told: list[AnyDelta] = []
+        if delta.reasoning_details:
+            told = detailed(delta.reasoning_details)
+            if self._kept is not None:
+                self._kept.details(delta.reasoning_details)
+        if told:
+            self._deltas += told
+        elif reasoning := delta.reasoning_content or delta.reasoning:
+            self._reasoning(reasoning)
+
     def _reasoning(self, reasoning: str | dict[str, Any]) -> None:
         text = reasoning if isinstance(reasoning, str) else reasoning.get("content")
         if isinstance(text, str) and text:
             self._deltas.append(ReasoningDelta(text))
+            if self._kept is not None:
+                self._kept.words(text)
 
     def _content(self, content: str | list[Any], logprobs: LogProbs | None) -> None:
         if isinstance(content, list):
@@ -293,6 +315,8 @@ class ChatStream:
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
+        if self._kept:
+            self._deltas += self._kept.take()
         self._flush()
         self._deltas.append(Finish(self._reason or "stop"))
         self.over = True

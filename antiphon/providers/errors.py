@@ -6,7 +6,7 @@ The upstream's 401 is never the client's own, and no key ever stands in a messag
 import re
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from antiphon.spec.errors import (
     ErrorPayload,
 )
 
+FORBIDDEN_ADDRESS = "forbidden_address"
 UPSTREAM_AUTH = "upstream_auth"
 UPSTREAM_CLOSED = "upstream_closed"
 UPSTREAM_ERROR = "upstream_error"
@@ -33,7 +34,14 @@ REQUEST_TOO_LARGE = "request_too_large"
 UNSUPPORTED_CONTENT = "unsupported_content"
 
 _LONGEST_MESSAGE = 600
-_REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray")
+_REQUEST_IDS = (
+    "x-request-id",
+    "request-id",
+    "x-amzn-requestid",
+    "apim-request-id",
+    "x-ms-request-id",
+    "cf-ray",
+)
 
 # How servers of this wire say it; some of them have no code for it and only words.
 _OVERFLOW = re.compile(
@@ -41,35 +49,61 @@ _OVERFLOW = re.compile(
     r"|context (length|window|size)|max_model_len|(prompt|input) (is|was) too long|too many (input )?tokens"
     r"|reduce the length of (the messages|your prompt)|context the overflows"
     r"|max_new_tokens` must be|larger than the max.{0,20}context"
+    r"|exceeds? (the )?context limit|too many total text bytes|input tokens exceed|input token count"
 )
 _QUOTA = re.compile(
     r"insufficient_quota|insufficient[ _](balance|credits|funds)|exceeded your current quota"
-    r"|billing_hard_limit|credit balance|out of credits|payment required"
+    r"|billing_hard_limit|credit balance|out of credits|payment required|billing_error|spend[ _]limit"
 )
 _RATE = re.compile(r"rate[ _-]?limit|too many requests|tokens per (minute|day)|requests per (minute|day)")
 _FILTER = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|content management policy|moderation|\bflagged\b"
+    r"|content filtering"
 )
 _OVERLOADED = re.compile(
     r"overloaded|over capacity|no capacity|capacity exceeded|server is busy|loading model|insufficient_system"
 )
+_MODEL = re.compile(r"model|deploymentnotfound")
+_NO_PATH = re.compile(r"unexpected endpoint or method")
 _AUTH = re.compile(r"authentication|invalid[ _]api[ _]key|unauthori[sz]ed|permission")
+_BAD_KEY = re.compile(r"api[ _]key[ _](not[ _]valid|invalid|expired|not[ _]found)")
 _BAD = re.compile(r"invalid_request|badrequest|bad request|invalid value|validation")
-_KEYS = re.compile(r"(?i)\b(bearer\s+|(sk|gsk|pk|xai|tgp|nvapi|key)[-_])[\w.*-]{6,}")
+_KEYS = re.compile(r"(?i)\b(bearer\s+|(sk|gsk|pk|xai|tgp|nvapi|key)[-_]|AIza|ya29\.)[\w.*-]{6,}")
+# Where Anthropic says that a request is wrong: `messages.3.content.0: …`.
+_PLACE = re.compile(
+    r"(model|system|messages|tools|tool_choice|thinking|output_config|max_tokens|stop_sequences|metadata"
+    r"|temperature|top_p|top_k)[\w.]*(?=: )"
+)
 _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{1,63}")
+
+# AWS names its errors in a header, and these mean something else than their status.
+_NAMED_STATUSES = {
+    "ModelErrorException": 502,
+    "ModelNotReadyException": 503,
+    "ModelStreamErrorException": 502,
+    "ServiceQuotaExceededException": 402,
+}
 
 # Their parameters under the names that our client used.
 _PARAMS = {
     "messages": "input",
+    "prompt": "input",
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
     "response_format": "text.format",
     "reasoning_effort": "reasoning.effort",
     "logprobs": "top_logprobs",
     "functions": "tools",
+    "stop_sequences": "stop",
+    "system": "instructions",
+    "thinking": "reasoning",
     "function_call": "tool_choice",
     "user": "safety_identifier",
 }
+
+
+class NotThere(UpstreamError):
+    """The upstream has nothing at this address: another wire may be spoken there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +115,15 @@ class _Told:
     type: str = ""
     param: str = ""
     status: int | None = None
+    retry_after: float | None = None
 
     @property
     def words(self) -> str:
         return f"{self.code} {self.type} {self.message}".lower()
+
+
+class ForbiddenAddress(UpstreamError):
+    """An address outside the public internet, where only public ones may be fetched."""
 
 
 def refused(
@@ -99,12 +138,18 @@ def refused(
     if 300 <= status < 400:
         message = f"it redirects to another address (HTTP {status}); set base_url to that address"
         return _error(provider, "server_error", UPSTREAM_ERROR, message, 502)
-    error = _classify(provider, status, _read(body), secrets)
-    if request_id := _request_id(headers):
-        error.payload.message += f" (upstream request id {request_id})"
+    told = _named(_read(body), headers)
+    error = _classify(provider, status, told, secrets)
+    add_request_id(error.payload, headers)
     if error.status in (429, 503):
-        error.retry_after = _retry_after(headers)
+        error.retry_after = _retry_after(headers) or told.retry_after
     return error
+
+
+def add_request_id(error: ErrorPayload, headers: Mapping[str, str]) -> None:
+    """So that the upstream's own support can find what went wrong there."""
+    if request_id := _request_id(headers):
+        error.message += f" (upstream request id {request_id})"
 
 
 def reported(provider: str, error: object, *, secrets: Collection[str] = ()) -> UpstreamError:
@@ -129,6 +174,16 @@ def invalid(provider: str, why: str) -> UpstreamError:
     return _error(provider, "server_error", UPSTREAM_INVALID, why, 502)
 
 
+def forbidden(provider: str, host: str) -> ForbiddenAddress:
+    """The address was given by somebody who may name only public ones."""
+    payload = ErrorPayload(
+        "invalid_request",
+        f"{provider}: {host} does not lead to a public address, and no other may be fetched",
+        FORBIDDEN_ADDRESS,
+    )
+    return ForbiddenAddress(payload, 400)
+
+
 def unsupported(provider: str, param: str, why: str) -> UpstreamError:
     """The request holds something that this provider cannot be given."""
     return _error(provider, "invalid_request", UNSUPPORTED_CONTENT, why, 400, param)
@@ -141,6 +196,7 @@ def _error(
 
 
 def _classify(provider: str, status: int, told: _Told, secrets: Collection[str]) -> UpstreamError:
+    status = _NAMED_STATUSES.get(told.type, status)
     words = told.words
     said = scrub(told.message, secrets) or "it gave no reason"
 
@@ -152,22 +208,25 @@ def _classify(provider: str, status: int, told: _Told, secrets: Collection[str])
         found = error("invalid_request", CONTEXT_LENGTH_EXCEEDED, 400)
         found.payload.param = "input"
         return found
-    if status == 402 or _QUOTA.search(words):
+    # Google speaks of a quota also where it says when to come back.
+    if status == 402 or (_QUOTA.search(words) and told.retry_after is None):
         return error("too_many_requests", INSUFFICIENT_QUOTA, 429)
     if limited or (status >= 500 and _RATE.search(words)):
         return error("too_many_requests", RATE_LIMIT_EXCEEDED, 429)
     if status in (400, 403) and _FILTER.search(words):
         return error("invalid_request", CONTENT_FILTER, 400)
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and _BAD_KEY.search(words)):
         # Their words are left out: they like to quote a part of the key.
         text = f"it did not accept the gateway's credentials (HTTP {status}); check its api_key"
         return _error(provider, "server_error", UPSTREAM_AUTH, text, 502)
-    if status == 404 and "model" in words:
+    if (status == 404 and _MODEL.search(words)) or "model identifier is invalid" in words:
         found = error("not_found", MODEL_NOT_FOUND, 404)
         found.payload.param = "model"
         return found
-    if status == 404:
-        return error("server_error", UPSTREAM_ERROR, 502, f"not found (HTTP 404): {said}; check its base_url")
+    if status == 404 or _NO_PATH.search(words):
+        text = f"not found (HTTP 404): {said}; check its base_url"
+        found = error("server_error", UPSTREAM_ERROR, 502, text)
+        return NotThere(found.payload, found.status)
     if status in (498, 503, 529) or (status >= 500 and _OVERLOADED.search(words)):
         return error("server_error", MODEL_OVERLOADED, 503)
     if status in (408, 504, 524):
@@ -202,24 +261,57 @@ def _told(value: Any) -> _Told:
         return _Told(value)
     if not isinstance(value, dict):
         return _Told()
-    for name in ("error", "errors", "detail"):
+    for name in ("error", "detail") if "message" in value else ("error", "errors", "detail"):
         if isinstance(inner := value.get(name), dict | list | str) and inner:
             return _told(inner)
-    raw_code, raw_type = value.get("code"), value.get("type")
-    message = next((text for name in ("message", "msg") if isinstance(text := value.get(name), str)), "")
+    raw_code, raw_type = value.get("code"), value.get("type") or value.get("status")
+    messages = (value.get(name) for name in ("message", "msg", "Message", "description"))
+    message = next((text for text in messages if isinstance(text, str)), "")
     metadata = value.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         message = f"{message}: {metadata['raw']}"
+    if filtered := _filtered(value.get("innererror")):
+        message = f"{message} ({filtered})"
     status = raw_code if isinstance(raw_code, int) and 400 <= raw_code < 600 else None
     code = next((one for one in (raw_code, raw_type) if isinstance(one, str) and _CODE.fullmatch(one)), "")
     param = value.get("param")
+    if raw_type == "invalid_request_error" and param is None and (place := _PLACE.match(message)):
+        param = place[0]
     return _Told(
         message=message,
         code=code,
         type=raw_type if isinstance(raw_type, str) else "",
         param=param if isinstance(param, str) else "",
         status=status,
+        retry_after=_retry_delay(value.get("details")),
     )
+
+
+def _retry_delay(details: object) -> float | None:
+    """Google's `RetryInfo`: `{"retryDelay": "37s"}`."""
+    for one in details if isinstance(details, list) else ():
+        delay = one.get("retryDelay") if isinstance(one, dict) else None
+        if isinstance(delay, str) and re.fullmatch(r"\d{1,6}(\.\d+)?s", delay):
+            return float(delay[:-1])
+    return None
+
+
+def _filtered(inner: object) -> str:
+    """What Azure's filter found in a prompt: `hate: high`."""
+    results = inner.get("content_filter_result") if isinstance(inner, dict) else None
+    if not isinstance(results, dict):
+        return ""
+    return ", ".join(
+        f"{category}: {verdict.get('severity', 'detected')}"
+        for category, verdict in results.items()
+        if isinstance(verdict, dict) and (verdict.get("filtered") or verdict.get("detected"))
+    )
+
+
+def _named(told: _Told, headers: Mapping[str, str]) -> _Told:
+    """AWS says in a header what went wrong, perhaps with a colon and an address behind it."""
+    name = headers.get("x-amzn-errortype", "").partition(":")[0]
+    return replace(told, code=name, type=name) if _CODE.fullmatch(name) else told
 
 
 def scrub(text: str, secrets: Collection[str]) -> str:

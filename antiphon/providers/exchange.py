@@ -1,6 +1,6 @@
 """One request to an upstream and its answer as batches of deltas: the same for every wire over HTTP."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.spec.errors import ErrorPayload
-from antiphon.stream.deltas import AnyDelta
+from antiphon.stream.deltas import AnyDelta, Failure
 
 
 class Parser(Protocol):
@@ -43,9 +43,14 @@ class Call:
     secrets: Collection[str] = ()
 
 
-async def exchange(http: UpstreamClient, prepare: Callable[[], Call]) -> AsyncGenerator[list[AnyDelta], None]:
+Prepare = Callable[[], Call | Awaitable[Call]]
+"""Makes the call; where its credentials have to be fetched or refreshed first, in its own time."""
+
+
+async def exchange(http: UpstreamClient, prepare: Prepare) -> AsyncGenerator[list[AnyDelta], None]:
     """Send it and read the answer: an empty batch once it is accepted, then one batch a network read."""
-    call = prepare()
+    prepared = prepare()
+    call = prepared if isinstance(prepared, Call) else await prepared
     parser = call.parser
     request = http.post(
         call.url, call.body, call.headers, call.timeouts, provider=call.provider, reuse=call.reuse
@@ -55,7 +60,7 @@ async def exchange(http: UpstreamClient, prepare: Callable[[], Call]) -> AsyncGe
             body = await response.read_error()
             raise errors.refused(call.provider, response.status, response.headers, body, secrets=call.secrets)
         if response.content_type == "application/json":
-            yield parser.whole(await response.read())
+            yield _whole(parser, await response.read(), response.headers)
             return
         if response.content_type == "text/html":
             raise errors.invalid(call.provider, "it answered with a web page; check its base_url")
@@ -67,10 +72,25 @@ async def exchange(http: UpstreamClient, prepare: Callable[[], Call]) -> AsyncGe
                 if parser.over:
                     if call.reuse:
                         response.finished()
-                    yield batch
+                    yield _identified(batch, response.headers)
                     return
                 if batch:
                     yield batch
         except UpstreamError as error:
             broken = error.payload
-        yield parser.end(broken)
+        yield _identified(parser.end(broken), response.headers)
+
+
+def _whole(parser: Parser, body: bytes, headers: Mapping[str, str]) -> list[AnyDelta]:
+    try:
+        return parser.whole(body)
+    except UpstreamError as error:
+        errors.add_request_id(error.payload, headers)
+        raise
+
+
+def _identified(batch: list[AnyDelta], headers: Mapping[str, str]) -> list[AnyDelta]:
+    """A failure in the answer names the request that failed, as one before it does."""
+    if batch and isinstance(batch[-1], Failure):
+        errors.add_request_id(batch[-1].error, headers)
+    return batch

@@ -44,23 +44,31 @@ class Speech:
     entries: list[Entry] = field(default_factory=list)
 
 
-def speeches(turn: Turn, provider: str) -> list[Speech]:
-    """The whole context in order, without the instructions, which stand in the request."""
-    return _Speeches(turn, provider).all()
+def entries(turn: Turn) -> list[Entry]:
+    """Every item of the context, with its place."""
+    given = turn.request.input
+    # Items before this one come from the stored context, not from this request.
+    first = len(turn.items) - (len(given) if isinstance(given, list) else given is not None)
+    places = (f"input[{n}]" if n >= 0 else "input" for n in range(-first, len(turn.items) - first))
+    return [Entry(item, place) for item, place in zip(turn.items, places, strict=True)]
+
+
+def speeches(turn: Turn, provider: str, vendor: str = "") -> list[Speech]:
+    """The whole context in order, without the instructions, which stand in the request.
+
+    `vendor` is how the types of items begin that only this provider knows, and that its model said.
+    """
+    return _Speeches(turn, provider, vendor).all()
 
 
 class _Speeches:
-    def __init__(self, turn: Turn, provider: str) -> None:
+    def __init__(self, turn: Turn, provider: str, vendor: str) -> None:
         self._turn = turn
         self._provider = provider
+        self._vendor = vendor
         self._done: list[Speech] = []
         self._outputs: defaultdict[str, deque[Entry]] = defaultdict(deque)
-        given = turn.request.input
-        # Items before this one come from the stored context, not from this request.
-        first = len(turn.items) - (len(given) if isinstance(given, list) else given is not None)
-        self._entries = [
-            Entry(item, f"input[{n - first}]" if n >= first else "input") for n, item in enumerate(turn.items)
-        ]
+        self._entries = entries(turn)
         for entry in self._entries:
             if isinstance(entry.item, Output):
                 self._outputs[entry.item.call_id].append(entry)
@@ -76,6 +84,8 @@ class _Speeches:
                     self._add("system", entry)
                 case FunctionCallOutput() | CustomToolCallOutput():
                     self._output(entry)
+                case Opaque(type=kind) if self._vendor and kind.startswith(self._vendor):
+                    self._add("assistant", entry)
                 case Compaction() | ItemReference() | Opaque():
                     why = f"an item of type {type_of(entry.item)!r} has no place on this wire"
                     self._turn.receipt(self._provider, entry.where, why)

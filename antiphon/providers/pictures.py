@@ -25,6 +25,17 @@ def describe(url: str) -> str:
     return f"[an image of type {mime}{shape}, {len(raw):,} bytes]"
 
 
+def kind_of(raw: bytes) -> str | None:
+    """The media type of a PNG, GIF, JPEG or WebP, from its first bytes."""
+    if raw.startswith(_PNG):
+        return "image/png"
+    if raw[:6] in (b"GIF87a", b"GIF89a"):
+        return "image/gif"
+    if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
+        return "image/webp"
+    return "image/jpeg" if raw[:3] == b"\xff\xd8\xff" else None
+
+
 def pixels(raw: bytes) -> tuple[int, int] | None:
     """Width and height of a PNG, GIF, JPEG or WebP, from its header alone."""
     try:

@@ -16,9 +16,17 @@ from antiphon.providers.base import Environment, Factory, Provider
 GROUP = "antiphon.providers"
 
 _OURS = {
+    "anthropic": "antiphon.providers.anthropic",
+    "azure": "antiphon.providers.azure",
+    "bedrock": "antiphon.providers.bedrock",
     "chat": "antiphon.providers.chat",
+    "gemini": "antiphon.providers.gemini",
     "llama": "antiphon.providers.llama",
+    "ollama": "antiphon.providers.ollama",
+    "responses": "antiphon.providers.responses",
     "script": "antiphon.providers.script",
+    "vertex": "antiphon.providers.vertex",
+    "writer": "antiphon.providers.writer",
 }
 
 

@@ -9,10 +9,7 @@ from collections.abc import AsyncGenerator, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
-from antiphon.config import ConfigErrors, Mistake
+from antiphon.config import ConfigErrors, Mistake, ScriptProvider
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors
 from antiphon.providers import script_steps as steps
@@ -257,24 +254,14 @@ def _tokens(characters: int) -> int:
     return (characters + 3) // 4
 
 
-class _Options(Struct, forbid_unknown_fields=True):
-    file: str | None = None
-    from_requests: bool = True
-
-
 def make(name: str, config: ProviderConfig, environment: Environment) -> Scripted:
-    def mistake(key: str, message: str) -> ConfigErrors:
-        return ConfigErrors([Mistake(config.origin, ("providers", name, key), message)])
-
-    try:
-        options = msgspec.convert(dict(config.options), _Options)
-    except msgspec.ValidationError as error:
-        raise mistake("type", f"a script takes `file` and `from_requests`: {error}") from None
-    if options.file is None:
-        return Scripted(name, from_requests=options.from_requests)
+    assert isinstance(config, ScriptProvider)
+    if config.file is None:
+        return Scripted(name, from_requests=config.from_requests)
     # A relative path starts where the configuration file lies.
-    path = Path(config.origin.source).parent / Path(options.file).expanduser()
+    path = Path(config.origin.source).parent / Path(config.file).expanduser()
     try:
-        return Scripted(name, read(path), from_requests=options.from_requests)
+        return Scripted(name, read(path), from_requests=config.from_requests)
     except ScriptError as error:
-        raise mistake("file", f"the script {options.file!r}: {error}") from None
+        mistake = Mistake(config.origin, ("providers", name, "file"), f"the script {config.file!r}: {error}")
+        raise ConfigErrors([mistake]) from None

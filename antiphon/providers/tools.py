@@ -65,8 +65,11 @@ class ToolNames:
         return None
 
 
-def flatten(turn: Turn, provider: str) -> ToolNames:
-    """The tools of a turn as functions; a tool that cannot be one leaves a receipt."""
+def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
+    """The tools of a turn as functions; a tool that cannot be one leaves a receipt.
+
+    Tools whose type begins with `vendor` are the provider's own, which it is given as they are.
+    """
     declared: list[tuple[Origin, str, FunctionTool | CustomTool]] = []
     for n, tool in enumerate(turn.tools):
         if isinstance(tool, FunctionTool):
@@ -75,7 +78,7 @@ def flatten(turn: Turn, provider: str) -> ToolNames:
             declared.append((Origin(tool.name, kind="custom"), "", tool))
         elif tool.type == "namespace":
             declared += _members(turn, tool, f"tools[{n}]", provider)
-        else:
+        elif not vendor or not tool.type.startswith(vendor):
             turn.receipt(provider, f"tools[{n}]", f"a tool of type {tool.type!r} cannot be a function here")
     # Plain functions keep their names whatever stands before them, so they come first.
     taken: dict[str, Origin] = {}

@@ -11,6 +11,7 @@ from typing import Protocol
 from antiphon.config import Config
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Engine
+from antiphon.engine.media import Media
 from antiphon.engine.run import Run
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Environment, Provider
@@ -40,7 +41,7 @@ class Gateway:
         self.config = config
         self.gate = Gate(config)
         self.store = store
-        self.engine = Engine(config, providers, store, seal, time.time)
+        self.engine = Engine(config, providers, store, seal, time.time, Media(config.media, http))
         self.background = Background(self.engine)
         self.models = Models(providers)
         self.started = int(self.engine.clock())

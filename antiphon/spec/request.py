@@ -90,13 +90,14 @@ S = TypeVar("S", bound=Struct)
 
 def encode_request(request: Request) -> bytes:
     """A request for another server. Tools and formats say `null` where a response must, a request may not."""
-    tools = [tool if isinstance(tool, Opaque) else _without_nulls(tool) for tool in request.tools]
+    tools = [tool if isinstance(tool, Opaque) else without_nulls(tool) for tool in request.tools]
     text = request.text
     if text is not None and text.format is not None:
-        text = structs.replace(text, format=_without_nulls(text.format))
+        text = structs.replace(text, format=without_nulls(text.format))
     return encode(structs.replace(request, tools=tools, text=text))
 
 
-def _without_nulls(value: S) -> S:
+def without_nulls(value: S) -> S:
+    """The same without the keys that say `null`."""
     nulls = [name for name in value.__struct_fields__ if getattr(value, name) is None]
     return structs.replace(value, **dict.fromkeys(nulls, UNSET))

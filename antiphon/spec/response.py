@@ -106,6 +106,13 @@ class Response(Struct, kw_only=True, forbid_unknown_fields=True):
     def is_terminal(self) -> bool:
         return self.status not in ("queued", "in_progress")
 
+    @property
+    def output_text(self) -> str:
+        """All that the model said in words; its reasoning, refusals and calls are elsewhere."""
+        messages = (item for item in self.output if isinstance(item, Message))
+        parts = (part for item in messages if isinstance(item.content, list) for part in item.content)
+        return "".join(part.text for part in parts if isinstance(part, OutputText))
+
     def add_message(self, text: str) -> Message:
         content: list[Any] = [OutputText(text)]
         message = Message(id=ids.new_id(ids.MESSAGE), role="assistant", status="in_progress", content=content)

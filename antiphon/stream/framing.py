@@ -1,4 +1,4 @@
-"""Events to bytes: a batch becomes one chunk of server-sent events."""
+"""Events to bytes: a batch becomes one chunk of server-sent events, or of lines."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -35,6 +35,11 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
                 continue
         chunks += [sse.encode(dialect.type_of(event), single_line(dialect.encode(event))) for event in run]
     return b"".join(chunks)
+
+
+def lines(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> bytes:
+    """One event a line, each with its line feed."""
+    return b"".join([single_line(dialect.encode(event)) + b"\n" for event in events])
 
 
 def single_line(json: bytes) -> bytes:

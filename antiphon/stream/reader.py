@@ -23,9 +23,21 @@ from antiphon.spec.opaque import BRACE, NULL, Opaque, encode, first_byte
 from antiphon.spec.response import Response
 from antiphon.stream import aliases, lifecycle
 from antiphon.stream.assembly import Assembly, Place
-from antiphon.stream.growing import KIND_OF, REASONING, SUMMARY, TEXT, Kind, as_output, kind_of_part, texts_of
+from antiphon.stream.growing import (
+    KIND_OF,
+    REASONING,
+    SUMMARY,
+    TEXT,
+    Growing,
+    Kind,
+    Text,
+    as_output,
+    kind_of_part,
+    texts_of,
+)
 from antiphon.stream.halves import Halves
 
+_NOTHING: tuple[str, int, None, None] = ("", -1, None, None)
 MAX_ODDITIES = 256
 MAX_ODDITY = 300  # characters
 
@@ -110,6 +122,8 @@ class Reader:
         self.error: ErrorPayload | None = None
         self._assembly = Assembly(self._odd, new_id)
         self._base = Response(id=new_id(ids.RESPONSE), model="", created_at=0)
+        self._latest: tuple[str, int, Growing | None, Text | None] = _NOTHING
+        """The text that the last delta went to, so that the next one need not be looked up."""
         self._position = -1
         self._next_number: int | None = None
         self._halves = Halves(self._odd)
@@ -161,13 +175,20 @@ class Reader:
             event = _decode_hot(encode(payload) if isinstance(payload, dict) else payload)
         except aliases.BROKEN:
             return None
-        growing = self._assembly.by_id.get(event.item_id)
+        id, part, growing, text = self._latest
+        if type(event) is ev.OutputTextDelta and event.item_id == id and event.content_index == part:
+            kind = TEXT
+        else:
+            kind = _HOT[type(event)]
+            growing = self._assembly.by_id.get(event.item_id)
+            number = getattr(event, kind.numbered, 0)
+            text = None if growing is None else growing.texts.get((kind.delta, number))
+            if kind is TEXT:
+                self._latest = event.item_id, number, growing, text
         if growing is None or growing.done or growing.index != event.output_index:
             return None
-        kind = _HOT[type(event)]
-        number = getattr(event, kind.numbered, 0)
-        text = growing.texts.get((kind.delta, number))
         if text is None or text.closed:
+            self._latest = _NOTHING
             return None
         if event.sequence_number != self._next_number:
             if not 0 <= event.sequence_number <= aliases.MAX_NUMBER:

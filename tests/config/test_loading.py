@@ -164,7 +164,7 @@ def test_what_is_shown_is_what_is_in_force(load_text: Load, tmp_path: Path) -> N
     config = load_text(EVERYTHING, **SECRETS)
     shown = tomllib.loads(show(config))
     assert shown["server"]["body_limit"] == 1024 * 1024
-    assert shown["timeouts"] == {"connect": 3, "first_byte": 300, "idle": 0.5, "total": 0}
+    assert shown["timeouts"] == {"connect": 3, "first_byte": 300, "whole": 900, "idle": 0.5, "total": 0}
     assert shown["providers"]["groq"]["api_key_env"] == "GROQ_API_KEY"
     assert "api_key" not in shown["providers"]["groq"]
     assert shown["models"]["org/model"] == "groq/org/model"

@@ -35,7 +35,7 @@ ONE_MISTAKE = {
     ),
     "key that is like none": (
         "timeouts.zzz = 1\n",
-        "1:10: timeouts.zzz: unknown key `zzz`; [timeouts] can have connect, first_byte, idle, total",
+        "1:10: timeouts.zzz: unknown key `zzz`; [timeouts] can have connect, first_byte, whole, idle, total",
     ),
     "filled-in names are no keys": (
         CHAT + 'origin = "x"\n',
@@ -187,7 +187,7 @@ ONE_MISTAKE = {
     "key of Python": (
         CHAT + "[providers.groq.timeouts]\n__class__ = 1\n",
         "5:1: providers.groq.timeouts.__class__: unknown key `__class__`; "
-        "[providers.groq.timeouts] can have connect, first_byte, idle, total",
+        "[providers.groq.timeouts] can have connect, first_byte, whole, idle, total",
     ),
     "alias to nowhere": (
         CHAT + '[models]\n"fast.one" = "grok/llama"\n',

@@ -3,6 +3,7 @@
 from typing import get_args
 
 from antiphon.config.kinds import Dialect, Profile
+from antiphon.config.upstreams import Timeouts
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.stream.dialects import DIALECTS
 
@@ -13,3 +14,9 @@ def test_every_dialect_can_be_configured() -> None:
 
 def test_every_profile_of_chat_can_be_configured() -> None:
     assert set(get_args(Profile)) == set(PROFILES)
+
+
+def test_an_answer_that_is_not_streamed_may_take_longer_to_begin() -> None:
+    limits = Timeouts(first_byte=1, whole=2)
+    assert limits.patient(stream=True) is limits
+    assert limits.patient(stream=False) == Timeouts(first_byte=2, whole=2)

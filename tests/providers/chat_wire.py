@@ -7,7 +7,7 @@ from typing import Any
 
 DONE = b"data: [DONE]\n\n"
 MODEL = "fake-1"
-_HEAD = {"id": "chatcmpl-1", "created": 1_728_000_000, "model": MODEL, "system_fingerprint": "fp_1"}
+HEAD = {"id": "chatcmpl-1", "created": 1_728_000_000, "model": MODEL, "system_fingerprint": "fp_1"}
 USAGE = {
     "prompt_tokens": 19,
     "completion_tokens": 10,
@@ -27,7 +27,7 @@ def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **fiel
     if delta is not None or finish is not None:
         logprobs = fields.pop("logprobs", None)
         choices = [{"index": 0, "delta": delta or {}, "logprobs": logprobs, "finish_reason": finish}]
-    return data({**_HEAD, "object": "chat.completion.chunk", "choices": choices, **fields})
+    return data({**HEAD, "object": "chat.completion.chunk", "choices": choices, **fields})
 
 
 def text(*words: str) -> bytes:
@@ -120,7 +120,7 @@ class Answer:
             message["tool_calls"] = [one.to_dict() for one in self.calls]
         logprobs = {"content": self.logprobs, "refusal": None} if self.logprobs else None
         choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": self.reason}
-        return {**_HEAD, "object": "chat.completion", "choices": [choice], "usage": USAGE}
+        return {**HEAD, "object": "chat.completion", "choices": [choice], "usage": USAGE}
 
     def _cut(self, words: str) -> list[str]:
         return [words[n : n + self.size] for n in range(0, len(words), self.size)]

@@ -20,7 +20,9 @@ from tests.spec.opinions import assert_valid_event
 SOLICITED = {"custom_tool_call"}
 
 
-def compose(batches: Iterable[list[AnyDelta]], *, schema: bool = False) -> Response:
+def compose(
+    batches: Iterable[list[AnyDelta]], *, schema: bool = False, solicited: set[str] = SOLICITED
+) -> Response:
     """The response that these batches make; its stream must be without a violation, and fit the schema."""
     numbers = count(1)
     composer = Composer(
@@ -31,10 +33,28 @@ def compose(batches: Iterable[list[AnyDelta]], *, schema: bool = False) -> Respo
     events = [event for batch in batches for event in composer.feed(batch)]
     assert composer.finished, f"the answer has no end: {events[-3:]}"
     payloads = [msgspec.json.decode(event.to_json()) for event in events]
-    assert audit(payloads, solicited=SOLICITED, extensions=True) == []
+    assert audit(payloads, solicited=solicited, extensions=True) == []
     for payload in payloads if schema else ():
-        assert_valid_event(payload)
+        assert_valid_event(as_functions(payload))
     return composer.response
+
+
+def as_functions(value: Any) -> Any:
+    """An event with its custom tool calls told as function calls, the nearest thing in the specification."""
+    if isinstance(value, list):
+        return [as_functions(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    told = {key: as_functions(one) for key, one in value.items()}
+    kind = told.get("type")
+    if not isinstance(kind, str) or "custom_tool_call" not in kind:
+        return told
+    told["type"] = kind.replace("custom_tool_call_input", "function_call_arguments").replace(
+        "custom_tool_call", "function_call"
+    )
+    if "input" in told:
+        told["arguments"] = told.pop("input")
+    return told
 
 
 def plain(response: Response) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from types import TracebackType
 from typing import Any, Self
+from urllib.parse import parse_qsl
 
 
 class Step(Enum):
@@ -52,6 +52,8 @@ class Received:
     headers: dict[str, str]
     body: dict[str, Any]
     query: str = ""
+    raw: bytes = b""
+    """The body as it came."""
 
 
 class FakeServer:
@@ -66,6 +68,8 @@ class FakeServer:
         self.asked = asyncio.Event()
         self.gone = asyncio.Event()
         """A client went away before its answer had ended."""
+        self.slice = 0
+        """Send every piece in slices of this many bytes, wherever that cuts it."""
         self._server: asyncio.Server | None = None
         self._handlers: set[asyncio.Task[None]] = set()
 
@@ -86,9 +90,7 @@ class FakeServer:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=64 * 1024 * 1024)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         assert self._server is not None
         self._server.close()
         for handler in self._handlers:
@@ -134,15 +136,18 @@ class FakeServer:
                 case asyncio.Event():
                     await piece.wait()
                 case bytes():
-                    writer.write(
-                        b"%x\r\n%b\r\n" % (len(piece), piece) if reply.framing == "chunked" else piece
-                    )
-                    await writer.drain()
-                    await asyncio.sleep(0)
+                    size = self.slice or len(piece) or 1
+                    for n in range(0, len(piece), size):
+                        await self._send(piece[n : n + size], reply, writer)
         if reply.framing == "chunked":
             writer.write(b"0\r\n\r\n")
             await writer.drain()
         return reply.framing == "chunked"
+
+    async def _send(self, data: bytes, reply: Wire, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"%x\r\n%b\r\n" % (len(data), data) if reply.framing == "chunked" else data)
+        await writer.drain()
+        await asyncio.sleep(0)
 
 
 async def _receive(reader: asyncio.StreamReader) -> Received | None:
@@ -155,7 +160,10 @@ async def _receive(reader: asyncio.StreamReader) -> Received | None:
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     raw = await reader.readexactly(int(headers.get("content-length", 0)))
     path, _, query = path.partition("?")
-    return Received(method, path, headers, json.loads(raw) if raw else {}, query)
+    if headers.get("content-type") == "application/x-www-form-urlencoded":
+        return Received(method, path, headers, dict(parse_qsl(raw.decode())), query)
+    is_json = raw and not headers.get("content-type", "").startswith("text/")
+    return Received(method, path, headers, json.loads(raw) if is_json else {}, query, raw)
 
 
 def _head(reply: Wire) -> bytes:

@@ -310,6 +310,21 @@ async def test_the_upstreams_401_is_not_the_clients(http: UpstreamClient, profil
         assert told(await answer(right, make_turn("Hi"))) == ["Hi"]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_failure_names_the_upstreams_request(upstream: FakeChat, chat: Made, stream: bool) -> None:
+    """Also one that comes after the upstream had answered with success."""
+    kind = "text/event-stream" if stream else "application/json"
+    body = b"data: " + wire.error("crashed") + b"\n\n" if stream else wire.error("crashed")
+    upstream.says(Wire([body], headers={"content-type": kind, "x-request-id": "req-1"}))
+    if stream:
+        failed_response = await answer(chat(), make_turn())
+        assert failed_response.error is not None
+        message = failed_response.error.message
+    else:
+        message = (await failed(chat(), stream=False)).payload.message
+    assert message == "up: crashed (upstream request id req-1)"
+
+
 async def test_a_key_in_an_error_event_is_hidden(upstream: FakeChat, chat: Made) -> None:
     upstream.says(Wire([wire.data({"error": {"message": f"the key {KEY} and token-123 expired"}})]))
     provider = chat(api_key=Secret(KEY), headers={"X-Token": Secret("token-123")})
@@ -357,7 +372,7 @@ async def test_a_connection_survives_a_whole_answer(upstream: FakeChat, chat: Ma
                 if any(type(delta).__name__ == "Finish" for delta in batch):
                     break
         async with asyncio.timeout(1):
-            while provider._http._lingering:  # noqa: ASYNC110
+            while provider._http.pool.lingering:  # noqa: ASYNC110
                 await asyncio.sleep(0)
     assert (len(upstream.requests), upstream.connections) == (3, 1)
 

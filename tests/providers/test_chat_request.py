@@ -243,6 +243,26 @@ def test_images_and_files() -> None:
     ]
 
 
+def test_a_file_by_its_address_where_the_server_fetches_it() -> None:
+    part = {"type": "input_file", "filename": "a.pdf", "file_url": "https://example.com/a.pdf"}
+    [sent] = messages(user([part]), profile=PROFILES["openrouter"])
+    assert sent["content"] == [
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "https://example.com/a.pdf"}}
+    ]
+    for name, profile in PROFILES.items():
+        assert profile.capabilities.file_urls == (name == "openrouter")
+
+
+def test_an_image_by_its_address_where_the_server_takes_only_data() -> None:
+    lmstudio = PROFILES["lmstudio"]
+    [sent] = messages(user([{"type": "input_image", "image_url": PNG}]), profile=lmstudio)
+    assert sent["content"] == [{"type": "image_url", "image_url": {"url": PNG}}]
+    with pytest.raises(UpstreamError) as caught:
+        messages(user([{"type": "input_image", "image_url": "https://example.com/a.png"}]), profile=lmstudio)
+    assert caught.value.payload.param == "input[0].content[0]"
+    assert (lmstudio.capabilities.images, lmstudio.capabilities.image_urls) == (True, False)
+
+
 def test_texts_stay_apart_only_where_the_server_keeps_them_apart() -> None:
     parts = [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]
     assert messages(user(parts))[0]["content"] == [

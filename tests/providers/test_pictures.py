@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.pictures import describe, pixels
+from antiphon.providers.pictures import describe, kind_of, pixels
 
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 12, 34)
@@ -37,6 +37,11 @@ WEBP_LOSSY = b"RIFF\0\0\0\0WEBPVP8 " + bytes(10) + struct.pack("<HH", 176, 144)
 )
 def test_the_size_is_read_from_the_header(raw: bytes, size: tuple[int, int] | None) -> None:
     assert pixels(raw) == size
+
+
+def test_the_kind_is_read_from_the_first_bytes() -> None:
+    found = [kind_of(raw[:32]) for raw in (PNG, GIF, JPEG, WEBP_LOSSY, b"<svg/>", b"")]
+    assert found == ["image/png", "image/gif", "image/jpeg", "image/webp", None, None]
 
 
 def test_a_data_url_is_told_by_kind_and_size() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import ConfigErrors, Local, Options, Provider, Timeouts, Where
+from antiphon.config import ConfigErrors, Local, Provider, ScriptProvider, Timeouts, Where
 from antiphon.providers.base import Environment, UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
@@ -324,7 +324,7 @@ def environment(tmp_path: Path) -> Environment:
 
 def config(folder: Path, **options: Any) -> Provider:
     origin = Where(str(folder / "antiphon.toml"), 2)
-    return Provider(type="script", options=Options(options), origin=origin)
+    return ScriptProvider(type="script", origin=origin, **options)
 
 
 async def test_a_file_beside_the_configuration(tmp_path: Path, environment: Environment) -> None:
@@ -346,7 +346,6 @@ async def test_without_a_file_it_echoes(tmp_path: Path, environment: Environment
     [
         ({"file": "missing.toml"}, r"antiphon\.toml:2: providers\.demo\.file: .*missing\.toml.*No such file"),
         ({"file": "bad.toml"}, r"providers\.demo\.file: .*bad\.toml.*not valid TOML"),
-        ({"files": "x"}, r"providers\.demo\.type: .*`file`.*unknown field `files`"),
     ],
 )
 def test_mistakes_in_the_configuration(

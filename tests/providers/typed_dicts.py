@@ -6,7 +6,7 @@ An official SDK describes its requests this way and checks nothing at run time; 
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin
+from typing import IO, Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from typing_extensions import get_type_hints, is_typeddict
 
@@ -14,7 +14,7 @@ from typing_extensions import get_type_hints, is_typeddict
 def mistakes(value: object, type_: Any, path: str = "$") -> list[str]:
     """Everything about `value` that does not fit `type_`, with where it stands."""
     origin = get_origin(type_)
-    if origin in (Required, NotRequired):
+    if origin in (Required, NotRequired, Annotated):
         return mistakes(value, get_args(type_)[0], path)
     if type_ is Any or type_ is object:
         return []
@@ -28,7 +28,7 @@ def mistakes(value: object, type_: Any, path: str = "$") -> list[str]:
         return _typed_dict(value, type_, path)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(value, get_args(type_), path)
-    if origin in (list, Iterable, Sequence):
+    if origin in (list, Iterable, Sequence) or getattr(origin, "__name__", "") == "SequenceNotStr":
         if not isinstance(value, list):
             return [f"{path}: expected a list, got {value!r}"]
         return [
@@ -42,6 +42,8 @@ def mistakes(value: object, type_: Any, path: str = "$") -> list[str]:
         return [] if type(value) in (int, float) else [f"{path}: expected a number, got {value!r}"]
     if type_ in (str, int, bool):
         return [] if type(value) is type_ else [f"{path}: expected {type_.__name__}, got {value!r}"]
+    if isinstance(type_, type) or origin is IO:
+        return [f"{path}: expected {type_!r}, which JSON cannot hold"]
     raise TypeError(f"{path}: this check does not know {type_!r}")
 
 

@@ -45,7 +45,7 @@ def voice(faulty: Upstream) -> Iterator[Voice]:
 @pytest.fixture(scope="module")
 def server(faulty: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server that soon loses its patience with the faulty upstream."""
-    limits = {"TIMEOUTS__FIRST_BYTE": "0.3", "TIMEOUTS__IDLE": "0.3"}
+    limits = {"TIMEOUTS__FIRST_BYTE": "0.3", "TIMEOUTS__WHOLE": "0.3", "TIMEOUTS__IDLE": "0.3"}
     config = configure(tmp_path_factory.mktemp("server"), faulty.toml, **limits)
     with Serving(config) as server:
         yield server

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
-import aiohttp
 import pytest
 
+from antiphon.config import Timeouts
+from antiphon.providers.http import UpstreamClient
 from antiphon.stream.sse import Decoder
 from tests.server.conftest import Spawn
 from tests.server.upstream import END, chunk
@@ -18,6 +19,9 @@ STREAMS = 1000
 WORDS = [f"word {n} " for n in range(20)]
 ORDINARY = 1024
 PATIENCE = 90.0
+ASKED = json.dumps({"input": "hi", "stream": True}).encode()
+HEADERS = {"Content-Type": "application/json"}
+NEVER = Timeouts(connect=0, first_byte=0, whole=0, idle=0, total=0)
 
 
 class Crowd:
@@ -63,10 +67,10 @@ def many_files() -> Iterator[None]:
     setrlimit(RLIMIT_NOFILE, (soft, hard))
 
 
-async def stream(session: aiohttp.ClientSession, url: str) -> str:
+async def stream(http: UpstreamClient, url: str) -> str:
     """The text of one stream, which must begin, end and be numbered as it should."""
-    async with session.post(f"{url}/v1/responses", json={"input": "hi", "stream": True}) as answer:
-        assert answer.status == 200, await answer.text()
+    async with http.post(f"{url}/v1/responses", ASKED, HEADERS, NEVER, provider="gateway") as answer:
+        assert answer.status == 200, await answer.read()
         *events, done = Decoder().feed(await answer.read())
     assert done.is_done
     told = [json.loads(event.data) for event in events]
@@ -82,10 +86,10 @@ async def test_a_thousand_streams_at_once(many_files: None, spawn: Spawn) -> Non
         toml = f'default_model = "up/m"\n[providers.up]\ntype = "chat"\nbase_url = "{crowd.url}"\n'
         server = await asyncio.to_thread(spawn, toml)
         setrlimit(RLIMIT_NOFILE, (3 * STREAMS, getrlimit(RLIMIT_NOFILE)[1]))
-        connector = aiohttp.TCPConnector(limit=0)
+        http = UpstreamClient()
         began = time.monotonic()
-        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout()) as session:
-            answers = await asyncio.gather(*(stream(session, server.url) for _ in range(STREAMS)))
+        answers = await asyncio.gather(*(stream(http, server.url) for _ in range(STREAMS)))
+        await http.close()
         print(f"{STREAMS} streams of {len(WORDS)} words in {time.monotonic() - began:.1f} s")
     assert crowd.present == STREAMS
     assert len(set(answers)) == STREAMS

@@ -295,7 +295,7 @@ def test_what_does_not_finish_is_ended(
         asked, "server_shutdown"
     )
     assert [outcomes[name].text for name in ("sse", "websocket")] == ["Half", "Half"]
-    assert outcomes["waiting"].status == 503
+    assert outcomes["waiting"].status == outcomes["json"].status == 503
     code, errors, _ = process.ended()
     assert (code, errors) == (0, "")
     again = start(upstream.toml.encode(), STORE__PATH=str(process.folder / "data")).up()

@@ -39,6 +39,12 @@ class Refused:
 
 @dataclass(frozen=True)
 class Called:
+    """A tool is called, told as a function of a wire that has only functions.
+
+    A fake whose wire knows more looks at what the request declares: the arguments of a custom tool are
+    `{"input": …}`, and a tool of a namespace is called `namespace__name`.
+    """
+
     name: str
     arguments: str = "{}"
     id: str | None = "call_1"
@@ -47,6 +53,8 @@ class Called:
 
 @dataclass(frozen=True)
 class Counted:
+    """Tokens as the specification counts them: `input` holds those from the cache, `output` the reasoning."""
+
     input: int = 19
     output: int = 10
     cached: int = 0
@@ -73,11 +81,14 @@ class Script:
 
 
 class Fake(Protocol):
-    """A fake upstream of one wire: a `FakeServer` that can be told what to say, and be asked what it heard."""
+    """A fake upstream of one wire: a `FakeServer` that can be told what to say and asked what it heard."""
 
     requests: list[Received]
-    lacks: Mapping[str, str]
-    """Names of scenarios that this wire cannot play, each with the reason."""
+    slice: int
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """Names of scenarios that this wire cannot play, each with the reason."""
 
     async def __aenter__(self) -> "Fake": ...
 

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,13 +18,6 @@ NEVER = Timeouts(connect=0, first_byte=0, idle=0, total=0)
 HEADERS = {"Content-Type": "application/json"}
 BODY = b'{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}'
 HANGS = Wire([text("a"), Step.HANG])
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
 
 
 def post(
@@ -180,7 +173,7 @@ async def test_an_error_is_read_only_so_far(http: UpstreamClient) -> None:
 
 
 async def test_an_error_that_does_not_end(http: UpstreamClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.providers.http._ERROR_PATIENCE", 0.05)
+    monkeypatch.setattr("antiphon.providers.http.response.ERROR_PATIENCE", 0.05)
     says = FakeChat().says(Wire([b"half", Step.HANG], 500))
     async with says as upstream, post(http, upstream) as response:
         assert await response.read_error() == b"half"
@@ -240,6 +233,17 @@ async def test_broken_answers(http: UpstreamClient, pieces: list[bytes | Step], 
         assert len(upstream.requests) == 1
 
 
+async def test_hanging_up_at_once(http: UpstreamClient) -> None:
+    def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with await asyncio.start_server(reset, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        for _ in range(20):
+            status, code, _ = await error(post(http, address))
+            assert (status, code) == (502, "upstream_closed")
+
+
 async def test_redirects_are_not_followed(http: UpstreamClient) -> None:
     async with FakeChat() as other, FakeChat() as upstream:
         upstream.says(Wire([], 307, {"location": f"{other.base_url}/chat/completions"}))
@@ -273,7 +277,7 @@ async def test_a_finished_answer_may_end_later(http: UpstreamClient) -> None:
             response.finished()
         gate.set()
         async with asyncio.timeout(1):
-            while http._lingering:  # noqa: ASYNC110
+            while http.pool.lingering:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await read(post(http, upstream))
         assert upstream.connections == 1
@@ -282,13 +286,13 @@ async def test_a_finished_answer_may_end_later(http: UpstreamClient) -> None:
 async def test_a_finished_answer_that_does_not_end_is_closed(
     http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.providers.http._LINGER", 0.05)
+    monkeypatch.setattr("antiphon.providers.http.pool.LINGER", 0.05)
     async with FakeChat().says(Wire([DONE, Step.HANG])) as upstream:
         async with post(http, upstream) as response:
             await anext(response)
             response.finished()
         await asyncio.wait_for(upstream.gone.wait(), 1)
-        assert not http._lingering
+        assert not http.pool.lingering
 
 
 async def test_closing_leaves_nothing_behind() -> None:

@@ -1,0 +1,146 @@
+"""The events of ConverseStream and the answer of Converse, with only the fields that are read."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.spec.response import Usage
+
+
+class Web(Struct, gc=False):
+    url: str | None = None
+
+
+class Location(Struct, gc=False):
+    web: Web | None = None
+
+
+class Citation(Struct, gc=False):
+    title: str | None = None
+    location: Location | None = None
+
+
+class ToolPiece(Struct, gc=False):
+    input: str = ""
+
+
+class ReasoningPiece(Struct, gc=False):
+    text: str | None = None
+    signature: str | None = None
+    redactedContent: bytes | None = None
+
+
+class Delta(Struct, gc=False):
+    text: str | None = None
+    toolUse: ToolPiece | None = None
+    reasoningContent: ReasoningPiece | None = None
+    citation: Citation | None = None
+
+
+class BlockDelta(Struct, gc=False):
+    delta: Delta
+    contentBlockIndex: int = 0
+
+
+class ToolStart(Struct, gc=False):
+    name: str = ""
+    toolUseId: str = ""
+    type: str | None = None
+
+
+class Start(Struct, gc=False):
+    toolUse: ToolStart | None = None
+
+
+class BlockStart(Struct, gc=False):
+    start: Start
+    contentBlockIndex: int = 0
+
+
+class BlockStop(Struct, gc=False):
+    contentBlockIndex: int = 0
+
+
+class MessageStop(Struct, gc=False):
+    stopReason: str = ""
+
+
+class Counts(Struct, gc=False):
+    inputTokens: int = 0
+    outputTokens: int = 0
+    cacheReadInputTokens: int | None = None
+    cacheWriteInputTokens: int | None = None
+
+    def to_spec(self) -> Usage:
+        """Bedrock counts what it read from the cache, and what it wrote to it, beside the input."""
+        cached = self.cacheReadInputTokens or 0
+        given = self.inputTokens + cached + (self.cacheWriteInputTokens or 0)
+        return Usage.of(given, self.outputTokens, cached=cached)
+
+
+class Metadata(Struct, gc=False):
+    usage: Counts | None = None
+
+
+class Trouble(Struct, gc=False):
+    """An exception, in the stream."""
+
+    message: str | None = None
+    originalMessage: str | None = None
+
+
+class ReasoningText(Struct, gc=False):
+    text: str = ""
+    signature: str | None = None
+
+
+class Reasoning(Struct, gc=False):
+    reasoningText: ReasoningText | None = None
+    redactedContent: bytes | None = None
+
+
+class ToolUse(ToolStart, gc=False):
+    input: Any = None
+
+
+class Words(Struct, gc=False):
+    text: str = ""
+
+
+class Cited(Struct, gc=False):
+    content: list[Words] = []
+    citations: list[Citation] = []
+
+
+class Block(Struct, gc=False):
+    text: str | None = None
+    toolUse: ToolUse | None = None
+    reasoningContent: Reasoning | None = None
+    citationsContent: Cited | None = None
+
+
+class Message(Struct, gc=False):
+    content: list[Block] = []
+
+
+class Output(Struct, gc=False):
+    message: Message
+
+
+class Answer(Struct, gc=False):
+    """The whole answer of Converse."""
+
+    output: Output
+    stopReason: str = ""
+    usage: Counts | None = None
+
+
+decode_delta = msgspec.json.Decoder(BlockDelta).decode
+decode_start = msgspec.json.Decoder(BlockStart).decode
+decode_stop = msgspec.json.Decoder(BlockStop).decode
+decode_end = msgspec.json.Decoder(MessageStop).decode
+decode_metadata = msgspec.json.Decoder(Metadata).decode
+decode_trouble = msgspec.json.Decoder(Trouble).decode
+decode_answer = msgspec.json.Decoder(Answer).decode
+UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)

@@ -1,0 +1,139 @@
+"""What each provider takes and drops, as tables: `docs/providers/README.md` is written from them.
+
+The tables are read off the capabilities of real providers, made from the smallest configuration that each
+type can have: `python -m antiphon.providers.features`.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from antiphon.config import Local, Timeouts
+from antiphon.config.upstreams import DESCRIBED
+from antiphon.providers.base import Capabilities, Environment
+from antiphon.providers.chat_profiles import PROFILES
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.registry import create_provider
+
+_MADE = "<!-- Made by `python -m antiphon.providers.features`; do not edit. -->"
+# What a type cannot be made without.
+_NEEDED: Mapping[str, Mapping[str, str]] = {"bedrock": {"region": "us-east-1"}, "vertex": {"project": "p"}}
+
+_FEATURES: Mapping[str, Callable[[Capabilities], str]] = {
+    "images": lambda takes: _media(takes.images, takes.image_urls),
+    "files": lambda takes: _media(takes.files, takes.file_urls),
+    "audio": lambda takes: _yes(takes.audio),
+    "tools": lambda takes: _yes(takes.tools),
+    "forced tool": lambda takes: _yes(takes.forced_tools),
+    "custom tools": lambda takes: _yes(takes.custom_tools),
+    "json_schema": lambda takes: "yes" if takes.json_schema else "in words",
+    "logprobs": lambda takes: _yes(takes.logprobs),
+    "reasoning": lambda takes: _yes(takes.reasoning),
+    "proofs": lambda takes: _yes(takes.proofs),
+    "counts tokens": lambda takes: _yes(takes.counts_tokens),
+}
+# Request parameters that only a provider can honour.
+PARAMETERS = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "max_output_tokens",
+    "reasoning",
+    "text.verbosity",
+    "service_tier",
+    "prompt_cache_key",
+    "safety_identifier",
+)
+
+_HEAD = """\
+# Providers
+
+One page each: [anthropic](anthropic.md), [azure](azure.md), [bedrock](bedrock.md), [chat](chat.md),
+[gemini](gemini.md), [ollama](ollama.md), [responses](responses.md), [script](script.md),
+[vertex](vertex.md), [writer](writer.md), and [your own](your-own.md). The embedded model, `llama`, has
+[its page](../embedded-model.md) too.
+
+What a provider does not take leaves a receipt in the response, and strict mode refuses it. Content that it
+does not take is always refused, with its place."""
+
+_ABOUT_FEATURES = """\
+## What they take
+
+- **images, files**: `data` is as data only, and the gateway fetches what is named by an address; `address`
+  is both ways; `no` is refused.
+- **forced tool**: `tool_choice` with `required` or a name.
+- **custom tools** are wrapped where the wire has only functions, and unwrapped on output.
+- **proofs** of reasoning are kept sealed in `encrypted_content` and sent back."""
+
+_ABOUT_PARAMETERS = """\
+## Which parameters are dropped
+
+The second column has the parameters of the specification that do not reach the model. The last has those
+outside the specification that do."""
+
+
+def capabilities() -> dict[str, Capabilities]:
+    """Of every type that reaches a model; `chat` has a row for each of its profiles."""
+    environment = Environment(
+        http=UpstreamClient(), timeouts=Timeouts(), local=Local(), folder=Path("unused")
+    )
+    found: dict[str, Capabilities] = {}
+    for kind, described in sorted(DESCRIBED.items()):
+        if kind == "chat":
+            found |= {f"chat, {name}": profile.capabilities for name, profile in PROFILES.items()}
+            continue
+        keys: dict[str, Any] = {"type": kind, "name": kind, **_NEEDED.get(kind, {})}
+        if getattr(described, "needs_base_url", False):
+            keys["base_url"] = "https://example.com"
+        found[kind] = create_provider(kind, described(**keys), environment).capabilities
+    return found
+
+
+def page() -> str:
+    table = capabilities()
+    features = [[name, *(tell(takes) for tell in _FEATURES.values())] for name, takes in table.items()]
+    parameters = [[name, _dropped(takes), _extra(takes)] for name, takes in table.items()]
+    sections = [
+        _MADE,
+        _HEAD,
+        _ABOUT_FEATURES,
+        _table(["provider", *_FEATURES], features),
+        _ABOUT_PARAMETERS,
+        _table(["provider", "dropped", "taken beyond the specification"], parameters),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _yes(has: bool) -> str:
+    return "yes" if has else "no"
+
+
+def _media(taken: bool, by_address: bool) -> str:
+    return "address" if taken and by_address else "data" if taken else "no"
+
+
+def _dropped(takes: Capabilities) -> str:
+    return ", ".join(f"`{name}`" for name in PARAMETERS if name not in takes.parameters) or "none"
+
+
+def _extra(takes: Capabilities) -> str:
+    if takes.extras:
+        return "all"
+    known = {*PARAMETERS, "include", "truncation", "max_tool_calls"}
+    return ", ".join(f"`{name}`" for name in sorted(takes.parameters - known)) or "none"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(arguments: list[str]) -> None:
+    Path(arguments[0] if arguments else "docs/providers/README.md").write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

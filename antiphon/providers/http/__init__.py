@@ -1,0 +1,10 @@
+"""The one upstream client that all providers share: HTTP/1.1, pooled, time limits, back-pressure.
+
+Bytes are handed over as they come from the network, one await a read. A reader that does not ask makes the
+upstream wait, and leaving the context closes the connection at once, unless the answer was `finished`.
+"""
+
+from antiphon.providers.http.client import Exchange, UpstreamClient
+from antiphon.providers.http.response import Response
+
+__all__ = ["Exchange", "Response", "UpstreamClient"]

@@ -1,0 +1,50 @@
+"""Why an exchange cannot go on, before it is told under the name of a provider."""
+
+from antiphon.providers import errors
+from antiphon.providers.base import UpstreamError
+
+
+class Failure(Exception):
+    """Told as `before_answer` as long as there is no answer, and as `in_answer` in its middle."""
+
+    def before_answer(self, provider: str) -> UpstreamError:
+        return errors.unreachable(provider, str(self))
+
+    def in_answer(self, provider: str) -> UpstreamError:
+        return errors.closed(provider, "in the middle of the answer")
+
+
+class Unreachable(Failure):
+    """No connection, or none that a request can be sent on; the text says why and what to do."""
+
+
+class BadProxy(Unreachable):
+    def __init__(self) -> None:
+        super().__init__("the proxy could not be used; check HTTP_PROXY and NO_PROXY")
+
+
+class Closed(Failure):
+    """The upstream hung up, or the network did."""
+
+    def before_answer(self, provider: str) -> UpstreamError:
+        return errors.closed(provider, "before there was an answer")
+
+
+class Invalid(Failure):
+    """What came is no answer that can be understood; the text says why."""
+
+    def __init__(self, why: str = "the answer is not valid HTTP") -> None:
+        super().__init__(why)
+
+    def before_answer(self, provider: str) -> UpstreamError:
+        return errors.invalid(provider, f"{self}; check its base_url")
+
+    def in_answer(self, provider: str) -> UpstreamError:
+        return errors.invalid(provider, str(self))
+
+
+class Forbidden(Failure):
+    """The address is not one that may be connected to."""
+
+    def before_answer(self, provider: str) -> UpstreamError:
+        return errors.forbidden(provider, str(self))

@@ -1,0 +1,118 @@
+"""From a name to addresses, kept for a minute; and which addresses belong to the public internet."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import chain, zip_longest
+from typing import Any
+
+from antiphon.providers.http.failures import Forbidden, Unreachable
+
+FRESH = 60.0
+_MANY = 512
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_UNICAST = IPv6Network("2000::/3")
+_SPECIAL = tuple(
+    # Assignments that not every version of Python knows: protocols, relays, documentation.
+    map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "3fff::/20"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    family: int
+    place: tuple[Any, ...]
+    """As the socket module wants it: IP address, port and, for IPv6, two more."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    addresses: Sequence[Address] = ()
+    until: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Resolver:
+    """Asks the system, beside the event loop, and at most once a minute for each name."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, int], _Entry] = {}
+
+    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+        if (literal := _literal(host, port)) is not None:
+            return (literal,)
+        loop = asyncio.get_running_loop()
+        if len(self._entries) > _MANY:
+            self._entries = {key: one for key, one in self._entries.items() if one.until > loop.time()}
+        entry = self._entries.setdefault((host, port), _Entry())
+        async with entry.lock:
+            if loop.time() >= entry.until:
+                entry.addresses = await _ask(host, port)
+                entry.until = loop.time() + FRESH
+        return entry.addresses
+
+    def forget(self, host: str, port: int) -> None:
+        """None of its addresses took a connection: ask again the next time."""
+        self._entries.pop((host, port), None)
+
+
+async def _ask(host: str, port: int) -> list[Address]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        found = []
+    if not found:
+        raise Unreachable("its host name could not be resolved; check its base_url")
+    addresses = dict.fromkeys(Address(family, tuple(place)) for family, _, _, _, place in found)
+    return _alternating(list(addresses))
+
+
+def _alternating(addresses: list[Address]) -> list[Address]:
+    """The families by turns, beginning with the one that the system prefers."""
+    first = [one for one in addresses if one.family == addresses[0].family]
+    others = [one for one in addresses if one.family != addresses[0].family]
+    return [one for one in chain.from_iterable(zip_longest(first, others)) if one is not None]
+
+
+def _literal(host: str, port: int) -> Address | None:
+    try:
+        version = ip_address(host).version
+    except ValueError:
+        return None
+    # A scope such as fe80::1%eth0 has a number that only the system knows.
+    if "%" in host:
+        return None
+    if version == 4:
+        return Address(socket.AF_INET, (host, port))
+    return Address(socket.AF_INET6, (host, port, 0, 0))
+
+
+def demand_public(host: str, addresses: Sequence[Address]) -> None:
+    """Refuse a name as soon as one of its addresses is not a public one."""
+    if not all(is_public(one.place[0]) for one in addresses):
+        raise Forbidden(host)
+
+
+def is_public(text: str) -> bool:
+    """Is it globally routable, and so is the address that it may carry inside?"""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address):
+        if (inner := _inner(address)) is not None:
+            return is_public(str(inner))
+        if address not in _UNICAST:
+            return False
+    if any(address in network for network in _SPECIAL):
+        return False
+    return address.is_global and not (address.is_multicast or address.is_reserved)
+
+
+def _inner(address: IPv6Address) -> IPv4Address | None:
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour

@@ -1,0 +1,192 @@
+"""The answer to a request: its head, its bytes as they come, and the limits on how long they may take."""
+
+import asyncio
+from asyncio import AbstractEventLoop
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from math import inf
+
+from antiphon.config import Timeouts
+from antiphon.providers import errors
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.http.connection import Connection
+from antiphon.providers.http.decoding import Decoder
+from antiphon.providers.http.failures import Failure
+from antiphon.providers.http.watch import Watch
+
+ERROR_LIMIT = 64 * 1024
+BODY_LIMIT = 64 * 1024 * 1024
+ERROR_PATIENCE = 5.0
+
+_PLAIN = (None, b"", b"identity")
+
+
+class Headers(Mapping[str, str]):
+    """Looked up in any case; a header that came twice is joined by a comma."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, head: bytes) -> None:
+        lines = head.decode("latin-1").split("\n") if head else []
+        self._fields: dict[str, str] = {}
+        for name, value in zip(lines[::2], lines[1::2], strict=True):
+            known = self._fields.get(name)
+            self._fields[name] = value if known is None else f"{known}, {value}"
+
+    def __getitem__(self, name: str) -> str:
+        return self._fields[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+class Response:
+    """Iterate over it for the bytes as they come, or `read` it whole."""
+
+    __slots__ = (
+        "_connection",
+        "_decoder",
+        "_head",
+        "_loop",
+        "_provider",
+        "_timeouts",
+        "_waiting",
+        "_watch",
+        "content_type",
+        "is_finished",
+        "started",
+        "status",
+    )
+
+    def __init__(self, provider: str, timeouts: Timeouts, watch: Watch, loop: AbstractEventLoop) -> None:
+        self.status = 0
+        self.content_type = ""
+        self.is_finished = False
+        self.started = loop.time()
+        self._provider = provider
+        self._timeouts = timeouts
+        self._loop = loop
+        self._watch = watch
+        self._waiting = 0.0  # since when somebody has been waiting for the next bytes
+        self._connection: Connection | None = None
+        self._decoder: Decoder | None = None
+        self._head = b""
+
+    @property
+    def headers(self) -> Headers:
+        return Headers(self._head)
+
+    def finished(self) -> None:
+        """Everything that matters has been read: the connection may be kept once the answer has ended."""
+        self.is_finished = True
+
+    def __aiter__(self) -> "Response":
+        return self
+
+    async def __anext__(self) -> bytes:
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("an answer can be read only while its context is open")
+        try:
+            while True:
+                if connection.pieces:
+                    if self._decoder is None:
+                        return connection.take()
+                    self._decoder.feed(connection.take())
+                if self._decoder is not None and (data := self._decoder.take()):
+                    return data
+                if connection.complete:
+                    if self._decoder is not None:
+                        self._decoder.end()
+                    raise StopAsyncIteration
+                if connection.error is not None:
+                    raise connection.error
+                self._waiting = self._loop.time()
+                try:
+                    await connection.more()
+                finally:
+                    self._waiting = 0.0
+        except Failure as failure:
+            raise failure.in_answer(self._provider) from failure
+
+    async def read(self, limit: int = BODY_LIMIT) -> bytes:
+        """The whole answer, which must not be longer than `limit`."""
+        body = await self._read(limit + 1)
+        if len(body) > limit:
+            raise errors.invalid(self._provider, f"the answer is longer than {limit:,} bytes")
+        return body
+
+    async def read_error(self, limit: int = ERROR_LIMIT) -> bytes:
+        """The beginning of an answer that is an error, as far as it can be had in a short time."""
+        pieces: list[bytes] = []
+        with suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(ERROR_PATIENCE):
+                await self._collect(pieces, limit)
+        return b"".join(pieces)[:limit]
+
+    async def _read(self, limit: int) -> bytes:
+        pieces: list[bytes] = []
+        await self._collect(pieces, limit)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _collect(self, pieces: list[bytes], limit: int) -> None:
+        size = 0
+        async for data in self:
+            pieces.append(data)
+            size += len(data)
+            if size >= limit:
+                return
+        self.finished()
+
+    # --- for the exchange ---------------------------------------------------------------------------------
+
+    def begin(self, connection: Connection) -> None:
+        """The request is about to be sent on this connection: watch the time from here on."""
+        self._connection = connection
+        limits = self._timeouts
+        first = min(limits.first_byte or inf, limits.idle or inf, limits.total or inf)
+        if first < inf:
+            self._watch.add(self, self.started + first)
+
+    def open(self, connection: Connection) -> None:
+        """The head is here."""
+        self.status = connection.status
+        self.content_type = _kind(connection.content_type)
+        self._head = connection.head
+        if connection.encoding not in _PLAIN:
+            self._decoder = Decoder(connection.encoding)
+
+    def leave(self) -> Connection | None:
+        connection, self._connection = self._connection, None
+        self._watch.remove(self)
+        return connection
+
+    def check(self, now: float) -> float:
+        """Have the upstream and its answer taken too long? If not, when may they have?"""
+        limits = self._timeouts
+        idle = limits.idle or inf
+        if not self.status:
+            patience = min(limits.first_byte or inf, limits.total or inf)
+            if now >= self.started + patience:
+                return self._expire("no answer", patience)
+            return min(self.started + patience, now + idle)
+        if limits.total and now >= self.started + limits.total:
+            return self._expire("the answer did not end", limits.total)
+        since = self._waiting or now
+        if now >= since + idle:
+            return self._expire("the answer did not go on", idle)
+        return min(self.started + (limits.total or inf), since + idle)
+
+    def _expire(self, what: str, seconds: float) -> float:
+        if self._connection is not None:
+            self._connection.fail(errors.timed_out(self._provider, what, seconds))
+        return inf
+
+
+@lru_cache(maxsize=128)
+def _kind(content_type: bytes | None) -> str:
+    return (content_type or b"").partition(b";")[0].strip().lower().decode("latin-1")

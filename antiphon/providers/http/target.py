@@ -1,0 +1,123 @@
+"""Where a request goes: an address taken apart once, and the head of its requests rendered once."""
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urlsplit
+
+from antiphon import __version__
+from antiphon.providers.http.failures import Unreachable
+
+if TYPE_CHECKING:
+    from antiphon.providers.http.connection import Connection
+
+_PORTS = {"http": 80, "https": 443}
+_DEFAULTS = {"user-agent": f"antiphon/{__version__}", "accept-encoding": "identity"}
+_OURS = frozenset({"connection", "content-length", "transfer-encoding"})
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
+_HOST = re.compile(r"[!-~]+")
+_SAFE = "!#$%&'()*+,/:;=?@[]~"
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that the environment names."""
+
+    scheme: str
+    host: str
+    port: int
+    authorization: str | None
+
+    @classmethod
+    def parse(cls, url: str) -> "Proxy":
+        scheme, host, port, authorization = parse(url)
+        return cls(scheme, host, port, authorization)
+
+
+@dataclass(slots=True, eq=False)
+class Origin:
+    """One server as it is reached, and its connections that wait for work, the latest last."""
+
+    scheme: str
+    host: str
+    port: int
+    proxy: Proxy | None
+    public_only: bool
+    idle: "list[Connection]" = field(default_factory=list)
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+class Target:
+    """One address at an origin."""
+
+    __slots__ = ("_authorization", "_path", "_rendered", "_rendered_for", "origin")
+
+    def __init__(self, url: str, origin: Origin, authorization: str | None) -> None:
+        parts = urlsplit(url)
+        path = quote(parts.path or "/", _SAFE) + (f"?{quote(parts.query, _SAFE)}" if parts.query else "")
+        through_proxy = origin.proxy is not None and origin.scheme == "http"
+        self._path = f"http://{origin.authority}{path}" if through_proxy else path
+        self._authorization = authorization
+        self._rendered_for: object = None
+        self._rendered = b""
+        self.origin = origin
+
+    def head(self, method: str, headers: Mapping[str, str], body: bytes | None, *, reuse: bool) -> bytes:
+        """The head of a request; what does not change between requests is rendered once."""
+        asked = (method, reuse, *headers.items())
+        if asked != self._rendered_for:
+            self._rendered = self._render(method, headers, reuse)
+            self._rendered_for = asked
+        if body is None:
+            return self._rendered + b"\r\n"
+        return b"%bContent-Length: %d\r\n\r\n" % (self._rendered, len(body))
+
+    def _render(self, method: str, headers: Mapping[str, str], reuse: bool) -> bytes:
+        for name, value in headers.items():
+            _check(name, value)
+        given = {name.lower() for name in headers}
+        own = {"host": self.origin.authority, **_DEFAULTS}
+        if self._authorization:
+            own["authorization"] = self._authorization
+        proxy = self.origin.proxy
+        if proxy is not None and proxy.authorization and self.origin.scheme == "http":
+            own["proxy-authorization"] = proxy.authorization
+        if not reuse:
+            own["connection"] = "close"
+        fields = [(name, value) for name, value in own.items() if name not in given]
+        lines = [f"{name}: {value}\r\n" for name, value in (*fields, *headers.items())]
+        return f"{method} {self._path} HTTP/1.1\r\n{''.join(lines)}".encode()
+
+
+def parse(url: str) -> tuple[str, str, int, str | None]:
+    """Scheme, host, port and the credentials of an address, as they are sent; `ValueError` if it is none."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not host.isascii():
+        host = host.encode("idna").decode("ascii")
+    if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
+        raise ValueError(url)
+    authorization = None
+    if parts.username is not None:
+        words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = f"Basic {b64encode(words.encode()).decode()}"
+    return parts.scheme, host, parts.port or _PORTS[parts.scheme], authorization
+
+
+def _check(name: str, value: str) -> None:
+    """No header may begin another line, or say how the request is framed. The value is never told."""
+    if not _NAME.fullmatch(name):
+        raise Unreachable(f"the request could not be sent: {name[:100]!r} is no name for a header")
+    if not _VALUE.fullmatch(value):
+        raise Unreachable(
+            f"the request could not be sent: the header {name} has a line break or other control character"
+        )
+    if name.lower() in _OURS:
+        raise Unreachable(f"the request could not be sent: the header {name} is not yours to set; remove it")

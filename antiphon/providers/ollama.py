@@ -1,0 +1,122 @@
+"""`type = "ollama"`: a local or remote Ollama over its own `/api/chat`, lines of JSON instead of events."""
+
+import re
+import time
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from antiphon.config import OllamaProvider, Secret, Timeouts
+from antiphon.config import Provider as ProviderConfig
+from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.ollama_request import CAPABILITIES, prepare
+from antiphon.providers.ollama_stream import OllamaStream
+from antiphon.spec.opaque import encode
+from antiphon.stream.deltas import AnyDelta
+
+BASE_URL = "http://127.0.0.1:11434"
+
+_MODELS_FRESH = 60.0
+_PATIENCE = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
+"""For questions beside a turn, which nobody wants to wait for."""
+
+
+class _Model(msgspec.Struct):
+    model: str = ""
+    name: str = ""
+
+
+class _Tags(msgspec.Struct):
+    models: list[_Model] = []
+
+
+class Ollama:
+    """One server, with the options and the patience that it is to have with its models."""
+
+    def __init__(
+        self,
+        name: str,
+        http: UpstreamClient,
+        base_url: str = BASE_URL,
+        *,
+        api_key: Secret | None = None,
+        headers: Mapping[str, Secret] | None = None,
+        options: Mapping[str, Any] | None = None,
+        keep_alive: str | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self.name = name
+        window = (options or {}).get("num_ctx")
+        self.capabilities: Capabilities = replace(
+            CAPABILITIES, context_window=window if isinstance(window, int) else None
+        )
+        self._http = http
+        self._base = re.sub(r"/(api|v1)?\Z", "", base_url)
+        self._options = dict(options or {})
+        self._keep_alive = keep_alive
+        self._timeouts = timeouts or Timeouts()
+        own = {header: value.reveal() for header, value in (headers or {}).items()}
+        self._secrets = tuple(own.values())
+        self._headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson"}
+        if api_key is not None:
+            self._headers["Authorization"] = f"Bearer {api_key.reveal()}"
+            self._secrets += (api_key.reveal(),)
+        self._headers |= own
+        self._models: list[str] = []
+        self._models_until = 0.0
+
+    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+        return exchange(self._http, lambda: self._call(turn))
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        return None
+
+    async def models(self) -> list[str]:
+        """The models that are there, asked for at most once a minute."""
+        if time.monotonic() >= self._models_until:
+            self._models = await self._fetch_models()
+            self._models_until = time.monotonic() + _MODELS_FRESH
+        return list(self._models)
+
+    async def close(self) -> None:
+        return
+
+    def _call(self, turn: Turn) -> Call:
+        body, names = prepare(turn, self.name, options=self._options, keep_alive=self._keep_alive)
+        return Call(
+            provider=self.name,
+            url=f"{self._base}/api/chat",
+            headers=self._headers,
+            body=encode(body),
+            parser=OllamaStream(names, provider=self.name, secrets=self._secrets),
+            timeouts=self._timeouts.patient(stream=turn.stream),
+            secrets=self._secrets,
+        )
+
+    async def _fetch_models(self) -> list[str]:
+        try:
+            url = f"{self._base}/api/tags"
+            async with self._http.get(url, self._headers, _PATIENCE, provider=self.name) as response:
+                body = await response.read() if response.status == 200 else b"{}"
+            listed = msgspec.json.decode(body, type=_Tags).models
+        except (UpstreamError, msgspec.MsgspecError, RecursionError, UnicodeError):
+            return []
+        return [name for one in listed if (name := one.model or one.name)]
+
+
+def make(name: str, config: ProviderConfig, environment: Environment) -> Ollama:
+    assert isinstance(config, OllamaProvider)
+    return Ollama(
+        name,
+        environment.http,
+        config.base_url or BASE_URL,
+        api_key=config.api_key,
+        headers=config.headers,
+        options=config.options,
+        keep_alive=config.keep_alive,
+        timeouts=config.timeouts,
+    )

@@ -1,0 +1,77 @@
+"""`type = "writer"`: Writer's chat, nearly the wire of `chat`, with a tool choice of its own shape."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from antiphon.config import Provider as ProviderConfig
+from antiphon.config import Secret, Timeouts, WriterProvider
+from antiphon.providers.base import Environment, Turn
+from antiphon.providers.chat import Chat
+from antiphon.providers.chat_profiles import Profile
+from antiphon.providers.chat_request import Prepared
+from antiphon.providers.http import UpstreamClient
+
+BASE_URL = "https://api.writer.com/v1"
+
+PROFILE = Profile(
+    "writer",
+    common=frozenset({"temperature", "top_p"}),
+    takes=frozenset({"logprobs"}),
+    extra=frozenset({"stop"}),
+    text_parts=True,
+    image_details=False,
+    strict_tools=False,
+    refusals=True,
+    reasoning=False,
+    json_object=False,
+)
+
+
+class Writer(Chat):
+    def __init__(
+        self,
+        name: str,
+        http: UpstreamClient,
+        base_url: str = BASE_URL,
+        *,
+        api_key: Secret | None = None,
+        headers: Mapping[str, Secret] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            http,
+            base_url.rstrip("/").removesuffix("/chat"),
+            api_key=api_key,
+            headers=headers,
+            profile=PROFILE,
+            timeouts=timeouts,
+        )
+        self.capabilities = _CAPABILITIES
+
+    def _url(self, model: str) -> str:
+        return f"{self._base}/chat"
+
+    def _prepare(self, turn: Turn) -> Prepared:
+        prepared = super()._prepare(turn)
+        body = prepared.body
+        body.pop("top_logprobs", None)
+        if "tool_choice" in body:
+            body["tool_choice"] = {"value": body["tool_choice"]}
+        return prepared
+
+
+# Logprobs of the tokens that were chosen, but not of those that were not.
+_CAPABILITIES = replace(PROFILE.capabilities, parameters=PROFILE.capabilities.parameters - {"top_logprobs"})
+
+
+def make(name: str, config: ProviderConfig, environment: Environment) -> Writer:
+    assert isinstance(config, WriterProvider)
+    return Writer(
+        name,
+        environment.http,
+        config.base_url or BASE_URL,
+        api_key=config.api_key,
+        headers=config.headers,
+        timeouts=config.timeouts,
+    )

@@ -1,0 +1,43 @@
+"""The past and the instructions, told to those who do not take them in the specification's own way.
+
+A history of calls can be told as items, as text, as comments or not at all; the system prompt as
+`instructions`, as a leading developer message, or as both.
+"""
+
+from typing import Literal
+
+from antiphon.spec.content import text_of
+from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, Message
+
+ToolHistory = Literal["native", "text", "comment", "drop"]
+Words = Literal["text", "comment"]
+"""The two ways to tell a call in words; models imitate the first sooner than the second."""
+SystemPrompt = Literal["instructions", "developer", "both"]
+
+_CALLS: dict[Words, str] = {
+    "text": "[Tool Call: {name}({arguments}) -> call_id: {call_id}]",
+    "comment": "<!-- prior-tool: {name} | id: {call_id} | args: {arguments} -->",
+}
+_OUTPUTS: dict[Words, str] = {
+    "text": "[Tool Result: call_id: {call_id}]\n{output}",
+    "comment": "<!-- prior-tool-result: {call_id} -->\n{output}",
+}
+
+
+def told_call(call: FunctionCall | CustomToolCall, words: Words) -> str:
+    """A call as something that the assistant said."""
+    arguments = call.input if isinstance(call, CustomToolCall) else call.arguments
+    return _CALLS[words].format(name=call.name, arguments=arguments, call_id=call.call_id)
+
+
+def told_output(output: FunctionCallOutput | CustomToolCallOutput, words: Words) -> str:
+    """The words of an output as something that the user said."""
+    return _OUTPUTS[words].format(call_id=output.call_id, output=text_of(output.output))
+
+
+def placed(prompt: str | None, where: SystemPrompt) -> tuple[str | None, list[Message]]:
+    """The instructions, and the messages that stand before all others."""
+    if not prompt:
+        return None, []
+    leading = [] if where == "instructions" else [Message(role="developer", content=prompt)]
+    return (None if where == "developer" else prompt), leading

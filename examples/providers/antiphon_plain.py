@@ -1,0 +1,76 @@
+"""`type = "plain"`: a server that takes a prompt as text and answers with text, as it comes."""
+
+import codecs
+from collections.abc import AsyncGenerator
+
+from antiphon.config import Provider as ProviderConfig
+from antiphon.providers.base import Capabilities, Environment, Turn
+from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.history import speeches
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.items import Message
+from antiphon.stream.deltas import AnyDelta, Failure, Finish, TextDelta
+
+
+class Plain:
+    """What the gateway asks of a provider: a name, its capabilities, and four methods."""
+
+    def __init__(self, name: str, config: ProviderConfig, environment: Environment) -> None:
+        self.name = name
+        self.capabilities = Capabilities(parameters=frozenset(), tools=False)
+        self._http = environment.http
+        self._timeouts = config.timeouts
+        self._key = config.api_key.reveal() if config.api_key else ""
+        # A key of your own in the table is an option.
+        self._url = f"{config.base_url}{config.options.get('path', '/complete')}"
+
+    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+        return exchange(self._http, lambda: self._call(turn))
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        return None
+
+    async def models(self) -> list[str]:
+        return ["plain-1"]
+
+    async def close(self) -> None:
+        return
+
+    def _call(self, turn: Turn) -> Call:
+        for n, _ in enumerate(turn.tools):
+            turn.receipt(self.name, f"tools[{n}]", "this server knows no tools")
+        said = [f"system: {turn.request.instructions}"] if turn.request.instructions else []
+        for speech in speeches(turn, self.name):
+            texts = [entry.item.get_text() for entry in speech.entries if isinstance(entry.item, Message)]
+            said.append(f"{speech.role}: {' '.join(texts)}")
+        return Call(
+            provider=self.name,
+            url=self._url,
+            headers={"Authorization": f"Bearer {self._key}", "Content-Type": "text/plain; charset=utf-8"},
+            body="\n".join(said).encode(),
+            parser=PlainText(),
+            timeouts=self._timeouts,
+            secrets=[self._key],
+        )
+
+
+class PlainText:
+    """Reads the answer without I/O: bytes in, deltas out, wherever the network cut a character."""
+
+    over = False
+
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def feed(self, data: bytes) -> list[AnyDelta]:
+        text = self._decode(data)
+        return [TextDelta(text)] if text else []
+
+    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+        return [Failure(error) if error else Finish()]
+
+    def whole(self, body: bytes) -> list[AnyDelta]:
+        return [*self.feed(body), *self.end()]
+
+
+make = Plain

@@ -1,0 +1,195 @@
+"""Which connections are kept, which of them is taken, and what happens when one is dead."""
+
+import asyncio
+
+import pytest
+
+from antiphon.config import Timeouts
+from antiphon.providers.http import UpstreamClient, pool
+from tests.providers.http.raw import (
+    OK,
+    SOON,
+    Reader,
+    Writer,
+    answering,
+    body,
+    failure,
+    get,
+    request,
+    serving,
+    until,
+)
+
+
+async def numbered(reader: Reader, writer: Writer) -> None:
+    """Every answer is the port that the connection came from."""
+    while True:
+        await request(reader)
+        port = str(writer.get_extra_info("peername")[1]).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(port), port))
+
+
+async def test_the_latest_is_taken_first(http: UpstreamClient) -> None:
+    async with serving(numbered) as server:
+        async with get(http, server.url) as first, get(http, server.url) as second:
+            early, late = await first.read(), await second.read()
+        # `second` was left first, so `first` is the latest.
+        assert [await body(get(http, server.url)) for _ in range(2)] == [early, early]
+        async with get(http, server.url) as one, get(http, server.url) as other:
+            assert (await one.read(), await other.read()) == (early, late)
+        assert server.connections == 2
+
+
+async def test_other_servers_have_other_connections(http: UpstreamClient) -> None:
+    async with serving(numbered) as one, serving(answering(OK)) as other:
+        await body(get(http, one.url))
+        assert await body(get(http, other.url)) == b"ok"
+        assert (one.connections, other.connections) == (1, 1)
+
+
+async def test_one_that_waits_too_long_is_closed(
+    http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "KEEP_ALIVE", 0.02)
+    monkeypatch.setattr(pool, "_BETWEEN_SWEEPS", 0.01)
+    async with serving(numbered) as server:
+        for _ in range(2):
+            await body(get(http, server.url))
+            await asyncio.wait_for(server.gone.wait(), SOON)
+            server.gone.clear()
+        assert server.connections == 2
+        await until(lambda: http.pool._sweeper is None)
+
+
+async def test_one_that_has_waited_too_long_is_not_taken(
+    http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(numbered) as server:
+        await body(get(http, server.url))
+        [connection] = http.pool.connections
+        connection.expires = asyncio.get_running_loop().time()
+        await body(get(http, server.url))
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        (None, 30),
+        (b"timeout=5", 4),
+        (b"timeout=1, max=100", 0.5),
+        (b"max=100, Timeout = 20", 19),
+        (b"timeout=900", 30),
+        (b"timeout=0", 0),
+        (b"max=100", 30),
+    ],
+)
+def test_how_long_one_is_kept(told: bytes | None, seconds: float) -> None:
+    assert pool._patience(told) == seconds
+
+
+async def test_the_upstream_says_how_long_it_keeps_one(http: UpstreamClient) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=%d\r\nContent-Length: 0\r\n\r\n"
+    async with serving(answering(answer % 5, answer % 0)) as server:
+        await body(get(http, server.url))
+        [connection] = http.pool.connections
+        left = connection.expires - asyncio.get_running_loop().time()
+        assert 3 < left <= 4
+        await body(get(http, server.url))
+        assert server.connections == 1
+        await until(lambda: not http.pool.connections)
+
+
+@pytest.mark.parametrize("sends", [b"", b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"])
+async def test_one_that_speaks_or_ends_unasked_is_dropped(http: UpstreamClient, sends: bytes) -> None:
+    hang_up = asyncio.Event()
+
+    async def once(reader: Reader, writer: Writer) -> None:
+        await request(reader)
+        writer.write(OK)
+        await hang_up.wait()
+        writer.write(sends)
+
+    async with serving(once) as server:
+        assert await body(get(http, server.url)) == b"ok"
+        assert len(http.pool.connections) == 1
+        hang_up.set()
+        await until(lambda: not http.pool.connections)
+        assert http.target(server.url, public_only=False).origin.idle == []
+        assert await body(get(http, server.url)) == b"ok"
+        assert server.connections == 2
+
+
+# --- dead connections -------------------------------------------------------------------------------------
+
+
+class Dying:
+    """Answers the first request; what it does with each later one is its last words, and it hangs up."""
+
+    def __init__(self, *last_words: bytes) -> None:
+        self.left = list(last_words)
+        self.requests = 0
+
+    async def __call__(self, reader: Reader, writer: Writer) -> None:
+        while True:
+            await request(reader)
+            self.requests += 1
+            if self.requests == 1 or not self.left:
+                writer.write(OK)
+            else:
+                writer.write(self.left.pop(0))
+                return
+
+
+async def test_a_request_that_nobody_heard_is_sent_again(http: UpstreamClient) -> None:
+    handler = Dying(b"")
+    async with serving(handler) as server:
+        assert [await body(get(http, server.url)) for _ in range(2)] == [b"ok", b"ok"]
+        assert (handler.requests, server.connections) == (3, 2)
+
+
+async def test_it_is_sent_again_only_once(http: UpstreamClient) -> None:
+    handler = Dying(b"", b"", b"")
+    async with serving(handler) as server:
+        await body(get(http, server.url))
+        error = await failure(get(http, server.url))
+        assert error.payload.code == "upstream_closed"
+        assert (handler.requests, server.connections) == (3, 2)
+
+
+@pytest.mark.parametrize("last_words", [b"H", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
+async def test_a_request_that_was_answered_is_not_sent_again(http: UpstreamClient, last_words: bytes) -> None:
+    handler = Dying(last_words)
+    async with serving(handler) as server:
+        await body(get(http, server.url))
+        error = await failure(get(http, server.url))
+        assert error.payload.code == "upstream_closed"
+        assert handler.requests == 2
+
+
+async def test_a_request_that_took_too_long_is_not_sent_again(http: UpstreamClient) -> None:
+    limits = Timeouts(connect=0, first_byte=0.05, idle=0, total=0)
+    requests = 0
+
+    async def handler(reader: Reader, writer: Writer) -> None:
+        nonlocal requests
+        while True:
+            await request(reader)
+            requests += 1
+            if requests == 1:
+                writer.write(OK)
+
+    async with serving(handler) as server:
+        await body(get(http, server.url))
+        error = await failure(get(http, server.url, timeouts=limits))
+        assert (error.payload.code, requests) == ("timeout", 2)
+        await asyncio.wait_for(server.gone.wait(), SOON)
+
+
+async def test_closing_ends_what_is_still_open(http: UpstreamClient) -> None:
+    async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\nhalf", then="wait")) as server:
+        async with get(http, server.url) as response:
+            assert await anext(response) == b"half"
+            await http.close()
+            await asyncio.wait_for(server.gone.wait(), SOON)
+        assert http.pool.connections == set()

@@ -1,0 +1,121 @@
+"""Files named by address through the whole gateway, for a provider that takes only bytes."""
+
+import base64
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Serve
+from tests.server.serving import Client, until
+from tests.server.voice import Voice
+
+PDF = b"%PDF-1.4 words"
+SENT = f"data:application/pdf;base64,{base64.b64encode(PDF).decode()}"
+
+
+class Web:
+    """A web server with one document; `asked` has the paths."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        asked = self.asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+                found = self.path.startswith("/report.pdf")
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Type", "application/pdf")
+                self.end_headers()
+                self.wfile.write(PDF if found else b"no")
+
+            def log_message(self, format: str, *args: object) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    web = Web()
+    thread = threading.Thread(target=web.server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield web
+    web.server.shutdown()
+    web.server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def client(serve_all: Serve, talking: Voice) -> Client:
+    return serve_all(talking.toml + '[media]\nallow = ["127.0.0.1"]\n').client()
+
+
+@pytest.fixture(scope="module")
+def careful(serve_all: Serve, talking: Voice) -> Client:
+    """A client of a gateway that fetches only from the public internet."""
+    return serve_all(talking.toml).client()
+
+
+def asking(url: str, **more: Any) -> dict[str, Any]:
+    parts = [{"type": "input_text", "text": "?"}, {"type": "input_file", "file_url": url}]
+    return {"input": [{"role": "user", "content": parts}], **more}
+
+
+def file_of(voice: Voice) -> dict[str, Any]:
+    part: dict[str, Any] = voice.last["messages"][0]["content"][1]
+    return part
+
+
+def test_the_provider_gets_the_bytes_and_the_store_keeps_the_address(
+    client: Client, voice: Voice, web: Web
+) -> None:
+    url = f"{web.url}/report.pdf?sig=1"
+    made = client.create(**asking(url))
+    assert made["status"] == "completed"
+    assert file_of(voice) == {"type": "file", "file": {"filename": "report.pdf", "file_data": SENT}}
+    [item] = client.ok("GET", f"/v1/responses/{made['id']}/input_items")["data"]
+    assert item["content"][1] == {"type": "input_file", "file_url": url}
+    client.create(input="And now?", previous_response_id=made["id"])
+    assert file_of(voice)["file"]["file_data"] == SENT
+    assert web.asked == ["/report.pdf?sig=1"] * 2
+
+
+def test_in_the_background(client: Client, voice: Voice, web: Web) -> None:
+    for path, status in (("/report.pdf", "completed"), ("/none.pdf", "failed")):
+        made = client.create(**asking(web.url + path, background=True))
+        assert made["status"] == "queued"
+
+        def ended(id: str = made["id"]) -> Any:
+            found = client.ok("GET", f"/v1/responses/{id}")
+            return found if found["status"] not in ("queued", "in_progress") else None
+
+        assert until(ended)["status"] == status
+    assert until(ended)["error"]["code"] == "media_fetch_failed"
+    assert len(voice.heard) == 1
+
+
+def test_compaction_reads_files_too(client: Client, voice: Voice, web: Web) -> None:
+    asked = asking(f"{web.url}/report.pdf", model="model")
+    assert client.ok("POST", "/v1/responses/compact", json=asked)["output"]
+    assert file_of(voice)["file"]["file_data"] == SENT
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_refusals_come_before_the_response(
+    client: Client, careful: Client, voice: Voice, web: Web, stream: bool
+) -> None:
+    missing = asking(f"{web.url}/none.pdf?sig=secret", stream=stream)
+    error = client.refused(400, "POST", "/v1/responses", json=missing)
+    assert error["code"] == "media_fetch_failed"
+    assert error["param"] == "input[0].content[1].file_url"
+    assert "secret" not in error["message"]
+    private = asking(f"{web.url}/report.pdf", stream=stream)
+    error = careful.refused(400, "POST", "/v1/responses", json=private)
+    assert error["code"] == "media_address_forbidden"
+    assert web.asked == ["/none.pdf?sig=secret"]
+    assert voice.heard == []
