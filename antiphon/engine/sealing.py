@@ -39,6 +39,9 @@ class Seal:
             raw = base64.b64decode(blob[len(_VERSION) :], altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
             raise SealBroken("it is not the text that was given out") from None
+        if base64.urlsafe_b64encode(raw).decode() != blob[len(_VERSION) :]:
+            # The last digit of base64 has spare bits, which must not be anybody's to change.
+            raise SealBroken("it is not the text that was given out")
         cipher = self._ciphers.get(raw[:_KEY_ID])
         if cipher is None:
             raise SealBroken("the key that sealed it is not known here")
