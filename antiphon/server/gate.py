@@ -20,7 +20,7 @@ class Gate:
             (str(key.key_sha256).lower(), key.tenant or name, key.dialect)
             for name, key in config.keys.items()
         ]
-        self._hosts = {host.lower() for host in server.hosts} | _LOOPBACK | {server.host.lower()}
+        self._hosts = {_hostname(host.lower()) for host in server.hosts} | _LOOPBACK | {server.host.lower()}
         self._origins = {origin.lower() for origin in server.origins}
         self._dialect = server.dialect
         self._receipts = server.receipts

@@ -9,9 +9,10 @@ import sys
 from contextlib import suppress
 from functools import reduce
 from operator import or_
+from typing import TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from antiphon.spec.aliases import string
 from antiphon.spec.complaints import BROKEN, came, complain, describe, join, too_deep, walk, wrong
@@ -24,6 +25,8 @@ from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
 from antiphon.spec.scanning import has_more_values
 from antiphon.spec.tolerant import TolerantReading
+
+S = TypeVar("S", bound=Struct)
 
 # The short cut: events that hold no object with an alias which msgspec alone would not notice.
 _PLAIN = [cls for cls in EVENTS.values() if not issubclass(cls, LifecycleEvent | ErrorEvent)]
@@ -50,6 +53,11 @@ def decode_websocket_create(body: bytes, *, max_bytes: int = MAX_BODY) -> WebSoc
 def decode_compact_request(body: bytes, *, max_bytes: int = MAX_BODY) -> CompactRequest:
     """The body of `POST /v1/responses/compact`."""
     return Reading().struct(CompactRequest, _checked(body, max_bytes), "")
+
+
+def decode_body(shape: type[S], body: bytes, *, max_bytes: int = MAX_BODY) -> S:
+    """Any other body, read with the same care."""
+    return Reading().struct(shape, _checked(body, max_bytes), "")
 
 
 def decode_item(raw: bytes, *, path: str = "", strict: bool = False) -> Item:

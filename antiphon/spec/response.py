@@ -109,9 +109,12 @@ class Response(Struct, kw_only=True, forbid_unknown_fields=True):
     @property
     def output_text(self) -> str:
         """All that the model said in words; its reasoning, refusals and calls are elsewhere."""
-        messages = (item for item in self.output if isinstance(item, Message))
-        parts = (part for item in messages if isinstance(item.content, list) for part in item.content)
-        return "".join(part.text for part in parts if isinstance(part, OutputText))
+        words: list[str] = []
+        for item in self.output:
+            if isinstance(item, Message):
+                parts = [OutputText(item.content)] if isinstance(item.content, str) else item.content
+                words += [part.text for part in parts if isinstance(part, OutputText)]
+        return "".join(words)
 
     def add_message(self, text: str) -> Message:
         content: list[Any] = [OutputText(text)]

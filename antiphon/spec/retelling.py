@@ -7,7 +7,13 @@ A history of calls can be told as items, as text, as comments or not at all; the
 from typing import Literal
 
 from antiphon.spec.content import text_of
-from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, Message
+from antiphon.spec.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Message,
+)
 
 ToolHistory = Literal["native", "text", "comment", "drop"]
 Words = Literal["text", "comment"]

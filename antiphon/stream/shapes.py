@@ -77,6 +77,13 @@ _OBJECTS: Mapping[str, Mapping[str, str]] = {
         "safety_identifier": "str?",
         "prompt_cache_key": "str?",
     },
+    "compaction_resource": {
+        "id": "str",
+        "object": "=response.compaction",
+        "output": "[item]",
+        "created_at": "int",
+        "usage": "usage",
+    },
     "incomplete_details": {"reason": "str"},
     "error": {"code": "str", "message": "str"},
     "error_payload": {"type": "str", "code": "str?", "message": "str", "param": "str?", "headers?": "obj"},
@@ -315,6 +322,11 @@ _SHAPES: Mapping[str, Shape] = {
 _EXTENSION_ITEM = _shape({"id": "str", "status": "str"})
 _SOLICITED_ITEM = _shape({"id": "str"})
 
+# What an answer that is not a stream can be, by its `object`.
+RESOURCES: Mapping[str, Shape] = {
+    "response": _SHAPES["response"],
+    "response.compaction": _SHAPES["compaction_resource"],
+}
 EVENT_SHAPES: Mapping[str, Shape] = {
     event: _shape({"sequence_number": "int"} | table) for event, table in _EVENTS.items()
 }

@@ -312,7 +312,9 @@ def test_store_false_writes_nothing(serve: Serve, voice: Voice, tmp_path: Path) 
     assert second["previous_response_id"] == first["id"]
     assert rows() == before
     assert not any(b"unforgettable" in file.read_bytes() for file in folder.iterdir())
-    assert client.create(input="unforgettable")["store"] is True
+    kept = client.create(input="unforgettable")
+    assert kept["store"] is True
+    assert client.ok("GET", f"/v1/responses/{kept['id']}") == kept
     assert rows() != before
     assert any(b"unforgettable" in file.read_bytes() for file in folder.iterdir())
 

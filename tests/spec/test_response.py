@@ -14,7 +14,7 @@ def test_its_words_are_those_of_its_messages_and_no_others() -> None:
         thought,
         Message(role="assistant", content=[OutputText("one "), Refusal("never"), OutputText("two ")]),
         FunctionCall(call_id="call_1", name="f", arguments="{}"),
-        Message(role="assistant", content="as it came"),
+        Message(role="assistant", content="as it came, "),
         Message(role="assistant", content=[InputText("not said"), OutputText("three")]),
     ]
-    assert response.output_text == "one two three"
+    assert response.output_text == "one two as it came, three"

@@ -1,0 +1,180 @@
+"""What an agent's run consists of: calls, their outcomes, steps, and the result.
+
+A run's stream has the events of all its responses, with the events of this module between them.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from antiphon.client.tools import Output
+from antiphon.spec.events import AnyEvent
+from antiphon.spec.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+)
+from antiphon.spec.request import Request
+from antiphon.spec.response import Response, Usage
+
+Stopped = Literal["answered", "incomplete", "failed", "steps", "tokens", "time", "cancelled"]
+Fault = Literal[
+    "unknown_tool", "invalid_arguments", "tool_failed", "timeout", "denied", "cancelled", "limit", "not_run"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What the model wants to have run."""
+
+    item: FunctionCall | CustomToolCall
+
+    @property
+    def call_id(self) -> str:
+        return self.item.call_id
+
+    @property
+    def name(self) -> str:
+        return self.item.name
+
+    @property
+    def arguments(self) -> str:
+        """JSON text for a function, any text for a custom tool."""
+        return self.item.arguments if isinstance(self.item, FunctionCall) else self.item.input
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What came of a call; `fault` is set when the output tells of an error instead of a result."""
+
+    call: ToolCall
+    output: Output
+    fault: Fault | None = None
+    seconds: float = 0.0
+    error: Exception | None = None
+
+    @property
+    def item(self) -> FunctionCallOutput | CustomToolCallOutput:
+        kind = FunctionCallOutput if isinstance(self.call.item, FunctionCall) else CustomToolCallOutput
+        return kind(call_id=self.call.call_id, output=self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One response and what its calls came to."""
+
+    response: Response
+    outcomes: tuple[ToolOutcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """The end of a run.
+
+    `items` is the transcript from the first item that the run was given, and every call in it has an output.
+    `response_id` is the last response that can be continued from, `unsent` what has happened since.
+    """
+
+    stopped: Stopped
+    steps: tuple[Step, ...]
+    items: tuple[Item, ...]
+    usage: Usage
+    response_id: str | None
+    unsent: tuple[Item, ...]
+    is_whole: bool = True
+
+    @property
+    def response(self) -> Response | None:
+        """The last response."""
+        return self.steps[-1].response if self.steps else None
+
+    @property
+    def text(self) -> str:
+        """The words of the last response, without its commentary."""
+        output = self.response.output if self.response is not None else []
+        messages = [item for item in output if isinstance(item, Message)]
+        final = [item for item in messages if item.phase != "commentary"]
+        return "".join(item.get_text() for item in final or messages)
+
+    @property
+    def outcomes(self) -> list[ToolOutcome]:
+        return [outcome for step in self.steps for outcome in step.outcomes]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a run may go; None is no limit. Times are in seconds, `tokens` counts input and output."""
+
+    steps: int = 16
+    tool_calls: int | None = None
+    tokens: int | None = None
+    tool_seconds: float | None = 60.0
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Functions that are told of every step; each may be async. `before_step` may give another request."""
+
+    before_step: Callable[[int, Request], Request | Awaitable[Request | None] | None] | None = None
+    after_step: Callable[[int, Response], Awaitable[None] | None] | None = None
+    before_tool: Callable[[ToolCall], Awaitable[None] | None] | None = None
+    after_tool: Callable[[ToolOutcome], Awaitable[None] | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    type: ClassVar[str] = "agent.step.started"
+    step: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    type: ClassVar[str] = "agent.step.ended"
+    step: int
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    type: ClassVar[str] = "agent.tool.started"
+    step: int
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    type: ClassVar[str] = "agent.tool.ended"
+    step: int
+    outcome: ToolOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    type: ClassVar[str] = "agent.run.ended"
+    result: AgentResult
+
+
+AgentEvent = AnyEvent | StepStarted | StepEnded | ToolStarted | ToolEnded | RunEnded
+
+
+@dataclass(slots=True)
+class Tally:
+    """Usage, added up over responses."""
+
+    usage: Usage = field(default_factory=Usage)
+
+    def add(self, more: Usage | None) -> None:
+        if more is not None:
+            one, other = self.usage, more
+            self.usage = Usage.of(
+                one.input_tokens + other.input_tokens,
+                one.output_tokens + other.output_tokens,
+                cached=one.input_tokens_details.cached_tokens + other.input_tokens_details.cached_tokens,
+                reasoning=one.output_tokens_details.reasoning_tokens
+                + other.output_tokens_details.reasoning_tokens,
+            )

@@ -1,0 +1,161 @@
+"""The gateway inside the program: HTTP without a socket, spoken to the ASGI application itself."""
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any, Protocol, cast
+
+import httpx
+
+from antiphon.client.errors import UsageError
+
+Message = MutableMapping[str, Any]
+Asgi = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+LOCAL_URL = "http://127.0.0.1/v1"
+_WAITING = 16
+_LEAVING = 5.0
+
+
+class Opened(Protocol):
+    """A gateway that is open: its application, and how to close it."""
+
+    app: Asgi
+
+    async def close(self) -> None: ...
+
+
+async def open_gateway(config: object) -> Opened:
+    """The server is asked for by name, so that the client alone never needs it."""
+    try:
+        server = importlib.import_module("antiphon.server.local")
+    except ImportError as error:
+        missing = f"the package {error.name!r} is missing" if error.name else str(error)
+        raise UsageError(
+            f"transport='local' needs the gateway, and {missing}; run `pip install 'antiphon[server]'`"
+        ) from None
+    try:
+        return cast(Opened, await server.open_local(config))
+    except server.CANNOT_OPEN as error:
+        raise UsageError(f"the gateway could not be opened: {error}") from None
+
+
+class LocalTransport(httpx.AsyncBaseTransport):
+    """Opens the gateway with the first request, in the event loop that makes it."""
+
+    def __init__(self, config: object) -> None:
+        self._config = config
+        self._opened: Opened | None = None
+        self._opening = asyncio.Lock()
+        self._exchanges: set[asyncio.Task[None]] = set()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await open_gateway(self._config)
+        body = await request.aread()
+        exchange = _Exchange(self._opened.app, request, body)
+        self._exchanges.add(exchange.task)
+        exchange.task.add_done_callback(self._forget)
+        return await exchange.head()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._exchanges.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever reads the answer hears that it broke off
+
+    async def aclose(self) -> None:
+        for task in list(self._exchanges):
+            task.cancel()
+        if self._exchanges:
+            await asyncio.wait(self._exchanges, timeout=_LEAVING)
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
+
+
+class _Exchange(httpx.AsyncByteStream):
+    """One request to the application, in a task of its own; its answer waits in a short queue."""
+
+    def __init__(self, app: Asgi, request: httpx.Request, body: bytes) -> None:
+        self._request = request
+        self._body: bytes | None = body
+        self._gone = asyncio.Event()
+        self._said: asyncio.Queue[Message | None] = asyncio.Queue(_WAITING)
+        self.task = asyncio.create_task(self._run(app))
+
+    async def head(self) -> httpx.Response:
+        try:
+            start = await self._said.get()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if start is None:
+            raise httpx.RemoteProtocolError("the gateway gave no answer", request=self._request)
+        return httpx.Response(start["status"], headers=start["headers"], stream=self, request=self._request)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            message = await self._said.get()
+            if message is None:
+                raise httpx.RemoteProtocolError("the gateway broke off its answer", request=self._request)
+            if piece := message.get("body", b""):
+                yield piece
+            if not message.get("more_body", False):
+                return
+
+    async def aclose(self) -> None:
+        """Tell the application that nobody listens, and give it a moment to stop."""
+        self._gone.set()
+        while not self._said.empty():
+            self._said.get_nowait()
+        done, _ = await asyncio.wait({self.task}, timeout=_LEAVING)
+        if not done:
+            self.task.cancel()
+
+    async def _run(self, app: Asgi) -> None:
+        url = self._request.url
+        scope: Message = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": self._request.method,
+            "scheme": url.scheme,
+            "path": url.path,
+            "raw_path": url.raw_path.partition(b"?")[0],
+            "query_string": url.query,
+            "root_path": "",
+            "headers": [(name.lower(), value) for name, value in self._request.headers.raw],
+            "server": (url.host, url.port),
+            "client": ("127.0.0.1", 0),
+        }
+        try:
+            await app(scope, self._receive, self._send)
+        finally:
+            if not self._gone.is_set():
+                await self._said.put(None)
+
+    async def _receive(self) -> Message:
+        body, self._body = self._body, None
+        if body is not None:
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        """Waits when nobody reads, and drops what nobody will read, as a socket would."""
+        if self._gone.is_set():
+            return
+        if not self._said.full():
+            self._said.put_nowait(message)
+            return
+        put = asyncio.ensure_future(self._said.put(message))
+        gone = asyncio.ensure_future(self._gone.wait())
+        try:
+            await asyncio.wait({put, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            if not put.done():
+                put.cancel()

@@ -1,0 +1,75 @@
+"""Which failures are worth another try, and after how long (R002-33)."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from antiphon.client.errors import AntiphonError, ConnectionFailed, StatusError, TimedOut
+from antiphon.client.settings import Retries
+from antiphon.spec.errors import ERROR_TYPE_ALIASES, INSUFFICIENT_QUOTA
+
+# Statuses of the 500s that no repetition changes.
+_FINAL = frozenset({501, 505, 511})
+
+
+def is_worth_it(error: AntiphonError, attempt: int, *, repeatable: bool) -> bool:
+    """May this call be made again?
+
+    `repeatable` calls change nothing when made twice. Others, which make a response, are made again only
+    when the server cannot have begun: nobody answered the door, or it said no.
+    """
+    match error:
+        case ConnectionFailed():
+            return repeatable or not error.sent
+        case TimedOut(limit="connect"):
+            return True
+        case TimedOut(limit="read" | "idle"):
+            return repeatable
+        case StatusError(status=429):
+            return error.code != INSUFFICIENT_QUOTA
+        case StatusError() if error.status >= 500 and error.status not in _FINAL:
+            kind = ERROR_TYPE_ALIASES.get(error.type, error.type)
+            return kind != "model_error" or attempt == 0
+    return False
+
+
+def pause_before_next(
+    error: AntiphonError,
+    attempt: int,
+    retries: Retries,
+    *,
+    repeatable: bool,
+    left: float | None = None,
+    chance: Callable[[], float] = random.random,
+) -> float | None:
+    """How long to wait before another try; None when there should be none.
+
+    `attempt` counts from 0, `left` is what remains of the total time.
+    """
+    if attempt >= retries.times or not is_worth_it(error, attempt, repeatable=repeatable):
+        return None
+    wanted = error.retry_after if isinstance(error, StatusError) else None
+    if wanted is None:
+        pause = min(retries.cap, retries.base * 2.0**attempt) * (0.5 + chance() / 2)
+    elif wanted > retries.longest:
+        return None
+    else:
+        # A little later than asked, and not everyone at once.
+        pause = wanted + chance() * min(1.0, retries.base)
+    return pause if left is None or pause < left else None
+
+
+def retry_after(value: str | None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:
+    """The seconds of a `Retry-After` header, which holds a number or a date."""
+    if value is None or len(value) > 100:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value)
+        except (ValueError, OverflowError):
+            return None
+        seconds = ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now()).total_seconds()
+    return max(0.0, seconds) if seconds < float("inf") else None

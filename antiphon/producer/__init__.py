@@ -1,0 +1,24 @@
+"""For agents that want to speak Open Responses: a builder, a bridge from thread events, and an endpoint."""
+
+from antiphon.producer.answers import response_of, stream_open_responses
+from antiphon.producer.asgi import ResponsesApp
+from antiphon.producer.bridge import ThreadEventBridge
+from antiphon.producer.builder import Handle, ResponseBuilder, StateError
+from antiphon.producer.integration import DualEventEmitter, FileExporter, OpenResponsesIntegration
+from antiphon.producer.options import BridgeOptions
+from antiphon.producer.usage import is_estimated
+
+__all__ = [
+    "BridgeOptions",
+    "DualEventEmitter",
+    "FileExporter",
+    "Handle",
+    "OpenResponsesIntegration",
+    "ResponseBuilder",
+    "ResponsesApp",
+    "StateError",
+    "ThreadEventBridge",
+    "is_estimated",
+    "response_of",
+    "stream_open_responses",
+]

@@ -1,0 +1,285 @@
+"""For authors of agents: say what happens, get the events of a response that is always well formed.
+
+>>> builder = ResponseBuilder("my-agent")
+>>> _ = builder.start()
+>>> message = builder.add_message()
+>>> _ = builder.text_delta(message, "Hello")
+>>> builder.complete()[-1].type
+'response.completed'
+>>> builder.response.output[0].get_text()
+'Hello'
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.producer.usage import estimate, mark_estimated
+from antiphon.spec import ids
+from antiphon.spec.content import ContentPart
+from antiphon.spec.echo import new_response
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.events import AnyEvent
+from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import FunctionCallOutput, Phase
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.request import Request
+from antiphon.spec.response import Response, Usage
+from antiphon.stream import lifecycle, sse
+from antiphon.stream.composer import Composer, show_all
+from antiphon.stream.deltas import (
+    AnyDelta,
+    CallDelta,
+    Failure,
+    Finish,
+    FinishReason,
+    ItemDelta,
+    ItemEnd,
+    UsageDelta,
+    VendorDelta,
+    Words,
+    WordsStart,
+)
+from antiphon.stream.framing import frames
+
+Kind = Literal["message", "reasoning", "function_call", "item"]
+
+_MAX_CALL_ID = 64
+_REASONS: dict[str, FinishReason] = {
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+    "max_tool_calls": "max_tool_calls",
+    "cancelled": "cancelled",
+}
+
+
+class StateError(RuntimeError):
+    """Said at the wrong time: before the start, after the end, or of an item that is done."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handle:
+    """An item that was begun. Two handles are never equal, however alike their items are."""
+
+    key: int
+    kind: Kind
+    call_id: str = ""
+
+
+class ResponseBuilder:
+    """One response. Every method returns the events that it caused; all of them are kept, too.
+
+    `request` gives what a response repeats of its request, and what `estimate_usage` counts. `shows` may hide
+    item types, or rename them; what is hidden leaves no hole in the indexes.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        request: Request | None = None,
+        previous_response_id: str | None = None,
+        clock: Callable[[], float] = time.time,
+        new_id: Callable[[str], str] = ids.new_id,
+        shows: Callable[[str], str | None] = show_all,
+    ) -> None:
+        response = new_response(request or Request(), model=model, now=clock())
+        response.id = new_id(ids.RESPONSE)
+        if previous_response_id is not None:
+            response.previous_response_id = previous_response_id
+        self._request = request
+        self._composer = Composer(response, clock=clock, new_id=new_id, shows=shows)
+        self._new_id = new_id
+        self._keys = 0
+        self._ended: set[int] = set()
+        self._call_ids: set[str] = set()
+        self._items: dict[int, Opaque] = {}
+        self._events: list[AnyEvent] = []
+        self._pending = 0
+
+    @property
+    def response(self) -> Response:
+        """The response as it stands, as a value of its own."""
+        return self._composer.snapshot()
+
+    @property
+    def finished(self) -> bool:
+        return self._composer.finished
+
+    @property
+    def error(self) -> ErrorPayload | None:
+        """Why it failed."""
+        return self._composer.error
+
+    # --- what happens -------------------------------------------------------------------------------------
+
+    def start(self, *, queued: bool = False) -> list[AnyEvent]:
+        """The first thing: `response.created`, then `response.in_progress`, or `response.queued` first."""
+        if self._composer.state not in (lifecycle.ABSENT, lifecycle.QUEUED):
+            raise StateError(f"the response is {self._composer.state} already")
+        return self._kept(self._composer.start(queued=queued))
+
+    def add_message(self, text: str = "", *, phase: Phase | None = None) -> Handle:
+        """An assistant's message begins, and its text part with it."""
+        return self._words("message", text, phase)
+
+    def text_delta(self, message: Handle, text: str) -> list[AnyEvent]:
+        return self._say(Words(self._open(message, "message"), text))
+
+    def add_reasoning(self, text: str = "") -> Handle:
+        return self._words("reasoning", text, None)
+
+    def reasoning_delta(self, reasoning: Handle, text: str) -> list[AnyEvent]:
+        return self._say(Words(self._open(reasoning, "reasoning"), text))
+
+    def add_function_call(self, name: str, arguments: object = None, call_id: str = "") -> Handle:
+        """A call begins. With arguments, as JSON text or any value, it is whole at once.
+
+        `call_id` of the handle is the one to use for the output: an id that is taken is replaced.
+        """
+        if not call_id or len(call_id) > _MAX_CALL_ID or call_id in self._call_ids:
+            call_id = self._new_id(ids.CALL)
+        self._call_ids.add(call_id)
+        call = self._handle("function_call", call_id)
+        self._say(CallDelta(call.key, name=name or "unknown", call_id=call_id))
+        if arguments is not None:
+            self.arguments_delta(call, arguments if isinstance(arguments, str) else _json(arguments))
+            self.end(call)
+        return call
+
+    def arguments_delta(self, call: Handle, text: str) -> list[AnyEvent]:
+        return self._say(CallDelta(self._open(call, "function_call"), text))
+
+    def add_function_call_output(self, call: Handle | str, output: str | list[ContentPart]) -> list[AnyEvent]:
+        """What a call came to; the call itself is over with it."""
+        if isinstance(call, Handle) and call.key not in self._ended:
+            self.end(call)
+        call_id = call.call_id if isinstance(call, Handle) else call
+        item = FunctionCallOutput(call_id=call_id, output=output, status="completed")
+        return self._say(ItemDelta(item))
+
+    def add_item(self, type: str, data: object = None, *, status: str = "completed", id: str = "") -> Handle:
+        """A vendor's item, `slug:name`, with its payload under `data`; in progress, it can be updated."""
+        if not is_valid_extension_type(type):
+            raise ValueError(f"{type!r} is no extension type; expected `slug:name` of letters, digits and _")
+        handle = self._handle("item")
+        fields = {"type": type, "id": id or self._new_id(ids.ITEM), "status": status}
+        self._put(handle, Opaque.make(**fields, data=data))
+        return handle
+
+    def update_item(self, item: Handle, data: object, *, status: str = "in_progress") -> list[AnyEvent]:
+        self._open(item, "item")
+        return self._put(item, self._items[item.key].replace(data=data, status=status))
+
+    def vendor_event(self, type: str, **fields: Any) -> list[AnyEvent]:
+        """An event of your own, `slug:name`."""
+        if not is_valid_extension_type(type):
+            raise ValueError(f"{type!r} is no extension type; expected `slug:name` of letters, digits and _")
+        return self._say(VendorDelta(type, fields))
+
+    def end(self, handle: Handle) -> list[AnyEvent]:
+        """The item is over. Its done event waits for the items that began before it."""
+        key = self._open(handle, handle.kind)
+        if handle.kind == "item":
+            return self._put(handle, self._items[key].replace(status="completed"))
+        self._ended.add(key)
+        return self._say(ItemEnd(key, "completed"))
+
+    def feed(self, deltas: Iterable[AnyDelta]) -> list[AnyEvent]:
+        """The same in the vocabulary of providers, for streams that were written as deltas."""
+        return self._kept(self._composer.feed(deltas))
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    def estimate_usage(self) -> list[AnyEvent]:
+        """Count characters where nobody counted tokens, and mark the usage as an estimate."""
+        if self._composer.response.usage is None and not self.finished:
+            mark_estimated(self._composer.response)
+            return self.feed([UsageDelta(estimate(self._request, self.response.output))])
+        return []
+
+    def complete(self, usage: Usage | None = None) -> list[AnyEvent]:
+        return self._end(usage, Finish("stop"))
+
+    def incomplete(self, reason: str, usage: Usage | None = None) -> list[AnyEvent]:
+        if reason not in _REASONS:
+            raise ValueError(f"{reason!r} is no reason; expected one of {', '.join(_REASONS)}")
+        return self._end(usage, Finish(_REASONS[reason]))
+
+    def fail(self, error: ErrorPayload, usage: Usage | None = None) -> list[AnyEvent]:
+        return self._end(usage, Failure(error))
+
+    # --- the events ---------------------------------------------------------------------------------------
+
+    def get_events(self) -> list[AnyEvent]:
+        return list(self._events)
+
+    def get_last_event(self) -> AnyEvent | None:
+        return self._events[-1] if self._events else None
+
+    def get_last_event_sse(self) -> str:
+        return frames(self._events[-1:]).decode()
+
+    def get_pending_events_sse(self) -> str:
+        """The events since this was last asked, as server-sent events."""
+        pending, self._pending = self._events[self._pending :], len(self._events)
+        return frames(pending).decode()
+
+    def clear_events(self) -> None:
+        self._events, self._pending = [], 0
+
+    def done(self) -> str:
+        """What a stream ends with after its terminal event."""
+        if not self.finished:
+            raise StateError("the response has not ended; call complete, incomplete or fail first")
+        return sse.DONE.decode()
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    def _words(self, kind: Literal["message", "reasoning"], text: str, phase: Phase | None) -> Handle:
+        words = self._handle(kind)
+        self._say(WordsStart(words.key, kind, phase))
+        if text:
+            self._say(Words(words.key, text))
+        return words
+
+    def _handle(
+        self, kind: Literal["message", "reasoning", "function_call", "item"], call_id: str = ""
+    ) -> Handle:
+        self._keys += 1
+        return Handle(self._keys, kind, call_id)
+
+    def _open(self, handle: Handle, kind: str) -> int:
+        if handle.kind != kind:
+            raise StateError(f"this item is a {handle.kind}, not a {kind}")
+        if handle.key in self._ended:
+            raise StateError(f"this {handle.kind} is done; nothing more can be said of it")
+        return handle.key
+
+    def _put(self, handle: Handle, item: Opaque) -> list[AnyEvent]:
+        self._items[handle.key] = item
+        if item.status != "in_progress":
+            self._ended.add(handle.key)
+        return self._say(ItemDelta(item, handle.key))
+
+    def _say(self, delta: AnyDelta) -> list[AnyEvent]:
+        if self._composer.state == lifecycle.ABSENT:
+            raise StateError("the response has not started; call start first")
+        if self.finished:
+            raise StateError(f"the response is {self._composer.state}; nothing can follow")
+        return self.feed([delta])
+
+    def _end(self, usage: Usage | None, ending: AnyDelta) -> list[AnyEvent]:
+        before: list[AnyEvent] = [] if usage is None else self._say(UsageDelta(usage))
+        return before + self._say(ending)
+
+    def _kept(self, events: list[AnyEvent]) -> list[AnyEvent]:
+        self._events += events
+        return events
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

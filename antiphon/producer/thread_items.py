@@ -1,0 +1,200 @@
+"""The items of a thread of events, one class a kind: each turns its snapshots into deltas.
+
+A thread tells an item again and again as a whole: started, updated, completed. What goes out is what is new.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.spec import ids
+from antiphon.spec.extensions import vendor_item
+from antiphon.spec.items import FunctionCallOutput
+from antiphon.spec.opaque import Opaque
+from antiphon.stream.deltas import AnyDelta, CallDelta, ItemDelta, ItemEnd, PartEnd, Words, WordsStart
+
+Fields = Mapping[str, Any]
+
+_MAX_CALL_ID = 64
+_VENDOR_NAMES = {"harness": "harness_event"}
+
+
+class ThreadItem(ABC):
+    """One item of a thread, from its first mention to its completion."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.done = False
+
+    @abstractmethod
+    def start(self, fields: Fields) -> list[AnyDelta]: ...
+
+    @abstractmethod
+    def update(self, fields: Fields) -> list[AnyDelta]: ...
+
+    @abstractmethod
+    def complete(self, fields: Fields) -> list[AnyDelta]: ...
+
+
+class WordItem(ThreadItem):
+    """A message or reasoning. A text that does not go on from the last one becomes a part of its own."""
+
+    def __init__(self, key: str, kind: Literal["message", "reasoning"]) -> None:
+        super().__init__(key)
+        self._kind = kind
+        self._text = ""
+
+    def start(self, fields: Fields) -> list[AnyDelta]:
+        return [WordsStart(self.key, self._kind), *self.update(fields)]
+
+    def update(self, fields: Fields) -> list[AnyDelta]:
+        old, new = self._text, text_in(fields, "text")
+        self._text = new
+        if new.startswith(old):
+            return [Words(self.key, new[len(old) :])] if new != old else []
+        return [PartEnd(self.key), *([Words(self.key, new)] if new else [])]
+
+    def complete(self, fields: Fields) -> list[AnyDelta]:
+        return [*self.update(fields), ItemEnd(self.key, "completed")]
+
+
+class CallItem(ThreadItem):
+    """A tool's invocation. Its arguments go out once they are final: a call cannot take anything back."""
+
+    def __init__(self, key: str, call_id: str) -> None:
+        super().__init__(key)
+        self.call_id = call_id
+        self._arguments: object = None
+
+    def start(self, fields: Fields) -> list[AnyDelta]:
+        name = text_in(fields, "tool_name") or "unknown"
+        return [CallDelta(self.key, name=name, call_id=self.call_id), *self.update(fields)]
+
+    def update(self, fields: Fields) -> list[AnyDelta]:
+        if fields.get("arguments") is not None:
+            self._arguments = fields["arguments"]
+        return []
+
+    def complete(self, fields: Fields) -> list[AnyDelta]:
+        self.update(fields)
+        return self.end()
+
+    def end(self) -> list[AnyDelta]:
+        """The call is whole, whether the thread says so or its output shows it."""
+        if self.done:
+            return []
+        self.done = True
+        given = self._arguments
+        text = given if isinstance(given, str) else "" if given is None else json_text(given)
+        return [*([CallDelta(self.key, text)] if text else []), ItemEnd(self.key, "completed")]
+
+
+class McpItem(CallItem):
+    """A call of an MCP tool, which brings its result with it."""
+
+    def complete(self, fields: Fields) -> list[AnyDelta]:
+        deltas = super().complete(fields)
+        result = fields.get("result")
+        if result is None and fields.get("status") == "failed":
+            result = "the tool failed"
+        if result is not None:
+            output = result if isinstance(result, str) else json_text(result)
+            item = FunctionCallOutput(call_id=self.call_id, output=output, status="completed")
+            deltas.append(ItemDelta(item, f"output of {self.key}"))
+        return deltas
+
+
+class OutputItem(ThreadItem):
+    """What an invocation came to."""
+
+    def __init__(self, key: str, call_id: str) -> None:
+        super().__init__(key)
+        self._call_id = call_id
+
+    def start(self, fields: Fields) -> list[AnyDelta]:
+        return [ItemDelta(self._item("", "in_progress"), self.key), *self.update(fields)]
+
+    def update(self, fields: Fields) -> list[AnyDelta]:
+        return [ItemDelta(self._item(_output(fields), "in_progress"), self.key)]
+
+    def complete(self, fields: Fields) -> list[AnyDelta]:
+        return [ItemDelta(self._item(_output(fields), "completed"), self.key)]
+
+    def _item(self, output: str, status: Literal["in_progress", "completed"]) -> FunctionCallOutput:
+        return FunctionCallOutput(call_id=self._call_id, output=output, status=status)
+
+
+class VendorItem(ThreadItem):
+    """A command, a change of files, a search, a plan…: an item of the vendor's own."""
+
+    def __init__(self, key: str, vendor: str, fields: Fields) -> None:
+        super().__init__(key)
+        self._vendor = vendor
+        self._id = text_in(fields, "id")
+        kind = text_in(fields, "type")
+        self._name = _VENDOR_NAMES.get(kind, kind)
+
+    def start(self, fields: Fields) -> list[AnyDelta]:
+        return [ItemDelta(self._item(fields, "in_progress"), self.key)]
+
+    def update(self, fields: Fields) -> list[AnyDelta]:
+        return self.start(fields)
+
+    def complete(self, fields: Fields) -> list[AnyDelta]:
+        status = "failed" if fields.get("status") == "failed" else "completed"
+        return [ItemDelta(self._item(fields, status), self.key)]
+
+    def _item(self, fields: Fields, status: str) -> Opaque:
+        data = {name: value for name, value in fields.items() if name not in ("id", "type")}
+        return vendor_item(self._vendor, self._name, id=self._id, data=data, status=status)
+
+
+class Calls:
+    """Which call an output belongs to: by the harness's own id, or by the provider's."""
+
+    def __init__(self, new_id: Callable[[str], str]) -> None:
+        self._new_id = new_id
+        self._used: set[str] = set()
+        self._by_item: dict[str, CallItem] = {}
+        self._by_provider: dict[str, CallItem] = {}
+
+    def call_id(self, fields: Fields) -> str:
+        """The provider's id of an invocation, unless it is missing or taken; then the harness's."""
+        for given in (text_in(fields, "tool_call_id"), text_in(fields, "id")):
+            if given and given not in self._used and len(given) <= _MAX_CALL_ID:
+                self._used.add(given)
+                return given
+        made = self._new_id(ids.CALL)
+        self._used.add(made)
+        return made
+
+    def add(self, item: CallItem, fields: Fields) -> None:
+        self._by_item[text_in(fields, "id")] = item
+        if given := text_in(fields, "tool_call_id"):
+            self._by_provider[given] = item
+
+    def of_output(self, fields: Fields) -> CallItem | None:
+        harness, provider = text_in(fields, "call_id"), text_in(fields, "tool_call_id")
+        return self._by_item.get(harness) or self._by_provider.get(provider) or self._by_provider.get(harness)
+
+    def orphan(self, fields: Fields) -> str:
+        """The id for an output whose call nobody told."""
+        given = text_in(fields, "tool_call_id") or text_in(fields, "call_id")
+        return given if 0 < len(given) <= _MAX_CALL_ID else self._new_id(ids.CALL)
+
+
+def text_in(fields: Fields, name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def json_text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _output(fields: Fields) -> str:
+    """The output; one that is empty because it was written to a file says where."""
+    output, path = text_in(fields, "output"), text_in(fields, "spool_path")
+    return f"Output saved to {path}" if path and not output else output

@@ -1,0 +1,61 @@
+"""Usage where nobody counted tokens: four characters a token, and marked as an estimate."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from antiphon.spec.content import text_of
+from antiphon.spec.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+)
+from antiphon.spec.request import Request
+from antiphon.spec.response import Receipt, Response, Usage
+
+_CHARACTERS_A_TOKEN = 4
+
+
+def estimate(request: Request | None, output: Sequence[Item]) -> Usage:
+    """One rule for both sides: characters divided by four."""
+    given = "" if request is None else (request.instructions or "")
+    items = request.input if request is not None else None
+    size = len(given) + (len(items) if isinstance(items, str) else sum(map(_size, items or ())))
+    thought = sum(_size(item) for item in output if isinstance(item, Reasoning))
+    said = sum(map(_size, output))
+    return Usage.of(_tokens(size), _tokens(said), reasoning=_tokens(thought))
+
+
+def mark_estimated(response: Response) -> None:
+    """A receipt says that the counts are no counts."""
+    receipt = Receipt("usage", "estimated", "nobody counted tokens: four characters are one", response.model)
+    earlier = [] if response.receipts is UNSET else response.receipts
+    response.receipts = [*earlier, receipt]
+
+
+def is_estimated(response: Response) -> bool:
+    receipts = [] if response.receipts is UNSET else response.receipts
+    return any(receipt.param == "usage" and receipt.action == "estimated" for receipt in receipts)
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // _CHARACTERS_A_TOKEN)
+
+
+def _size(item: Item) -> int:
+    match item:
+        case Message():
+            return len(item.get_text())
+        case Reasoning():
+            return len(item.get_reasoning_text()) + len(item.get_summary_text())
+        case FunctionCall():
+            return len(item.name) + len(item.arguments)
+        case CustomToolCall():
+            return len(item.name) + len(item.input)
+        case FunctionCallOutput() | CustomToolCallOutput():
+            return len(text_of(item.output))
+    return 0

@@ -1,0 +1,46 @@
+"""An MCP server for tests: over standard input and output, or over HTTP on the port that it is told."""
+
+import os
+import sys
+
+from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+server = MCPServer("tests", instructions="Ask me about the weather.")
+
+
+@server.tool()
+def get_weather(city: str, unit: str = "celsius") -> str:
+    """Tell the weather in a city."""
+    return f"18 degrees {unit} in {city}"
+
+
+@server.tool(name="files.count")
+def count_files() -> int:
+    """Count files."""
+    return 3
+
+
+@server.tool()
+def refuse() -> str:
+    """Always fails."""
+    raise ToolError("not today")
+
+
+@server.tool()
+def draw() -> Image:
+    """A picture."""
+    return Image(data=b"GIF89a", format="gif")
+
+
+@server.tool()
+def die() -> str:
+    """Ends the server in the middle of a call."""
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    else:
+        server.run()
