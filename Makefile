@@ -5,7 +5,7 @@ PYTEST := $(PY) -m pytest -n auto --maxprocesses 8 --dist loadfile
 SOURCES := $(wildcard antiphon tests bench scripts examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench format lock clean setup model
+.PHONY: help serve test check judge bench format lock clean setup model clients
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -13,7 +13,7 @@ help: ## this list
 serve: setup model ## start the gateway on 127.0.0.1:8080 (options: make serve ARGS="--port 9000")
 	@exec .venv/bin/antiphon serve $(ARGS)
 
-test: setup model ## run every test, and hold spec and stream to their coverage
+test: setup model clients ## run every test, and hold spec and stream to their coverage
 	$(PYTEST) tests/spec tests/stream --cov --cov-report=
 	@$(PY) -m coverage json --quiet -o - | $(PY) scripts/coverage_floor.py antiphon/spec antiphon/stream \
 		|| { $(PY) -m coverage report; exit 1; }
@@ -26,6 +26,9 @@ check: setup ## format, lint, strict types, layer rule
 	$(PY) -m mypy $(SOURCES)
 	.venv/bin/lint-imports
 
+judge: setup model ## hold other servers to the specification (one: make judge ARGS=litellm)
+	$(PY) scripts/judge.py $(ARGS)
+
 bench: setup model ## run the benchmarks
 	$(PY) -m bench $(ARGS)
 
@@ -37,8 +40,9 @@ lock: setup ## write the lock again from pyproject.toml (newest versions: make l
 	@scripts/lock $(ARGS)
 
 clean: ## remove everything that make made
-	rm -rf .venv .setup.lock build dist .coverage .coverage.* htmlcov
+	rm -rf .venv .setup.lock .judge build dist .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf tests/bridges/node/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup:
@@ -48,3 +52,6 @@ setup:
 model: setup
 	@test ! -f antiphon/embedded/weights.py || $(PY) -m antiphon.embedded.weights \
 		|| echo "make: going on without the embedded model" >&2
+
+clients:
+	@scripts/clients

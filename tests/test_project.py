@@ -81,6 +81,8 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
         ("stream", "antiphon.config"),
         ("providers", "antiphon.engine"),
         ("server", "antiphon.client"),
+        ("bridges", "antiphon.providers"),
+        ("providers", "antiphon.bridges"),
         ("client", "antiphon.server"),
         ("client", "antiphon.config"),
         ("client", "antiphon.producer"),

@@ -150,3 +150,39 @@ def test_the_library_alone_says_what_the_server_needs(wheel: Path, tmp_path: Pat
     assert (done.returncode, done.stdout) == (1, "")
     assert "pip install 'antiphon[server]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+LIBRARY = """
+import asyncio, httpx, sys
+from antiphon import Agent, AsyncClient, Client, MCPServer, UsageError, tool
+from antiphon.producer import ResponsesApp
+
+@tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+async def answer(request):
+    yield "Hello."
+
+async def main():
+    app = httpx.ASGITransport(app=ResponsesApp(answer))
+    async with AsyncClient("http://here/v1", transport=app) as client:
+        print((await Agent(client=client, tools=[]).run("Hi")).text)
+
+asyncio.run(main())
+for missing in (lambda: Client(transport="local").responses.create("Hi"), lambda: MCPServer.stdio("any")):
+    try:
+        missing()
+    except UsageError as error:
+        print(error)
+print({"uvicorn", "pydantic", "mcp"} & set(sys.modules))
+"""
+
+
+def test_the_library_alone_is_a_client_an_agent_and_an_endpoint(wheel: Path, tmp_path: Path) -> None:
+    done = Installed(wheel, tmp_path).run("python", "-W", "error", "-c", LIBRARY)
+    assert (done.returncode, done.stderr) == (0, "")
+    said, local, mcp, loaded = done.stdout.splitlines()
+    assert (said, loaded) == ("Hello.", "set()")
+    assert "pip install 'antiphon[server]'" in local
+    assert "pip install 'antiphon[mcp]'" in mcp

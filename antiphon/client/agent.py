@@ -21,19 +21,22 @@ from antiphon.client.agent_calls import Approve, Caller
 from antiphon.client.agent_events import AgentResult, Hooks, Limits
 from antiphon.client.agent_model import Asked, asking, is_session
 from antiphon.client.agent_run import AgentRun
+from antiphon.client.errors import UsageError
+from antiphon.client.parameters import encoded
 from antiphon.client.task import CapabilityViolation, TaskFailed, execute_open_responses
 from antiphon.client.tools import Tool, Toolbox
 from antiphon.spec.decode import decode_item
 from antiphon.spec.errors import SpecError, invalid_param
-from antiphon.spec.items import Item, Message
-from antiphon.spec.opaque import Opaque, encode
+from antiphon.spec.items import Item, ItemBase, Message
+from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream.deltas import AnyDelta
 
 AgentTool = Tool | type[Tool] | Callable[..., object] | FunctionTool | CustomTool | Opaque
-AgentInput = str | Item | Mapping[str, object] | Iterable[Item | Mapping[str, object]]
+SavedItems = Iterable[Item | Mapping[str, object]]
+AgentInput = str | Item | Mapping[str, object] | SavedItems
 
 # What a caller of a served agent may say about the answer; everything else is the agent's own.
 _OF_THE_CALLER = (
@@ -73,8 +76,9 @@ class Agent:
         store: bool = True,
         role: str = "assistant",
     ) -> None:
-        self.model = model
-        self.instructions = instructions
+        base = request or Request()
+        self.model = model or base.model
+        self.instructions = instructions or base.instructions
         self.client = client
         self.limits = limits or Limits()
         self.approve = approve
@@ -88,11 +92,11 @@ class Agent:
             else:
                 self.tools.add(one)
         self._request = replace(
-            request or Request(),
-            model=model,
-            instructions=instructions,
-            tools=[*(tool.declaration() for tool in self.tools), *hosted],
-            store=store,
+            base,
+            model=self.model,
+            instructions=self.instructions,
+            tools=[*(tool.declaration() for tool in self.tools), *hosted, *(base.tools or ())],
+            store=store and base.store,
         )
 
     @property
@@ -109,7 +113,7 @@ class Agent:
         input: AgentInput,
         *,
         previous_response_id: str | None = None,
-        items: Sequence[Item] = (),
+        items: SavedItems = (),
         after: AgentResult | None = None,
     ) -> AgentResult:
         """Work until there is an answer, or a limit.
@@ -123,7 +127,7 @@ class Agent:
         input: AgentInput,
         *,
         previous_response_id: str | None = None,
-        items: Sequence[Item] = (),
+        items: SavedItems = (),
         after: AgentResult | None = None,
     ) -> AgentResult:
         """The same for programs without an event loop. Leave `client` out, or give a synchronous one."""
@@ -133,14 +137,18 @@ class Agent:
                 input, previous_response_id=previous_response_id, items=items, after=after
             )
 
-        return asyncio.run(work())
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(work())
+        raise UsageError("there is an event loop here already; use `await agent.run(...)`")
 
     def stream(
         self,
         input: AgentInput,
         *,
         previous_response_id: str | None = None,
-        items: Sequence[Item] = (),
+        items: SavedItems = (),
         after: AgentResult | None = None,
     ) -> AgentRun:
         """A run to iterate: the events of every response, and of every step and tool between them."""
@@ -152,7 +160,7 @@ class Agent:
             else:
                 items = after.items
         request = replace(self._request, previous_response_id=previous_response_id)
-        return self._run(request, [*items, *new], self.limits)
+        return self._run(request, [*as_items(items), *new], self.limits)
 
     def _run(self, request: Request, items: Sequence[Item], limits: Limits) -> AgentRun:
         caller = Caller(self.tools, self.approve, self.hooks, limits.tool_seconds)
@@ -204,8 +212,18 @@ def as_items(input: AgentInput) -> list[Item]:
     """An input as items; a text is a user's message."""
     if isinstance(input, str):
         return [Message(role="user", content=input)]
-    if isinstance(input, Mapping):
-        return [decode_item(encode(input))]
+    if isinstance(input, Mapping | ItemBase | Opaque):
+        return [_item(input)]
     if not isinstance(input, Iterable):
-        return [input]
-    return [decode_item(encode(one)) if isinstance(one, Mapping) else one for one in input]
+        raise UsageError(f"input is a text or items, not {type(input).__name__}")
+    return [_item(one) for one in input]
+
+
+def _item(given: Item | Mapping[str, object]) -> Item:
+    """An item as it is, or one that was saved as JSON."""
+    if isinstance(given, ItemBase | Opaque):
+        return given
+    try:
+        return decode_item(encoded(given))
+    except SpecError as error:
+        raise UsageError(f"this is no item: {error}") from None

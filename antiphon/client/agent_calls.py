@@ -62,8 +62,7 @@ class Caller:
         except ToolError as error:
             outcome = failed(call, "tool_failed", str(error), error)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if _is_cancelled():
                 raise
             outcome = failed(call, "tool_failed", "something that the tool waited for was cancelled")
         except Exception as error:
@@ -73,6 +72,10 @@ class Caller:
                 )
             else:
                 outcome = failed(call, "tool_failed", f"{type(error).__name__}: {error}", error)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) or _is_cancelled():
+                raise
+            outcome = failed(call, "tool_failed", f"{type(error).__name__}: {error}")
         taken = time.monotonic() - started
         return ToolOutcome(call, outcome.output, outcome.fault, taken, outcome.error)
 
@@ -123,6 +126,12 @@ def kept(response: Response) -> list[Item]:
 
 async def settled(value: T | Awaitable[T]) -> T:
     return await value if isinstance(value, Awaitable) else value
+
+
+def _is_cancelled() -> bool:
+    """Is it this very task that is to end?"""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _sound(output: Output) -> Output:

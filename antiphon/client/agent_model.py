@@ -1,7 +1,7 @@
 """What an agent asks: a client over HTTP or in-process, a WebSocket session, or a model of your own."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -10,11 +10,10 @@ from antiphon.client.agent_run import AgentModel, EventStream
 from antiphon.client.asynchronous import AsyncClient
 from antiphon.client.errors import UsageError
 from antiphon.client.session import AsyncSession
+from antiphon.client.sync_streams import EventStream as SyncStream
+from antiphon.client.sync_streams import from_another_loop
 from antiphon.client.synchronous import Client, Session
-from antiphon.client.tools_running import in_thread
-from antiphon.spec.events import AnyEvent
 from antiphon.spec.request import Request
-from antiphon.spec.response import Response
 
 Asked: TypeAlias = AsyncClient | AsyncSession | Client | Session | AgentModel
 
@@ -52,9 +51,7 @@ class _Streaming:
         if self.remembers:
             request = self._within_session(request)
         opened = self._responses.stream(request.input, model=request.model, **_given(request))
-        if isinstance(opened, AbstractAsyncContextManager):
-            return opened
-        return _in_steps(opened)
+        return from_another_loop(opened) if isinstance(opened, SyncStream) else opened
 
     def _within_session(self, request: Request) -> Request:
         here = self._responses.response_id
@@ -71,28 +68,3 @@ def _given(request: Request) -> Mapping[str, object]:
         for name in Request.__struct_fields__
         if name not in _APART and getattr(request, name) != getattr(plain, name)
     }
-
-
-@asynccontextmanager
-async def _in_steps(opened: AbstractContextManager[Any]) -> AsyncIterator[EventStream]:
-    """A stream of the synchronous client: each of its steps in a thread."""
-    stream = await in_thread(opened.__enter__)
-    try:
-        yield _Stepping(stream)
-    finally:
-        await in_thread(lambda: opened.__exit__(None, None, None))
-
-
-class _Stepping:
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._events = iter(stream)
-
-    @property
-    def response(self) -> Response:
-        found: Response = self._stream.response
-        return found
-
-    async def __aiter__(self) -> AsyncIterator[AnyEvent]:
-        while (event := await in_thread(lambda: next(self._events, None))) is not None:
-            yield event

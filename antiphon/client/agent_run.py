@@ -30,6 +30,7 @@ from antiphon.client.agent_events import (
     ToolOutcome,
     ToolStarted,
 )
+from antiphon.client.parameters import as_input
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -238,7 +239,8 @@ class AgentRun:
                 raise
         # The server has forgotten the chain, and we have not.
         self._response_id, self._sent = None, 0
-        return await self._listen(model, replace(request, previous_response_id=None, input=list(self.items)))
+        everything = [as_input(item) for item in self.items]
+        return await self._listen(model, replace(request, previous_response_id=None, input=everything))
 
     async def _listen(self, model: AgentModel, request: Request) -> Response:
         async with model.open(request) as stream:
@@ -254,7 +256,7 @@ class AgentRun:
         chained = (base.store or remembered) and self._response_id is not None
         request = replace(
             base,
-            input=list(self.items[self._sent :] if chained else self.items),
+            input=[as_input(item) for item in self.items[self._sent if chained else 0 :]],
             previous_response_id=self._response_id if chained else None,
         )
         if not base.store and "reasoning.encrypted_content" not in base.include:
@@ -288,7 +290,8 @@ class AgentRun:
             refused = self._outcomes[call.call_id] = failed(call, "limit", message)
             await self._tell(ToolEnded(number, refused))
         self._calls_made += len(calls[:room])
-        waiting = {asyncio.ensure_future(self._caller.run(call)) for call in calls[:room]}
+        running = [asyncio.ensure_future(self._caller.run(call)) for call in calls[:room]]
+        waiting = set(running)
         try:
             for call in calls[:room]:
                 await self._tell(ToolStarted(number, call))
@@ -303,6 +306,9 @@ class AgentRun:
                 task.cancel()
             if waiting:
                 await asyncio.wait(waiting, timeout=_PATIENCE)
+            for task in running:
+                if task.done() and not task.cancelled():
+                    task.exception()  # of several failures only the first is raised
         self._answer([self._outcomes[call.call_id] for call in calls])
 
     def _settle(self) -> None:

@@ -15,7 +15,7 @@ from antiphon.client.local import LOCAL_URL, LocalTransport
 from antiphon.client.parameters import InputItem, Parameters
 from antiphon.client.responses import AsyncResponses
 from antiphon.client.session import AsyncSession
-from antiphon.client.settings import Address, Key, Retries, Timeouts, resolve
+from antiphon.client.settings import Address, Retries, Timeouts, key_of, resolve
 
 Transport = Literal["http", "local"]
 
@@ -44,10 +44,14 @@ class AsyncClient:
     ) -> None:
         self._is_http = transport == "http"
         self._is_local = transport == "local"
+        if not (self._is_http or self._is_local or isinstance(transport, httpx.AsyncBaseTransport)):
+            raise UsageError(
+                f"there is no transport {transport!r}; there are 'http', 'local' and those of httpx"
+            )
         if transport == "local":
             if base_url is not None:
                 raise UsageError("transport='local' has no address; leave `base_url` out")
-            address = Address(LOCAL_URL, Key(api_key) if api_key else None)
+            address = Address(LOCAL_URL, key_of(api_key or ""))
         else:
             address = resolve(base_url, api_key)
         if config is not None and transport != "local":
@@ -95,9 +99,11 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close every connection, and every session with it."""
-        for session in list(self._sessions):
-            await session.close()
-        await self._http.close()
+        if not self._http.closed:
+            self._http.check()
+            for session in list(self._sessions):
+                await session.close()
+            await self._http.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -31,6 +31,7 @@ MAX_BODY = 256 * 1024 * 1024
 _MAX_ERROR_BODY = 1024 * 1024
 _CLOSING = 1.0
 _NO_TIMEOUTS = Timeouts()
+_CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 
 
 class Clock:
@@ -94,6 +95,7 @@ class Http:
         self.headers = dict(headers)
         self.trust_env = trust_env
         self.closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         try:
             self._client = httpx.AsyncClient(
                 headers={"User-Agent": USER_AGENT, **headers},
@@ -152,28 +154,41 @@ class Http:
             attempt += 1
             await asyncio.sleep(pause)
 
+    def check(self) -> None:
+        """May it be used, here and now? Connections live in the event loop that made them."""
+        if self.closed:
+            raise UsageError("this client is closed; make a new one")
+        loop = asyncio.get_running_loop()
+        self._loop = self._loop or loop
+        if self._loop is not loop:
+            raise UsageError(
+                "an AsyncClient belongs to the event loop that used it first; make one in each, or use Client"
+            )
+
     async def close(self) -> None:
         self.closed = True
         with suppress(httpx.HTTPError, OSError):
             await self._client.aclose()
 
     async def _attempt(self, call: Call, clock: Clock) -> "Body":
-        if self.closed:
-            raise UsageError("this client is closed; make a new one")
+        self.check()
         limits = call.timeouts
         headers = {**self.address.headers(), **call.headers}
         if call.body is not None:
             headers.setdefault("Content-Type", "application/json")
         async with clock.within("read", limits.read), _translated(self.address, limits):
-            request = self._client.build_request(
-                call.method,
-                self.address.url + call.path,
-                content=call.body,
-                params={**dict(parse_qsl(self.address.query)), **call.query} or None,
-                headers=headers,
-                timeout=httpx.Timeout(None, connect=limits.connect),
-            )
-            answer = await self._client.send(request, stream=True)
+            try:
+                request = self._client.build_request(
+                    call.method,
+                    self.address.url + call.path,
+                    content=call.body,
+                    params={**dict(parse_qsl(self.address.query)), **call.query} or None,
+                    headers=headers,
+                    timeout=httpx.Timeout(None, connect=limits.connect),
+                )
+            except (TypeError, ValueError) as error:
+                raise UsageError(f"a header of the request cannot be sent: {error}") from None
+            answer = await self._sent(request)
         body = Body(answer, self.address, limits, clock)
         if answer.is_success:
             return body
@@ -185,10 +200,26 @@ class Http:
             await body.close()
         raise _refused(answer, told, self.address)
 
+    async def _sent(self, request: httpx.Request) -> httpx.Response:
+        """The head of the answer. A connection that was made for nothing is closed: the pool forgets it."""
+        made: list[object] = []
+
+        async def watch(event: str, info: Mapping[str, object]) -> None:
+            if event in _CONNECTED:
+                made.append(info["return_value"])
+
+        request.extensions["trace"] = watch
+        try:
+            return await self._client.send(request, stream=True)
+        except asyncio.CancelledError:
+            for connection in made:
+                await _cut(connection)
+            raise
+
 
 def path_to(collection: str, id: str, *more: str) -> str:
-    if not id:
-        raise UsageError("an id is needed, and this one is empty")
+    if not id or not id.strip("."):
+        raise UsageError(f"an id is needed, and {id!r} is none")
     return "/".join((collection, *(quote(part, safe="") for part in (id, *more))))
 
 
@@ -203,11 +234,14 @@ class Body:
         self._limits = limits
         self._clock = clock
         self._pieces = answer.aiter_bytes()
+        self._is_whole = False
 
     async def next(self) -> bytes | None:
         """The next piece; None after the last."""
         async with self._clock.within("idle", self._limits.idle), _translated(self._address, self._limits):
-            return await anext(self._pieces, None)
+            piece = await anext(self._pieces, None)
+        self._is_whole = piece is None
+        return piece
 
     async def read(self, limit: int) -> bytes:
         pieces: list[bytes] = []
@@ -221,9 +255,21 @@ class Body:
 
     async def close(self) -> None:
         """Give the connection back, or cut it if there is more to come."""
-        with suppress(httpx.HTTPError, httpx.StreamError, OSError, RuntimeError):
-            async with asyncio.timeout(_CLOSING):
-                await self._answer.aclose()
+        try:
+            with suppress(httpx.HTTPError, httpx.StreamError, OSError, RuntimeError):
+                async with asyncio.timeout(_CLOSING):
+                    await self._answer.aclose()
+        finally:
+            if not self._is_whole:
+                await _cut(self._answer.extensions.get("network_stream"))
+
+
+async def _cut(connection: object) -> None:
+    """Close a connection, whatever the pool makes of it: one that is cancelled midway may forget it open."""
+    close = getattr(connection, "aclose", None)
+    if close is not None:
+        with suppress(httpx.HTTPError, OSError, RuntimeError):
+            await close()
 
 
 def _refused(answer: httpx.Response, body: bytes, address: Address) -> StatusError:

@@ -4,12 +4,13 @@ async with MCPServer.stdio("my-server", ["--readonly"]) as server:
     result = await Agent(model="small", tools=[*server.tools]).run("What is in the folder?")
 """
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
@@ -21,6 +22,8 @@ from antiphon.spec.content import ContentPart, InputImage, InputText
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult
+
+T = TypeVar("T")
 
 _MAX_PAGES = 100
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -40,6 +43,9 @@ class MCPServer:
         self._prefix = prefix
         self._timeout = timeout
         self._open = AsyncExitStack()
+        self._ready = asyncio.Event()
+        self._left = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
 
     @classmethod
     def stdio(
@@ -85,27 +91,60 @@ class MCPServer:
         return server
 
     async def __aenter__(self) -> Self:
-        from mcp import Client
-
-        async with AsyncExitStack() as opening:
-            opening.push_async_exit(self._open.pop_all())
-            try:
-                client = await opening.enter_async_context(Client(self._target))
-                self.instructions = client.instructions
-                await self._list(client)
-            except Exception as error:
-                raise ConnectionFailed(
-                    f"the MCP server cannot be used: {_reason(error)}; check its command or address",
-                    sent=False,
-                ) from error
-            self._open = opening.pop_all()
+        if self._keeper is not None:
+            raise UsageError("an MCP server is entered once; make another one")
+        keeper = self._keeper = asyncio.ensure_future(self._keep())
+        ready = asyncio.ensure_future(self._ready.wait())
+        try:
+            await asyncio.wait({keeper, ready}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+            raise
+        finally:
+            ready.cancel()
+        if keeper.done() and (error := keeper.exception()) is not None:
+            if isinstance(error, UsageError):
+                raise error
+            raise ConnectionFailed(
+                f"the MCP server cannot be used: {_reason(error)}; check its command or address", sent=False
+            ) from error
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.tools = []
-        await self._open.__aexit__(kind, error, trace)
+        self._left.set()
+        if self._keeper is not None:
+            await asyncio.wait({self._keeper})
+            if not self._keeper.cancelled():
+                self._keeper.exception()  # a server that died has been told of where it was asked
+
+    async def _keep(self) -> None:
+        """Hold the connection, in a task of its own: one that breaks must not cancel whoever uses it."""
+        try:
+            from mcp import Client
+        except ImportError as error:
+            raise _missing() from error
+        async with self._open, Client(self._target) as client:
+            self.instructions = client.instructions
+            await self._list(client)
+            self._ready.set()
+            await self._left.wait()
+
+    async def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a call, unless the server dies over it."""
+        asking = asyncio.ensure_future(work)
+        try:
+            if self._keeper is not None and not self._keeper.done():
+                await asyncio.wait({asking, self._keeper}, return_when=asyncio.FIRST_COMPLETED)
+                if asking.done():
+                    return asking.result()
+        finally:
+            asking.cancel()
+            await asyncio.wait({asking})
+        raise ToolError("the MCP server is gone")
 
     async def _list(self, client: "Client") -> None:
         cursor: str | None = None
@@ -117,7 +156,9 @@ class MCPServer:
                 if name not in names:
                     names.add(name)
                     words = one.description or one.title or ""
-                    self.tools.append(MCPTool(client, one.name, name, words, one.input_schema, self._timeout))
+                    self.tools.append(
+                        MCPTool(self, client, one.name, name, words, one.input_schema, self._timeout)
+                    )
             cursor = page.next_cursor
             if not cursor:
                 return
@@ -128,6 +169,7 @@ class MCPTool(Tool):
 
     def __init__(
         self,
+        server: MCPServer,
         client: "Client",
         theirs: str,
         name: str,
@@ -138,6 +180,7 @@ class MCPTool(Tool):
         self.name = name
         self.description = description
         self.timeout = timeout
+        self._server = server
         self._client = client
         self._theirs = theirs
         self._schema = schema
@@ -149,7 +192,7 @@ class MCPTool(Tool):
         return arguments
 
     async def execute(self, **arguments: Any) -> Output:
-        result = await self._client.call_tool(self._theirs, arguments)
+        result = await self._server.ask(self._client.call_tool(self._theirs, arguments))
         parts = _parts(result)
         if result.is_error:
             raise ToolError(_joined(parts) or "the tool failed")

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon.client.errors import UsageError
 from antiphon.client.settings import Timeouts
-from antiphon.spec.items import Item
+from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.opaque import Opaque, encode, to_builtins
 from antiphon.spec.request import Include, ReasoningParam, ServiceTier, StreamOptions, TextParam
 from antiphon.spec.response import Truncation
@@ -98,6 +99,11 @@ def item_list(input: Input | None) -> list[InputItem]:
     if isinstance(items, str):
         return [{"type": "message", "role": "user", "content": items}]
     return items or []
+
+
+def as_input(item: Item) -> Item:
+    """An item of output as it may stand in an input: the specification takes no raw reasoning there (C30)."""
+    return replace(item, content=None) if isinstance(item, Reasoning) else item
 
 
 def encoded(body: object) -> bytes:

@@ -5,7 +5,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from antiphon.client.errors import UsageError
 T = TypeVar("T")
 
 _LEAVING = 10.0
+_CLOSED_IN_USE = "the client was closed while it was being used"
 
 
 class Portal:
@@ -29,19 +30,24 @@ class Portal:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of this work. An interrupt cancels it, and so closes what it has open."""
-        try:
-            loop = self._thread.running()
-        except BaseException:
-            work.close()
-            raise
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future = self._thread.begin(work)
         try:
             return future.result()
         except CancelledError:
-            raise UsageError("the client was closed while it was being used") from None
+            raise UsageError(_CLOSED_IN_USE) from None
         except BaseException:
             future.cancel()
             raise
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for another event loop; cancelling it cancels the work."""
+        try:
+            return await asyncio.wrap_future(self._thread.begin(work))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise UsageError(_CLOSED_IN_USE) from None
 
     def close(self) -> None:
         self._close()
@@ -57,26 +63,40 @@ class _LoopThread:
         self._process = os.getpid()
         self._closed = False
 
-    def running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._closed:
-                raise UsageError("this client is closed; make a new one")
-            if self._process != os.getpid():
-                raise UsageError("this client belongs to the process that made it; make one after the fork")
-            if self._thread is threading.current_thread():
-                raise UsageError("the client was called from its own thread, which would wait for itself")
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_run, args=(self._loop,), name="antiphon-client", daemon=True
-                )
-                self._thread.start()
-            return self._loop
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Hand over the work; under the lock, so that none is handed to a loop that has just ended."""
+        try:
+            self._check()
+            with self._lock:
+                return asyncio.run_coroutine_threadsafe(work, self._running())
+        except BaseException:
+            work.close()
+            raise
+
+    def _check(self) -> None:
+        if self._process != os.getpid():  # before the lock, which another thread may have held at the fork
+            raise UsageError("this client belongs to the process that made it; make one after the fork")
+        if self._thread is threading.current_thread():
+            raise UsageError("the client was called from its own thread, which would wait for itself")
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise UsageError("this client is closed; make a new one")
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=_run, args=(self._loop,), name="antiphon-client", daemon=True
+            )
+            self._thread.start()
+        return self._loop
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._closed = True  # without the lock: the collector may call this while it is held
+        if self._process != os.getpid():
+            return
+        with self._lock:  # nobody holds it who does not hold the portal, so the collector never waits here
+            self._closed = True
         loop, thread = self._loop, self._thread
-        if loop is None or thread is None or self._process != os.getpid():
+        if loop is None or thread is None:
             return
         if thread is threading.current_thread():
             loop.stop()

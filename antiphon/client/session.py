@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
-import msgspec
-
 from antiphon.client.answers import via
 from antiphon.client.creating import Creator
 from antiphon.client.errors import (
@@ -22,13 +20,20 @@ from antiphon.client.errors import (
     UsageError,
 )
 from antiphon.client.http import Clock
-from antiphon.client.parameters import Input, InputItem, Parameters, encoded, item_list, request_body
+from antiphon.client.parameters import (
+    Input,
+    InputItem,
+    Parameters,
+    as_input,
+    encoded,
+    item_list,
+    request_body,
+)
 from antiphon.client.retrying import pause_before_next
 from antiphon.client.settings import Timeouts
 from antiphon.client.streams import AsyncEventStream, Source
 from antiphon.client.websocket import NoWebSocket, Socket, envelope_in
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.response import Response
 from antiphon.stream.reader import Reader
 
@@ -116,6 +121,7 @@ class AsyncSession:
     def begin(self, turn: "_Turn") -> None:
         if self._closed:
             raise UsageError("this session is closed; make a new one, with `items=` to go on from this one")
+        self._http.check()
         if self._turn is not None:
             raise UsageError(
                 "a session has one turn at a time; finish or close the stream of the last one first"
@@ -137,7 +143,7 @@ class AsyncSession:
             self._last = self._last if self._last is not None and self._last.stored else None
             return
         self.items += turn.input
-        self.items += [_as_input(item) for item in response.output]
+        self.items += [as_input(item) for item in response.output]
         stored = response.store and turn.stores and via(response) == "responses"
         self._last = _Link(response.id, stored, self._socket)
 
@@ -153,6 +159,8 @@ class AsyncSession:
 
     async def socket(self, limits: Timeouts, clock: Clock) -> Socket | None:
         """The open connection; None when this server has none to offer."""
+        if self._closed:
+            raise UsageError("this session was closed while it was being used")
         if not self._uses_socket:
             return None
         if self._socket is None:
@@ -316,11 +324,6 @@ class _SocketSource:
 
     async def close(self) -> None:
         """The socket belongs to the session."""
-
-
-def _as_input(item: Item) -> InputItem:
-    """An item of output as it may stand in an input: the specification takes no raw reasoning there (C30)."""
-    return msgspec.structs.replace(item, content=None) if isinstance(item, Reasoning) else item
 
 
 def _check(parameters: Parameters) -> None:

@@ -99,10 +99,14 @@ def resolve(base_url: str | None, api_key: str | None, environ: Mapping[str, str
     if api_key is None:
         family = family or _family_of(url, urls)
         api_key = found.get(f"{family}_API_KEY", "") if family else ""
-    key = api_key.strip()
-    if not (key.isascii() and key.isprintable()):
+    return Address(url, key_of(api_key), Key(login) if login else None, query)
+
+
+def key_of(text: str) -> Key | None:
+    text = text.strip()
+    if not (text.isascii() and text.isprintable()):
         raise UsageError("the API key has characters that no HTTP header can carry; check how it was set")
-    return Address(url, Key(key) if key else None, Key(login) if login else None, query)
+    return Key(text) if text else None
 
 
 def _family_of(url: str, urls: Mapping[str, str]) -> str:

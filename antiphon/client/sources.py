@@ -49,6 +49,7 @@ class HttpSource:
         self._ended: list[AnyEvent] = []
         self._over = False
         self._heard = False
+        self._closed = False
         self.request_id = ""
 
     @property
@@ -86,6 +87,7 @@ class HttpSource:
             await self._take_up(error)
 
     async def close(self) -> None:
+        self._closed = True
         body, self._body = self._body, None
         if body is None:
             return
@@ -134,7 +136,9 @@ class HttpSource:
         await self._take_up(None)
 
     def _resumable(self) -> str:
-        """The id under which the stream can be taken up again."""
+        """The id under which the stream can be taken up again; not once it was closed."""
+        if self._closed:
+            return ""
         if self._resumes:
             return self._resumes
         response = self.reader.response

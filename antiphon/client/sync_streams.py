@@ -1,6 +1,7 @@
 """A response while it is being made, for programs without an event loop."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -67,6 +68,34 @@ class EventStream:
 
     def close(self) -> None:
         self._portal.call(self._inner.close())
+
+
+@asynccontextmanager
+async def from_another_loop(stream: EventStream) -> AsyncIterator["_Followed"]:
+    """A stream of the synchronous client for whoever has an event loop; leaving it closes it."""
+    portal, inner = stream._portal, stream._inner
+    try:
+        await portal.run(inner.open())
+        yield _Followed(portal, inner)
+    finally:
+        await portal.run(inner.close())
+
+
+class _Followed:
+    def __init__(self, portal: Portal, inner: AsyncEventStream) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def response(self) -> Response:
+        return self._inner.response
+
+    async def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        while True:
+            while (event := self._inner.take_ready()) is not None:
+                yield event
+            if not await self._portal.run(self._inner.fill()):
+                return
 
 
 def each(portal: Portal, found: AsyncIterator[T]) -> Iterator[T]:

@@ -48,7 +48,7 @@ def snake_case(name: str) -> str:
 
 def valid_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for a tool; use 1 to 64 letters, digits, _ and -")
+        raise ValueError(f"{name!r} is no name for a tool; give one of 1 to 64 letters, digits, _ and -")
     return name
 
 
@@ -145,9 +145,11 @@ class PythonTool(Tool, Generic[P, R]):
         strict: bool | None = None,
         timeout: float | None = None,
     ) -> None:
+        if not callable(function):
+            raise TypeError(f"{function!r} is no tool; give a function, a Tool, or a declaration")
         summary, told = describe(function.__doc__)
         self.function = function
-        self.name = valid_name(name or function.__name__)
+        self.name = valid_name(name or str(getattr(function, "__name__", "")))
         self.description = summary if description is None else description
         self.timeout = timeout
         self._parameters = Parameters(function, told, strict=strict)
@@ -250,7 +252,8 @@ def as_output(value: object) -> Output:
         return [value]
     if isinstance(value, list) and value and all(isinstance(one, ContentPart | Opaque) for one in value):
         return value
-    text = msgspec.json.encode(value, enc_hook=_plainly, order="deterministic").decode()
+    plain = msgspec.to_builtins(value, enc_hook=_plainly, str_keys=True, order="deterministic")
+    text = msgspec.json.encode(plain).decode()
     return _parts(text) or text
 
 

@@ -86,6 +86,10 @@ def _fields_of(function: Callable[..., object], told: Mapping[str, str], name: s
         raise SchemaError(f"{name}: {error}; define the type at the top of its module") from None
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self" and not fields:
+            raise SchemaError(
+                f"{name}: there is no `self` yet; make a tool of the bound method: tool(it.{name})"
+            )
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise SchemaError(
                 f"{name}: {parameter} cannot be filled by a model; give every parameter a name of its own"

@@ -5,6 +5,7 @@ from antiphon.config.kinds import Options
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.schema import (
+    Chat,
     Config,
     Key,
     Local,
@@ -38,6 +39,7 @@ __all__ = [
     "AnthropicProvider",
     "AzureProvider",
     "BedrockProvider",
+    "Chat",
     "ChatProvider",
     "Config",
     "ConfigErrors",

@@ -1,8 +1,7 @@
 """The shape of the configuration: every section, every key, its type and its default."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from msgspec import Meta, field
 
@@ -90,8 +89,13 @@ class Media(Section, frozen=True, kw_only=True):
     timeout: Seconds = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Chat(Section, frozen=True, kw_only=True):
+    """The front ends at `/api/v1/chat`."""
+
+    protocol: Literal["ui", "data-v1", "open-responses"] = "ui"
+
+
+class Target(NamedTuple):
     """The provider that serves a model, and what the model is called there."""
 
     provider: str
@@ -125,6 +129,7 @@ class Config(Section, frozen=True, kw_only=True):
     sealing: Sealing = field(default_factory=Sealing)
     local: Local = field(default_factory=Local)
     media: Media = field(default_factory=Media)
+    chat: Chat = field(default_factory=Chat)
     timeouts: Timeouts = field(default_factory=Timeouts)
     source: str | None = None
     variables: tuple[str, ...] = ()

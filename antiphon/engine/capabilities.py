@@ -1,5 +1,7 @@
 """Every parameter is honoured, or dropped with a receipt; strict mode refuses instead."""
 
+from functools import cache
+
 from antiphon.engine.truncation import known_window
 from antiphon.providers.base import UNMET, Provider, Turn
 from antiphon.spec.opaque import extras
@@ -26,12 +28,16 @@ _INCLUDED = frozenset({"message.output_text.logprobs", "reasoning.encrypted_cont
 _IGNORED = frozenset({"client_metadata", "generate", "type"})
 
 
+@cache
+def _missing(parameters: frozenset[str]) -> list[str]:
+    return [name for name in _PROVIDER_PARAMETERS if name not in parameters]
+
+
 def report_unsupported(turn: Turn, provider: Provider) -> None:
     request, takes = turn.request, provider.capabilities
-    for name in _PROVIDER_PARAMETERS:
+    for name in _missing(takes.parameters):
         value = getattr(request, name)
-        asks = value is not None and value not in _UNDEMANDING.get(name, ())
-        if asks and name not in takes.parameters:
+        if value is not None and value not in _UNDEMANDING.get(name, ()):
             turn.receipt(provider.name, name, "this provider has no such parameter")
     if request.text and request.text.verbosity and "text.verbosity" not in takes.parameters:
         turn.receipt(provider.name, "text.verbosity", "this provider has no such parameter")

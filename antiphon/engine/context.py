@@ -1,7 +1,8 @@
 """From a request to the one flat list of items that a provider is given."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal, SealBroken, is_sealed
@@ -40,8 +41,7 @@ _PREFIXES = {
 Pairing = Literal["reject", "repair"]
 
 
-@dataclass(slots=True)
-class Resolved:
+class Resolved(Struct):
     """`items` is the whole context; `input` the part of it that this request brought."""
 
     items: list[Item]
@@ -76,8 +76,11 @@ async def resolve(
     memory: Memory | None = None,
     pairing: Pairing = "reject",
 ) -> Resolved:
-    previous = await _previous(request.previous_response_id, tenant, store, memory)
-    before = decode_stored_items(previous.json()) if previous else []
+    previous: Context | None = None
+    before: list[Item] = []
+    if request.previous_response_id is not None:
+        previous = await _previous(request.previous_response_id, tenant, store, memory)
+        before = decode_stored_items(previous.json())
     conversation = request.conversation if isinstance(request, Request) else None
     if conversation is not None:
         if previous is not None:
@@ -86,6 +89,9 @@ async def resolve(
             )
         before = await _conversation(conversation, tenant, store)
     given = identified(input_items(request.input))
+    if set(map(type, before)) | set(map(type, given)) == {Message}:
+        # Nothing to look up, to pair or to open.
+        return Resolved([*before, *given], given, previous)
     references = {n: item.id for n, item in enumerate(given) if isinstance(item, ItemReference)}
     if references:
         given = await _dereferenced(given, references, before, tenant, store)
@@ -115,9 +121,7 @@ def identified(items: list[Item]) -> list[Item]:
     return named
 
 
-async def _previous(id: str | None, tenant: str, store: Store, memory: Memory | None) -> Context | None:
-    if id is None:
-        return None
+async def _previous(id: str, tenant: str, store: Store, memory: Memory | None) -> Context:
     context = memory.get(id) if memory else None
     if context is None:
         context = await store.context(tenant, id)
@@ -178,6 +182,9 @@ def _paired(items: list[Item], start: int, pairing: Pairing) -> list[Item]:
     answered: set[str] = set()
     kept: list[Item] = []
     for n, item in enumerate(items):
+        if isinstance(item, Message):
+            kept.append(item)
+            continue
         call_id = getattr(item, "call_id", "")
         if is_call(item):
             open_calls[call_id] = n
@@ -210,7 +217,7 @@ def _paired(items: list[Item], start: int, pairing: Pairing) -> list[Item]:
 
 
 def _is_output(item: Item) -> bool:
-    return isinstance(item, FunctionCallOutput | CustomToolCallOutput) or (
+    return isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) or (
         isinstance(item, Opaque) and item.type in _OUTPUTS
     )
 

@@ -1,18 +1,18 @@
 """The engine: it takes a request, finds its context and its provider, and hands back a run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, resolve
-from antiphon.engine.media import Media
+from antiphon.engine.media import Media, may_have_addresses
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save
 from antiphon.engine.schema_check import check_schema
 from antiphon.engine.sealing import Seal
-from antiphon.engine.truncation import fit
+from antiphon.engine.truncation import fit, known_window
 from antiphon.providers.base import Provider, Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.echo import new_response
@@ -26,7 +26,7 @@ from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
     """Who asks, and how they want to be answered."""
 
@@ -124,14 +124,14 @@ class Engine:
         )
         return self.providers[target.provider], turn
 
-    async def resolve(
+    def resolve(
         self,
         request: Request | CompactRequest,
         caller: Caller,
         proofs: Proofs,
         memory: Memory | None = None,
-    ) -> Resolved:
-        return await resolve(
+    ) -> Awaitable[Resolved]:
+        return resolve(
             request,
             tenant=caller.tenant,
             store=self.store,
@@ -146,10 +146,13 @@ class Engine:
 
     async def fitted(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         """The items as this provider takes them, and no more of them than it can hold."""
-        return await fit(provider, turn, await self.embedded(provider, turn, items))
+        items = await self.embedded(provider, turn, items)
+        return items if known_window(provider.capabilities) is None else await fit(provider, turn, items)
 
     async def embedded(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
-        return await self.media.embedded(provider, turn, items) if self.media is not None else items
+        if self.media is None or not may_have_addresses(items):
+            return items
+        return await self.media.embedded(provider, turn, items)
 
     @property
     def default_model(self) -> str:

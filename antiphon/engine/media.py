@@ -199,6 +199,14 @@ class _Visit:
 # --- what is wanted ---------------------------------------------------------------------------------------
 
 
+def may_have_addresses(items: list[Item]) -> bool:
+    """Only parts have them, and most of what is said is plain text."""
+    return any(
+        isinstance(item.content if isinstance(item, Message) else getattr(item, "output", None), list)
+        for item in items
+    )
+
+
 def _fetched_for(provider: Provider) -> frozenset[Kind]:
     takes = provider.capabilities
     kinds: set[Kind] = set()

@@ -10,7 +10,7 @@ from antiphon.providers.base import SUPPRESSED, Turn
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import Request
-from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, Tool
+from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, Tool, ToolChoice
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemEnd, Key
 
 POLICY = "policy"
@@ -36,8 +36,10 @@ def tool_names(tools: Iterable[Tool]) -> set[str]:
 
 def check_tools(request: Request) -> None:
     """A choice can only name tools that are there."""
-    names = tool_names(request.tools)
     choice = request.tool_choice
+    if choice is None:
+        return
+    names = tool_names(request.tools)
     if choice == "required" and not request.tools:
         raise SpecError(invalid_param("tool_choice", "`required` needs at least one tool in `tools`"))
     if isinstance(choice, FunctionToolChoice) and choice.name not in names:
@@ -54,25 +56,29 @@ def check_tools(request: Request) -> None:
             )
 
 
+def restricts(request: Request) -> bool:
+    """Is there anything to enforce? Otherwise deltas can pass unseen."""
+    return (
+        request.tool_choice not in (None, "auto")
+        or request.parallel_tool_calls is False
+        or request.max_tool_calls is not None
+    )
+
+
 class Policy:
     """Sits between the provider and the Composer for one turn."""
 
     def __init__(self, turn: Turn) -> None:
         request = turn.request
         self._turn = turn
-        self._allowed = _allowed(request)
-        self._required = _is_required(request)
+        self._allowed = _allowed(request.tool_choice)
+        self._required = _is_required(request.tool_choice)
         self._limit = _limit(request)
         self._calls: dict[Key, CallDelta] = {}  # the delta that named the call now under this key
         self._forbidden: set[Key] = set()
         self._waiting: dict[Key, list[CallDelta]] = {}
         self._count = 0
         self._over_limit = False
-
-    @property
-    def is_idle(self) -> bool:
-        """True when nothing is forbidden, so that deltas can pass unseen."""
-        return self._allowed is None and not self._required and self._limit is None
 
     def filter(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
         passed: list[AnyDelta] = []
@@ -137,9 +143,8 @@ def _is_another(named: CallDelta, delta: CallDelta) -> bool:
     return renamed or bool(delta.name and delta.call_id and delta.call_id != named.call_id)
 
 
-def _allowed(request: Request) -> set[str] | None:
+def _allowed(choice: ToolChoice | None) -> set[str] | None:
     """The names that may be called; None when every declared tool may."""
-    choice = request.tool_choice
     if choice == "none":
         return set()
     if isinstance(choice, FunctionToolChoice):
@@ -152,8 +157,7 @@ def _allowed(request: Request) -> set[str] | None:
     return None
 
 
-def _is_required(request: Request) -> bool:
-    choice = request.tool_choice
+def _is_required(choice: ToolChoice | None) -> bool:
     if isinstance(choice, AllowedTools):
         return choice.mode == "required"
     return choice == "required" or isinstance(choice, FunctionToolChoice)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from antiphon.engine import obfuscation, schema_check
 from antiphon.engine.context import Resolved
-from antiphon.engine.policy import POLICY, Policy
+from antiphon.engine.policy import POLICY, Policy, restricts
 from antiphon.providers.base import UNMET, Provider, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
@@ -42,19 +42,18 @@ class Run:
         self.composer = composer
         self.resolved = resolved
         self._save = save
-        self._policy = Policy(turn)
+        self._policy = Policy(turn) if restricts(turn.request) else None
         self._checks_schema = (
             schema_check.needs_check(turn.request) and not provider.capabilities.enforces_schema
         )
         self._obfuscates = obfuscation.is_wanted(turn.request)
-        self._is_plain = self._policy.is_idle and not self._checks_schema and not self._obfuscates
+        self._is_plain = self._policy is None and not self._checks_schema and not self._obfuscates
         self._deltas = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
         self._first: asyncio.Task[list[AnyDelta]] | None = None
-        self._queued: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queued: asyncio.Future[None] | None = None  # done once the turn has to wait
         self._committed = False  # the client has been told that there is a response
         self._waiting: asyncio.Task[object] | None = None  # the task that waits for the upstream now
         self._stopping: ErrorPayload | None = None
-        turn.on_queued = self._note_queued
 
     @property
     def response(self) -> Response:
@@ -68,6 +67,8 @@ class Run:
         """Wait until the upstream accepts, the turn is queued, or patience ends; raise if it refuses."""
         self._check_stopped()
         self._first = asyncio.ensure_future(anext(self._deltas, _END))
+        self._queued = asyncio.get_running_loop().create_future()
+        self.turn.on_queued = self._note_queued
         self._waiting = asyncio.current_task()
         try:
             either: set[asyncio.Future[Any]] = {self._first, self._queued}
@@ -104,8 +105,9 @@ class Run:
         """Batches of events; the terminal one comes last, once the response is stored."""
         composer = self.composer
         try:
-            is_queued = self._first is not None and not self._first.done() and self._queued.done()
-            yield composer.start(queued=is_queued)
+            is_queued = self._queued is not None and self._queued.done()
+            yield composer.start(queued=is_queued and self._first is not None and not self._first.done())
+            self._queued = None
             while True:
                 events = self._compose(await self._next())
                 if composer.finished:
@@ -128,6 +130,7 @@ class Run:
             self._waiting.cancel()
 
     async def close(self) -> None:
+        self.turn.on_queued = None  # it leads back here, and a ring of objects outlives its use
         if self._first is not None and not self._first.done():
             # A generator that is still running cannot be closed.
             self._first.cancel()
@@ -166,7 +169,7 @@ class Run:
         return [Failure(CLOSED)] if deltas is _END else deltas
 
     def _note_queued(self) -> None:
-        if not self._queued.done():
+        if self._queued is not None and not self._queued.done():
             self._queued.set_result(None)
 
     def _check_stopped(self) -> None:
@@ -192,7 +195,7 @@ class Run:
 
     def _feed(self, deltas: list[AnyDelta]) -> list[AnyEvent]:
         """The slow road: calls are held to the policy, and the finished answer to its schema."""
-        passed = self._policy.filter(deltas)
+        passed = deltas if self._policy is None else self._policy.filter(deltas)
         if self._checks_schema and passed and passed[-1] == Finish():
             events = self.composer.feed(passed[:-1])
             events += self.composer.feed([self._judged(passed[-1])])

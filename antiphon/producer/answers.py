@@ -49,10 +49,12 @@ def response_of(
 
 
 async def produce(
-    builder: ResponseBuilder, answer: AsyncIterator[Said]
+    builder: ResponseBuilder, answering: Callable[[Request], AsyncIterator[Said]], request: Request
 ) -> AsyncGenerator[list[AnyEvent], None]:
     """The events of an answer in batches; however the answer ends, the last batch ends the response."""
+    answer: AsyncIterator[Said] | None = None
     try:
+        answer = answering(request)
         async for said in answer:
             deltas = list(_deltas(said))
             counted: list[AnyEvent] = []
@@ -83,7 +85,7 @@ async def stream_open_responses(
     """An answer as the text of server-sent events, from `response.created` to `[DONE]`."""
     builder = ResponseBuilder(model, request=request)
     yield frames(builder.start()).decode()
-    async for events in produce(builder, answer):
+    async for events in produce(builder, lambda _: answer, request or Request()):
         yield frames(events).decode()
     yield DONE.decode()
 

@@ -10,12 +10,13 @@ app = ResponsesApp(answer, model="greeter")   # uvicorn module:app
 """
 
 import asyncio
+import inspect
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from typing import Any, Protocol, runtime_checkable
 
-import msgspec
 from msgspec.structs import replace
 
 from antiphon.producer.answers import Said, produce
@@ -34,6 +35,7 @@ from antiphon.spec.items import Item, ItemReference, Message
 from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.opaque import encode
 from antiphon.spec.request import Request
+from antiphon.spec.response import Response
 from antiphon.stream.framing import frames
 from antiphon.stream.sse import DONE, KEEPALIVE
 
@@ -42,7 +44,11 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Answer = Callable[[Request], AsyncIterator[Said]]
 
-_PATH = "/v1/responses"
+Headers = list[tuple[bytes, bytes]]
+
+_RESPONSES, _MODELS = "/v1/responses", "/v1/models"
+_METHODS = {_RESPONSES: ("POST",), _MODELS: ("GET", "HEAD")}
+_JSON = (b"content-type", b"application/json")
 _EVENT_STREAM = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -62,7 +68,7 @@ class _ClientGone(Exception):
 
 
 class ResponsesApp:
-    """Serves `POST /v1/responses`, as JSON and as a stream.
+    """Serves `POST /v1/responses`, as JSON and as a stream, and `GET /v1/models` with the one model.
 
     `answer` is called with the request, whose `input` is the whole conversation as items. It yields words or
     deltas; a `SpecError` that it raises is told to the client, any other exception is only logged. `memory`
@@ -81,6 +87,9 @@ class ResponsesApp:
         max_body: int = MAX_BODY,
     ) -> None:
         self._answer: Answer = answer.answer if isinstance(answer, Answering) else answer
+        if inspect.iscoroutinefunction(self._answer) or inspect.isgeneratorfunction(self._answer):
+            raise TypeError("an answer is an async generator: write it with `async def` and `yield`")
+        self._since = int(time.time())
         self._model = model
         self._memory = memory
         self._patience = patience
@@ -92,32 +101,38 @@ class ResponsesApp:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1000})
+            await _no_websocket(scope, receive, send)
         else:
-            exchange = _Exchange(receive, send)
+            exchange = _Exchange(scope, receive, send)
             try:
-                self._check(scope)
-                request = decode_request(await exchange.body(self._max_body), max_bytes=self._max_body)
-                await self._respond(exchange, request)
+                await self._handle(exchange, scope)
             except _ClientGone:
                 return
             except SpecError as error:
                 await exchange.fail(error.payload, error.status)
 
-    def _check(self, scope: Scope) -> None:
+    async def _handle(self, exchange: "_Exchange", scope: Scope) -> None:
         path = str(scope["path"]).removeprefix(scope.get("root_path", "")).rstrip("/")
-        if path != _PATH:
-            raise SpecError(not_found(f"there is only {_PATH} here").with_code("unknown_path"))
-        if scope["method"] != "POST":
-            error = invalid_request(f"{scope['method']} is not possible here; use POST")
+        if path not in _METHODS:
+            there = " and ".join(_METHODS)
+            raise SpecError(not_found(f"there is only {there} here").with_code("unknown_path"))
+        if scope["method"] not in _METHODS[path]:
+            allowed = ", ".join(_METHODS[path])
+            exchange.extra_headers.append((b"allow", allowed.encode()))
+            error = invalid_request(f"{scope['method']} is not possible here; use {allowed}")
             raise SpecError(error.with_code("method_not_allowed"), 405)
+        if path == _MODELS:
+            model = {"id": self._model, "object": "model", "created": self._since, "owned_by": "antiphon"}
+            await exchange.answer(encode({"object": "list", "data": [model]}))
+            return
+        request = decode_request(await exchange.body(self._max_body), max_bytes=self._max_body)
+        await self._respond(exchange, request)
 
     async def _respond(self, exchange: "_Exchange", request: Request) -> None:
         items = self._conversation(request)
         whole = replace(request, input=items)
         builder = ResponseBuilder(request.model or self._model, request=whole)
-        async with aclosing(self._events(builder, exchange, whole)) as batches:
+        async with aclosing(self._events(builder, exchange, whole, items)) as batches:
             if request.stream:
                 await self._stream(exchange, builder, batches)
             else:
@@ -126,8 +141,9 @@ class ResponsesApp:
                 if builder.error is not None:
                     raise SpecError(builder.error)
                 await exchange.answer(encode(builder.response))
-        response = builder.response
-        if request.store and response.status in ("completed", "incomplete"):
+
+    def _remember(self, response: Response, items: list[Item]) -> None:
+        if response.store and response.status in ("completed", "incomplete"):
             self._conversations[response.id] = [*items, *response.output]
             while len(self._conversations) > self._memory:
                 self._conversations.popitem(last=False)
@@ -151,10 +167,10 @@ class ResponsesApp:
         await exchange.write(DONE, last=True)
 
     async def _events(
-        self, builder: ResponseBuilder, exchange: "_Exchange", request: Request
+        self, builder: ResponseBuilder, exchange: "_Exchange", request: Request, items: list[Item]
     ) -> AsyncGenerator[list[AnyEvent] | None, None]:
         """Batches of events, None for a while of silence. A client that goes away cancels the answer."""
-        batches = produce(builder, self._answer(request))
+        batches = produce(builder, self._answer, request)
         gone = asyncio.ensure_future(exchange.gone())
         waiting: asyncio.Future[list[AnyEvent] | None] | None = None
         quiet = self._patience
@@ -168,6 +184,8 @@ class ResponsesApp:
                     events, waiting = waiting.result(), None
                     if events is None:
                         return
+                    if builder.finished:  # known before the client hears of its end, and continues it
+                        self._remember(builder.response, items)
                     yield events
                 elif gone in done:
                     raise _ClientGone
@@ -204,11 +222,17 @@ class ResponsesApp:
 class _Exchange:
     """One HTTP request and its answer."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._headers = dict(scope["headers"])
         self._receive = receive
         self._send = send
+        self.extra_headers: Headers = []
 
     async def body(self, limit: int) -> bytes:
+        kind = self._headers.get(*_JSON).partition(b";")[0].strip().lower().decode("latin-1")
+        if kind != "application/json" and not kind.endswith("+json"):
+            error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
+            raise SpecError(error.with_code("unsupported_media_type"), 415)
         chunks = bytearray()
         while True:
             message = await self._receive()
@@ -226,21 +250,31 @@ class _Exchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+    async def start(self, status: int, headers: Headers) -> None:
+        sent = [*headers, *self.extra_headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def write(self, chunk: bytes, *, last: bool = False) -> None:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
 
     async def answer(self, body: bytes, status: int = 200) -> None:
-        length = (b"content-length", b"%d" % len(body))
-        await self.start(status, [(b"content-type", b"application/json"), length])
+        await self.start(status, [_JSON, (b"content-length", b"%d" % len(body))])
         await self.write(body, last=True)
 
     async def fail(self, error: ErrorPayload, status: int) -> None:
-        """Some clients drop a message whose `code` or `param` is null, so neither is."""
-        named = replace(error, code=error.code or error.type, param=error.param or "")
-        await self.answer(msgspec.json.encode(ErrorBody(named)), status)
+        await self.answer(ErrorBody.encode(error), status)
+
+
+async def _no_websocket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse the handshake; where the ASGI server allows it, with an error that says what to do."""
+    await receive()
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": 1000})
+        return
+    error = not_found("there is no WebSocket here; use POST").with_code("no_websocket")
+    start = {"type": "websocket.http.response.start", "status": 404, "headers": [_JSON]}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": ErrorBody.encode(error)})
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -61,7 +61,8 @@ class ThreadEventBridge:
     """Feed it every event of a thread in order; it gives the events of the responses.
 
     `vendor` is the slug of items and events that the specification does not have. Events after the end of a
-    turn are ignored until the next turn begins, and unknown ones always.
+    turn are ignored until the next turn begins, and unknown ones always. Unless its options are enabled,
+    nothing happens; without `emit_events` only the response is built.
     """
 
     def __init__(
@@ -98,7 +99,23 @@ class ThreadEventBridge:
 
     def feed(self, event: ThreadEvent) -> list[AnyEvent]:
         """The events that one thread event causes. It may come in its versioned envelope."""
-        fields = _fields_of(event)
+        return self._emitted(self._thread_event(_fields_of(event))) if self._options.enabled else []
+
+    def feed_provider(self, event: ThreadEvent) -> list[AnyEvent]:
+        """The same for an event of a model's stream: `text_delta`, `reasoning_delta`, `tool_call_start`,
+        `tool_call_delta`, `usage`, and `done` with its `finish_reason`."""
+        return self._emitted(self._provider_event(_fields_of(event))) if self._options.enabled else []
+
+    def finish(self) -> list[AnyEvent]:
+        """The thread is over: what is open is closed, and the response is complete."""
+        return self._emitted(self._say(Finish())) if self._builder is not None else []
+
+    # --- what is told -------------------------------------------------------------------------------------
+
+    def _emitted(self, events: list[AnyEvent]) -> list[AnyEvent]:
+        return events if self._options.emit_events else []
+
+    def _thread_event(self, fields: Fields) -> list[AnyEvent]:
         inner = fields.get("event")
         if isinstance(inner, dict) and "schema_version" in fields:
             fields = inner
@@ -120,10 +137,7 @@ class ThreadEventBridge:
                 return self._say(*self._item(kind, item)) if isinstance(item, dict) else []
         return self._vendor_event(kind, fields) if kind in _VENDOR_EVENTS else []
 
-    def feed_provider(self, event: ThreadEvent) -> list[AnyEvent]:
-        """The same for an event of a model's stream: `text_delta`, `reasoning_delta`, `tool_call_start`,
-        `tool_call_delta`, `usage`, and `done` with its `finish_reason`."""
-        fields = _fields_of(event)
+    def _provider_event(self, fields: Fields) -> list[AnyEvent]:
         text, call_id = text_in(fields, "delta"), text_in(fields, "call_id")
         match text_in(fields, "type"):
             case "text_delta":
@@ -139,10 +153,6 @@ class ThreadEventBridge:
             case "done":
                 return self._say(*_usage(fields), _finish(text_in(fields, "finish_reason")))
         return []
-
-    def finish(self) -> list[AnyEvent]:
-        """The thread is over: what is open is closed, and the response is complete."""
-        return self._say(Finish()) if self._builder is not None else []
 
     # --- responses and turns ------------------------------------------------------------------------------
 

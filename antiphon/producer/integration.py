@@ -35,9 +35,8 @@ class OpenResponsesIntegration:
     def start_response(self, model: str) -> None:
         """A new response; what was not taken of the last one is dropped."""
         self._events = []
-        if self._options.enabled:
-            self._bridge = ThreadEventBridge(model, vendor=self._vendor, options=self._options)
-            self._emit(self._bridge.feed({"type": "thread.started"}))
+        self._bridge = ThreadEventBridge(model, vendor=self._vendor, options=self._options)
+        self._emit(self._bridge.feed({"type": "thread.started"}))
 
     def process_event(self, event: ThreadEvent) -> None:
         if self._bridge is not None:
@@ -57,11 +56,10 @@ class OpenResponsesIntegration:
         return bridge.response
 
     def _emit(self, events: list[AnyEvent]) -> None:
-        if self._options.emit_events:
-            self._events += events
-            if self._callback is not None:
-                for event in events:
-                    self._callback(event)
+        self._events += events
+        if self._callback is not None:
+            for event in events:
+                self._callback(event)
 
 
 class DualEventEmitter:

@@ -1,18 +1,15 @@
 """`type = "anthropic"`: the Messages API, of Anthropic or of a server that imitates it."""
 
-import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
-import msgspec
-
 from antiphon.config import AnthropicProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
-from antiphon.providers import errors
+from antiphon.providers import questions
 from antiphon.providers.anthropic_request import LATEST, Prepared, Shape, prepare
 from antiphon.providers.anthropic_stream import AnthropicStream
-from antiphon.providers.base import SUPPRESSED, Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers.base import SUPPRESSED, Capabilities, Environment, Turn
 from antiphon.providers.exchange import Call, exchange
 from antiphon.providers.http import UpstreamClient
 from antiphon.stream.deltas import AnyDelta
@@ -23,9 +20,6 @@ IMITATED = "2023-06-01"
 
 _PARAMETERS = frozenset({"max_output_tokens", "reasoning", "service_tier", "safety_identifier", "stop"})
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
-_MODELS_FRESH = 60.0
-_PATIENCE = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
-"""For questions beside a turn, which nobody wants to wait for."""
 
 
 class Anthropic:
@@ -53,20 +47,10 @@ class Anthropic:
         self.capabilities = _capabilities(self._shape)
         self._timeouts = timeouts or Timeouts()
         self._betas = tuple(beta)
-        own = {header: value.reveal() for header, value in (headers or {}).items()}
-        self._secrets = tuple(own.values())
-        self._headers = {
-            "Content-Type": "application/json",
-            "Accept": "text/event-stream, application/json",
-            "anthropic-version": self._shape.version,
-        }
-        if api_key is not None:
-            key = api_key.reveal()
-            self._headers |= {"Authorization": f"Bearer {key}"} if auth == "bearer" else {"x-api-key": key}
-            self._secrets += (key,)
-        self._headers |= own
-        self._models: list[str] = []
-        self._models_until = 0.0
+        key = "Authorization: Bearer " if auth == "bearer" else "x-api-key: "
+        self._headers, self._secrets = questions.introduction(api_key, headers, key=key)
+        self._headers.setdefault("anthropic-version", self._shape.version)
+        self._models = questions.Models(self._fetch_models)
 
     def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         return exchange(self._http, lambda: self._call(turn))
@@ -74,24 +58,20 @@ class Anthropic:
     async def count_tokens(self, turn: Turn) -> int | None:
         prepared = prepare(turn, self._shape)
         url = f"{self._base}/v1/messages/count_tokens"
-        request = self._http.post(
-            url, prepared.to_count(), self._headers_for(prepared), self._timeouts, provider=self.name
+        return await questions.count(
+            self._http,
+            url,
+            prepared.to_count(),
+            self._headers_for(prepared),
+            self._timeouts,
+            provider=self.name,
+            field="input_tokens",
+            secrets=self._secrets,
         )
-        async with request as response:
-            answer = await response.read()
-            if response.status != 200:
-                raise errors.refused(
-                    self.name, response.status, response.headers, answer, secrets=self._secrets
-                )
-        count = _object(answer).get("input_tokens")
-        return count if isinstance(count, int) else None
 
     async def models(self) -> list[str]:
-        """The upstream's own list, asked for at most once a minute; empty when it has none to give."""
-        if time.monotonic() >= self._models_until:
-            self._models = await self._fetch_models()
-            self._models_until = time.monotonic() + _MODELS_FRESH
-        return list(self._models)
+        """The upstream's own list; empty when it has none to give."""
+        return await self._models.names()
 
     async def close(self) -> None:
         return
@@ -120,14 +100,9 @@ class Anthropic:
         return {**self._headers, "anthropic-beta": ",".join(betas)} if betas else self._headers
 
     async def _fetch_models(self) -> list[str]:
-        try:
-            url = f"{self._base}/v1/models?limit=1000"
-            async with self._http.get(url, self._headers, _PATIENCE, provider=self.name) as response:
-                listed = _object(await response.read()).get("data") if response.status == 200 else None
-        except UpstreamError:
-            return []
-        found = listed if isinstance(listed, list) else []
-        return [one["id"] for one in found if isinstance(one, dict) and isinstance(one.get("id"), str)]
+        url = f"{self._base}/v1/models?limit=1000"
+        answer = await questions.look_up(self._http, url, self._headers, self.name)
+        return questions.named(answer.get("data"))
 
 
 def _version(base_url: str) -> str:
@@ -147,13 +122,6 @@ def _capabilities(shape: Shape) -> Capabilities:
         proofs=True,
         counts_tokens=True,
     )
-
-
-def _object(body: bytes) -> dict[str, object]:
-    try:
-        return msgspec.json.decode(body, type=dict[str, object])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return {}
 
 
 def make(name: str, config: ProviderConfig, environment: Environment) -> Anthropic:

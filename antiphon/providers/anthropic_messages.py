@@ -15,11 +15,10 @@ from antiphon.providers.anthropic_content import Block, Blocks, text_block
 from antiphon.providers.anthropic_models import Model
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
-from antiphon.providers.tools import Origin, ToolNames, wrap
+from antiphon.providers.tools import ToolNames, as_object
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
-from antiphon.spec.opaque import Opaque, encode, extras
-from antiphon.stream.open_items import is_json_object
+from antiphon.spec.opaque import Opaque, extras
 
 VENDOR = "anthropic:"
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -178,7 +177,7 @@ class Conversation:
             case Message() as message:
                 return [("text", block) for block in self._text(message)]
             case FunctionCall() | CustomToolCall() as call:
-                return [("tool_use", self._call(call))]
+                return [("tool_use", self._call(call, entry.where))]
             case Reasoning() as reasoning:
                 return self._thought(reasoning)
             case Opaque() as item:
@@ -186,26 +185,17 @@ class Conversation:
         return []
 
     def _text(self, message: Message) -> list[Block]:
-        if message.phase is not None:
-            why = "this API does not tell commentary from the final answer"
-            self._receipt("input.phase", why, SUPPRESSED)
         if isinstance(message.content, str):
             return text_block(message.content)
         return [block for part in message.content for block in text_block(text_of([part]))]
 
-    def _call(self, call: Call) -> Block:
-        if isinstance(call, CustomToolCall):
-            name = self._names.upstream(Origin(call.name, call.namespace, "custom"))
-            arguments = wrap(call.input)
-        else:
-            name = self._names.upstream(Origin(call.name, call.namespace))
-            arguments = call.arguments
-        if not is_json_object(arguments):
-            arguments = encode({"INVALID_JSON": arguments} if arguments.strip() else {}).decode()
+    def _call(self, call: Call, where: str) -> Block:
+        name, arguments = self._names.told(call)
+        given = as_object(self._turn, self._provider, where, arguments)
         id = self._id(call.call_id)
         self.called.add(name)
         self._open[id] = None
-        return {"type": "tool_use", "id": id, "name": name, "input": Raw(arguments.encode())}
+        return {"type": "tool_use", "id": id, "name": name, "input": given}
 
     def _id(self, call_id: str) -> str:
         """An id that this API takes, and no two the same; the same again in every later request."""

@@ -37,6 +37,9 @@ class Model:
 
 UNKNOWN = Model()
 
+LEAST_BUDGET = 1_024
+_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 32_768}
+
 _LOWER = ("low", "medium", "high")
 _EVERY = (*_LOWER, "xhigh", "max")
 
@@ -87,6 +90,12 @@ _FAMILIES: dict[str, dict[Version, Model]] = {
 
 _NUMBER = r"(\d)(?:[-.](\d{1,2})(?!\d))?"
 _NAME = re.compile(rf"claude-(?:{_NUMBER}-)?({'|'.join(_FAMILIES)})(?:-{_NUMBER})?(?!\d)")
+
+
+def budget_for(effort: str, limit: int) -> int | None:
+    """The tokens for thinking at an effort; None when the limit of the answer leaves no room for any."""
+    budget = max(LEAST_BUDGET, min(_BUDGETS[effort], limit * 4 // 5))
+    return budget if budget < limit else None
 
 
 def find(name: str) -> Model:

@@ -28,6 +28,15 @@ def fitted(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
     return made, left_out
 
 
+def is_exact(schema: dict[str, Any]) -> bool:
+    """Can a model be held to every word of this schema?"""
+    try:
+        made, left_out = fitted(schema)
+    except Inexpressible:
+        return False
+    return not left_out and made == schema
+
+
 def _fitted(schema: Any, left_out: set[str]) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise Inexpressible("a schema that is only true or false")

@@ -3,18 +3,17 @@
 from typing import Any
 
 from antiphon.providers.anthropic_messages import VENDOR, Conversation
-from antiphon.providers.anthropic_models import UNKNOWN, Model
-from antiphon.providers.anthropic_schema import Inexpressible, fitted
+from antiphon.providers.anthropic_models import LEAST_BUDGET, UNKNOWN, Model, budget_for
+from antiphon.providers.anthropic_schema import Inexpressible, fitted, is_exact
 from antiphon.providers.base import ADDED, DROPPED, REWRITTEN, SUPPRESSED, Turn
+from antiphon.providers.formats import in_words
 from antiphon.providers.tools import Function, ToolNames
-from antiphon.spec.opaque import Opaque, encode, extras
+from antiphon.spec.opaque import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 
 BINDING = "thinking-binding-controls-2026-08-01"
 """The beta without which a model may not be told what to do with thinking of another conversation."""
 
-_LEAST_BUDGET = 1_024
-_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 32_768}
 _MODES = {"none": "none", "auto": "auto", "required": "any"}
 _TIERS = {"default": "standard_only", "standard": "standard_only", "priority": "auto"}
 
@@ -68,7 +67,7 @@ class Settings:
             tool["description"] = function.description
         tool["input_schema"] = {"type": "object", **function.parameters}
         if function.strict and self._model.json_schema:
-            if _is_exact(function.parameters):
+            if is_exact(function.parameters):
                 tool["strict"] = True
             else:
                 why = (
@@ -139,11 +138,11 @@ class Settings:
     def _budget(
         self, effort: str, limit: int, talk: Conversation, *, forced: bool
     ) -> tuple[Fields, str | None]:
-        budget = max(_LEAST_BUDGET, min(_BUDGETS[effort], limit * 4 // 5))
+        budget = budget_for(effort, limit)
         if forced:
             self._receipt("reasoning", "this model does not think when it is made to call a tool")
-        elif budget >= limit:
-            why = f"a limit of {limit:,} tokens leaves no room for thinking, which takes {_LEAST_BUDGET:,}"
+        elif budget is None:
+            why = f"a limit of {limit:,} tokens leaves no room for thinking, which takes {LEAST_BUDGET:,}"
             self._receipt("reasoning", why)
         elif talk.is_loop_without_thinking:
             why = "the calls before these results were made without thinking, which cannot begin in between"
@@ -170,19 +169,16 @@ class Settings:
     def format(self, system: list[str]) -> Fields | None:
         """The `output_config.format`; where there is none, the system prompt says what is wanted."""
         match self._request.text and self._request.text.format:
-            case JsonObjectFormat():
+            case JsonObjectFormat() as wanted:
                 self._receipt("text.format", "this API has no JSON mode, so the model is asked", REWRITTEN)
-                system.append("Answer with one JSON object and nothing else.")
+                system.append(in_words(wanted))
             case JsonSchemaFormat() as wanted:
                 try:
                     return self._schema(wanted)
                 except Inexpressible as reason:
                     why = f"it cannot be guaranteed ({reason}), so the model is told the schema"
                     self._receipt("text.format", why, REWRITTEN)
-                schema = encode(wanted.schema or {}).decode()
-                system.append(
-                    f"Answer with JSON that fits this JSON schema, and with nothing else:\n{schema}"
-                )
+                system.append(in_words(wanted))
         return None
 
     def _schema(self, wanted: JsonSchemaFormat) -> Fields:
@@ -243,12 +239,3 @@ def _is_native(tool: object) -> bool:
 def _native(tool: Any) -> Fields:
     """A tool that the provider runs itself, under its own name."""
     return {**tool.fields, "type": tool.type.removeprefix(VENDOR)}
-
-
-def _is_exact(schema: Fields) -> bool:
-    """Can every word of this schema be held to?"""
-    try:
-        made, left_out = fitted(schema)
-    except Inexpressible:
-        return False
-    return not left_out and made == schema

@@ -11,21 +11,21 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Raw
 
 from antiphon.config import AzureProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers.base import Environment
 from antiphon.providers.chat import Chat
+from antiphon.providers.chat_chunks import Chunk
 from antiphon.providers.chat_profiles import OPENAI, Profile
 from antiphon.providers.chat_stream import ChatStream
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.tools import ToolNames
-from antiphon.stream.deltas import AnyDelta, VendorDelta
+from antiphon.stream.deltas import VendorDelta
 
 FILTERED = "azure:content_filter"
 """The event that tells what a filter found; only clients that ask for extensions see it."""
-
-_FOUND = re.compile(rb'"(?:filtered|detected)":\s*true')
 
 # Dated versions of the API know fewer fields than the v1 address.
 DATED = replace(
@@ -86,40 +86,31 @@ class Azure(Chat):
 class AzureStream(ChatStream):
     """Also tells what a content filter found, before what it was found in."""
 
-    def whole(self, body: bytes) -> list[AnyDelta]:
-        return self._verdicts(body) + super().whole(body)
+    def _chunk(self, chunk: Chunk) -> None:
+        prompts = _read(chunk.prompt_filter_results)
+        for one in prompts if isinstance(prompts, list) else ():
+            self._verdict("prompt", one.get("content_filter_results") if isinstance(one, dict) else None)
+        for choice in chunk.choices or ():
+            verdict = choice.content_filter_results
+            if not self._verdict("answer", _read(verdict)):
+                # Nearly every chunk has this very verdict, and then it need not be read.
+                self._harmless = verdict.copy()
+        super()._chunk(chunk)
 
-    def _line(self, line: bytes, is_last: bool = False) -> None:
-        # Nearly every line says `false` and nothing else, and a look for one word costs next to nothing.
-        if b"true" in line and not self.over:
-            self._deltas += self._verdicts(line.removeprefix(b"data:"))
-        ChatStream._line(self, line, is_last)
-
-    def _verdicts(self, data: bytes) -> list[AnyDelta]:
-        if not _FOUND.search(data):
-            return []
-        try:
-            fields = msgspec.json.decode(data, type=dict[str, Any])
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            return []
-        of_prompt = [("prompt", one) for one in fields.get("prompt_filter_results") or ()]
-        of_answer = [("answer", one) for one in fields.get("choices") or ()]
-        return [
-            VendorDelta(FILTERED, {"of": what, "results": found})
-            for what, one in of_prompt + of_answer
-            if isinstance(one, dict) and (found := _found(one.get("content_filter_results")))
-        ]
+    def _verdict(self, of: str, results: object) -> bool:
+        """True when something was found."""
+        found = {
+            category: verdict
+            for category, verdict in (results.items() if isinstance(results, dict) else ())
+            if isinstance(verdict, dict) and (verdict.get("filtered") or verdict.get("detected"))
+        }
+        if found:
+            self._deltas.append(VendorDelta(FILTERED, {"of": of, "results": found}))
+        return bool(found)
 
 
-def _found(results: object) -> dict[str, Any]:
-    """The categories of a verdict in which something was found."""
-    if not isinstance(results, dict):
-        return {}
-    return {
-        category: verdict
-        for category, verdict in results.items()
-        if isinstance(verdict, dict) and (verdict.get("filtered") or verdict.get("detected"))
-    }
+def _read(value: Raw) -> Any:
+    return msgspec.json.decode(value) if value else None
 
 
 def make(name: str, config: ProviderConfig, environment: Environment) -> Azure:

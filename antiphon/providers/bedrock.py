@@ -2,7 +2,6 @@
 
 import os
 import re
-import time
 from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import quote, urlsplit
 
@@ -10,7 +9,7 @@ import msgspec
 
 from antiphon.config import BedrockProvider, ConfigErrors, Mistake, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
-from antiphon.providers import errors
+from antiphon.providers import questions
 from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
 from antiphon.providers.bedrock_auth import BEARER_VARIABLE, Chain, Identity, Key, can_sign, region_of
 from antiphon.providers.bedrock_models import Family, find
@@ -32,8 +31,6 @@ CAPABILITIES = Capabilities(
     proofs=True,
     counts_tokens=True,
 )
-_MODELS_FRESH = 60.0
-_PATIENCE = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
 _JSON = {"Content-Type": "application/json", "Accept": f"{CONTENT_TYPE}, application/json"}
 _COUNTED = ("messages", "system", "toolConfig", "additionalModelRequestFields")
 # Lists of models, with where the names stand in them.
@@ -72,8 +69,7 @@ class Bedrock:
         self._cache = cache
         self._like = like
         self._timeouts = timeouts or Timeouts()
-        self._models: list[str] = []
-        self._models_until = 0.0
+        self._models = questions.Models(self._fetch_models)
 
     def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         return exchange(self._http, lambda: self._call(turn))
@@ -86,24 +82,21 @@ class Bedrock:
         url = self._url(turn.model, "count-tokens")
         proof = await self._identity.prove("POST", url, raw)
         headers = {**_JSON, **self._headers, **proof.headers}
-        async with self._http.post(url, raw, headers, self._timeouts, provider=self.name) as response:
-            answer = await response.read()
-            if response.status in (400, 404):
-                return None
-            if response.status != 200:
-                raise errors.refused(
-                    self.name, response.status, response.headers, answer, secrets=proof.secrets
-                )
-        count = _object(answer).get("inputTokens")
-        return count if isinstance(count, int) else None
+        return await questions.count(
+            self._http,
+            url,
+            raw,
+            headers,
+            self._timeouts,
+            provider=self.name,
+            field="inputTokens",
+            secrets=(*proof.secrets, *self._headers.values()),
+            absent=(400, 404),
+        )
 
     async def models(self) -> list[str]:
-        """Models and inference profiles, asked for at most once a minute; empty when they may not be seen."""
-        if time.monotonic() >= self._models_until:
-            found = [name for one in _LISTS for name in await self._listed(*one)]
-            self._models = list(dict.fromkeys(found))
-            self._models_until = time.monotonic() + _MODELS_FRESH
-        return list(self._models)
+        """Models and inference profiles; empty when they may not be seen."""
+        return await self._models.names()
 
     async def close(self) -> None:
         return
@@ -129,24 +122,19 @@ class Bedrock:
         # An ARN is one segment of the path, slashes and all.
         return f"{self._base}/model/{quote(model, safe='')}/{what}"
 
+    async def _fetch_models(self) -> list[str]:
+        found = [name for one in _LISTS for name in await self._listed(*one)]
+        return list(dict.fromkeys(found))
+
     async def _listed(self, path: str, place: str, name: str) -> list[str]:
         url = self._base.replace("//bedrock-runtime", "//bedrock", 1) + path
         try:
             proof = await self._identity.prove("GET", url, b"")
-            headers = {**self._headers, **proof.headers}
-            async with self._http.get(url, headers, _PATIENCE, provider=self.name) as response:
-                found = _object(await response.read()).get(place) if response.status == 200 else None
         except UpstreamError:
             return []
-        listed = found if isinstance(found, list) else []
-        return [one[name] for one in listed if isinstance(one, dict) and isinstance(one.get(name), str)]
-
-
-def _object(body: bytes) -> dict[str, object]:
-    try:
-        return msgspec.json.decode(body, type=dict[str, object])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return {}
+        headers = {**self._headers, **proof.headers}
+        answer = await questions.look_up(self._http, url, headers, self.name)
+        return questions.named(answer.get(place), name)
 
 
 def make(name: str, config: ProviderConfig, environment: Environment) -> Bedrock:

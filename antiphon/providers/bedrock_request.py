@@ -3,38 +3,28 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from antiphon.providers.anthropic_schema import is_exact
 from antiphon.providers.base import ADDED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock_content import Block, Blocks, text_blocks
 from antiphon.providers.bedrock_models import OTHER, Family
-from antiphon.providers.bedrock_settings import Settings, is_exact
+from antiphon.providers.bedrock_settings import Settings
 from antiphon.providers.errors import unsupported
+from antiphon.providers.exchange import Prepared
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
-from antiphon.providers.tools import Function, Origin, ToolNames, flatten
-from antiphon.spec.content import Refusal, text_of
+from antiphon.providers.tools import Function, ToolNames, as_object, flatten
+from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
-from antiphon.spec.opaque import Opaque, encode
+from antiphon.spec.opaque import Opaque
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice
 
 _CACHE_POINT: Block = {"cachePoint": {"type": "default"}}
 _FIT_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _SILENCE = "(no output)"
 _BEGINNING = "(The conversation began earlier.)"
-
-
-@dataclass(slots=True)
-class Prepared:
-    """A body, and what is needed to read its answer."""
-
-    body: dict[str, Any]
-    names: ToolNames
-
-    def to_json(self) -> bytes:
-        return encode(self.body)
 
 
 def prepare(
@@ -137,19 +127,15 @@ class _Conversation:
                 case Reasoning() as reasoning:
                     blocks += self._proof(reasoning)
                 case FunctionCall() | CustomToolCall() as call:
-                    blocks.append(self._call(call))
+                    blocks.append(self._call(call, entry.where))
         self._is_proven |= any("reasoningContent" in block for block in blocks)
         self.lacks_proof = not self._is_proven and any("toolUse" in block for block in blocks)
         self._say("assistant", blocks)
 
     def _words(self, message: Message) -> list[Block]:
-        if message.phase is not None:
-            reason = "this wire does not tell commentary from the final answer"
-            self._turn.receipt(self._provider, "input.phase", reason, SUPPRESSED)
         if isinstance(message.content, str):
             return text_blocks(message.content)
-        words = [part.refusal if isinstance(part, Refusal) else text_of([part]) for part in message.content]
-        return [block for text in words for block in text_blocks(text)]
+        return [block for part in message.content for block in text_blocks(text_of([part]))]
 
     def _proof(self, reasoning: Reasoning) -> list[Block]:
         """The block as the model once sent it. Without its proof it is no block, and is left out."""
@@ -163,14 +149,9 @@ class _Conversation:
             return []
         return [{"reasoningContent": block}]
 
-    def _call(self, call: Call) -> Block:
-        given: dict[str, object]
-        if isinstance(call, CustomToolCall):
-            name = self._names.upstream(Origin(call.name, call.namespace, "custom"))
-            given = {"input": call.input}
-        else:
-            name = self._names.upstream(Origin(call.name, call.namespace))
-            given = _arguments(call.arguments)
+    def _call(self, call: Call, where: str) -> Block:
+        name, arguments = self._names.told(call)
+        given = as_object(self._turn, self._provider, where, arguments)
         self.called[name] = None
         return {"toolUse": {"toolUseId": _tool_id(call.call_id), "name": name, "input": given}}
 
@@ -183,16 +164,6 @@ class _Conversation:
                 "content": content or [{"text": _SILENCE}],
             }
         }
-
-
-def _arguments(text: str) -> dict[str, object]:
-    """Only an object fits; what a model once said instead is kept inside one."""
-    if not text.strip():
-        return {}
-    try:
-        return msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return {"arguments": text}
 
 
 def _tool_id(call_id: str) -> str:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
+from antiphon.providers.anthropic_models import LEAST_BUDGET, budget_for
 from antiphon.providers.anthropic_schema import Inexpressible, fitted
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock_models import Family
+from antiphon.providers.formats import in_words
 from antiphon.spec.opaque import encode, extras
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
 
-_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 32_768}
-_LEAST_BUDGET = 1_024
 _TIERS = ("flex", "priority")
 _USUAL_TIERS = ("auto", "default", "standard")
 
@@ -103,9 +103,9 @@ class Settings:
 
     def _budget(self, effort: str, *, may_think: bool) -> None:
         limit = self._inference.get("maxTokens", self._family.max_tokens)
-        budget = max(_LEAST_BUDGET, min(_BUDGETS[effort], limit * 4 // 5))
-        if budget >= limit:
-            why = f"a limit of {limit:,} tokens leaves no room for thinking, which takes {_LEAST_BUDGET:,}"
+        budget = budget_for(effort, limit)
+        if budget is None:
+            why = f"a limit of {limit:,} tokens leaves no room for thinking, which takes {LEAST_BUDGET:,}"
             self._receipt("reasoning", why)
         elif not may_think:
             why = "the calls before these results were made without thinking, which cannot begin in between"
@@ -168,18 +168,16 @@ class Settings:
 
     def _format(self, system: list[Fields]) -> None:
         match self._request.text and self._request.text.format:
-            case JsonObjectFormat():
+            case JsonObjectFormat() as wanted:
                 self._receipt("text.format", "Converse has no JSON mode, so the model is asked", REWRITTEN)
-                system.append({"text": "Answer with one JSON object and nothing else."})
+                system.append({"text": in_words(wanted)})
             case JsonSchemaFormat() as wanted:
                 try:
                     self._output["textFormat"] = self._schema(wanted)
                 except Inexpressible as reason:
                     why = f"it cannot be guaranteed ({reason}), so the model is told the schema"
                     self._receipt("text.format", why, REWRITTEN)
-                    schema = encode(wanted.schema or {}).decode()
-                    told = f"Answer with JSON that fits this JSON schema, and with nothing else:\n{schema}"
-                    system.append({"text": told})
+                    system.append({"text": in_words(wanted)})
 
     def _schema(self, wanted: JsonSchemaFormat) -> Fields:
         if not self._family.structured:
@@ -193,12 +191,3 @@ class Settings:
         if wanted.description:
             definition["description"] = wanted.description
         return {"type": "json_schema", "structure": {"jsonSchema": definition}}
-
-
-def is_exact(schema: Fields) -> bool:
-    """Can a model be held to every word of this schema?"""
-    try:
-        made, left_out = fitted(schema)
-    except Inexpressible:
-        return False
-    return not left_out and made == schema

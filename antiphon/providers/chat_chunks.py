@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from antiphon.spec.content import LogProb, TopLogProb
 from antiphon.spec.response import Usage
@@ -70,6 +70,7 @@ class LogProbs(Struct, gc=False):
 class Choice(Struct, gc=False):
     index: int | None = 0
     delta: Delta | None = None
+    content_filter_results: Raw = Raw()
     message: Delta | None = None
     finish_reason: str | None = None
     logprobs: LogProbs | None = None
@@ -78,6 +79,9 @@ class Choice(Struct, gc=False):
 class Details(Struct, gc=False):
     cached_tokens: Number = None
     reasoning_tokens: Number = None
+
+
+_NO_DETAILS = Details()
 
 
 class Counts(Struct, gc=False):
@@ -90,8 +94,8 @@ class Counts(Struct, gc=False):
     completion_token_details: Details | None = None
 
     def to_spec(self) -> Usage:
-        prompt = self.prompt_tokens_details or self.prompt_token_details or Details()
-        completion = self.completion_tokens_details or self.completion_token_details or Details()
+        prompt = self.prompt_tokens_details or self.prompt_token_details or _NO_DETAILS
+        completion = self.completion_tokens_details or self.completion_token_details or _NO_DETAILS
         return Usage.of(
             int(self.prompt_tokens or 0),
             int(self.completion_tokens or 0),
@@ -106,6 +110,7 @@ class Groq(Struct, gc=False):
 
 class Chunk(Struct, gc=False):
     choices: list[Choice] | None = None
+    prompt_filter_results: Raw = Raw()
     usage: Counts | None = None
     error: Any = None
     x_groq: Groq | None = None

@@ -19,9 +19,7 @@ class Parts:
         self._provider = provider
         self._where = where
 
-    def user(self, content: str | list[ContentPart]) -> str | list[dict[str, Any]]:
-        if isinstance(content, str):
-            return content
+    def user(self, content: list[ContentPart]) -> str | list[dict[str, Any]]:
         parts = [part for n, one in enumerate(content) for part in self._part(one, n)]
         texts = [part["text"] for part in parts if part["type"] == "text"]
         if len(texts) == len(parts) and (len(texts) < 2 or not self._profile.text_parts):
@@ -62,6 +60,8 @@ class Parts:
             )
         if not self._profile.image_urls and data_url(image.image_url) is None:
             raise unsupported(self._provider, where, "this server takes images only as data URLs")
+        if not image.image_url.startswith(("data:", "https://", "http://")):
+            raise unsupported(self._provider, where, "it is neither a data URL nor an address of the web")
         target: dict[str, Any] = {"url": image.image_url}
         if image.detail != "auto" and not self._profile.image_details:
             reason = "this server does not take how closely to look at an image"

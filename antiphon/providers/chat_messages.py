@@ -10,9 +10,9 @@ from antiphon.providers.chat_content import Parts
 from antiphon.providers.chat_profiles import Profile
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.providers.thoughts import put_by, words_of
-from antiphon.providers.tools import Origin, ToolNames, wrap
+from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import Refusal, text_of
-from antiphon.spec.items import CustomToolCall, Message, Reasoning
+from antiphon.spec.items import Message, Reasoning
 
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _DETAILS = "reasoning_details"
@@ -60,7 +60,8 @@ class Messages:
         message = entry.item
         assert isinstance(message, Message)
         if message.role == "user":
-            content = self._parts(f"{entry.where}.content").user(message.content)
+            said = message.content
+            content = said if isinstance(said, str) else self._parts(f"{entry.where}.content").user(said)
             self._done.append({"role": "user", "content": content})
         else:
             is_developer = message.role == "developer" and self._profile.developer_role
@@ -109,9 +110,6 @@ class Messages:
             text = message.get_text()
         if text:
             draft.texts.append(text)
-        if message.phase is not None:
-            reason = "this wire does not tell commentary from the final answer"
-            self._turn.receipt(self._provider, "input.phase", reason, SUPPRESSED)
 
     def _reasoning(self, item: Reasoning, draft: _Draft) -> None:
         details = put_by(item).get(_DETAILS)
@@ -124,13 +122,8 @@ class Messages:
             draft.thoughts.append(text)
 
     def _call(self, call: Call) -> dict[str, Any]:
-        if isinstance(call, CustomToolCall):
-            origin = Origin(call.name, call.namespace, "custom")
-            arguments = wrap(call.input)
-        else:
-            origin = Origin(call.name, call.namespace)
-            arguments = call.arguments or "{}"
-        function = {"name": self._names.upstream(origin), "arguments": arguments}
+        name, arguments = self._names.told(call)
+        function = {"name": name, "arguments": arguments}
         return {"id": self._call_id(call.call_id), "type": "function", "function": function}
 
     # --- what its tools answered --------------------------------------------------------------------------

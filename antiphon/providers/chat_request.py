@@ -1,28 +1,19 @@
 """From a turn to the body of `/chat/completions`: messages, tools, and what else the server takes."""
 
-from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from antiphon.providers.base import REWRITTEN, Turn
 from antiphon.providers.chat_messages import Messages
 from antiphon.providers.chat_profiles import GENERIC, Profile
+from antiphon.providers.exchange import Prepared
+from antiphon.providers.formats import in_words
 from antiphon.providers.tools import Function, ToolNames, flatten
-from antiphon.spec.opaque import Opaque, encode, extras
+from antiphon.spec.opaque import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 
 _LESS_OR_MORE = {"none": "low", "xhigh": "high"}
 _TIERS = {"standard": "default"}
-
-
-@dataclass(slots=True)
-class Prepared:
-    """A body, and what is needed to read its answer."""
-
-    body: dict[str, Any]
-    names: ToolNames
-
-    def to_json(self) -> bytes:
-        return encode(self.body)
 
 
 def prepare(turn: Turn, profile: Profile = GENERIC, provider: str = "chat") -> Prepared:
@@ -36,15 +27,15 @@ def prepare(turn: Turn, profile: Profile = GENERIC, provider: str = "chat") -> P
         body["stream"] = True
         if profile.stream_options:
             body["stream_options"] = {"include_usage": True}
-    body |= tool_fields(turn, profile, provider, names)
+    if names.functions:
+        body |= tool_fields(turn, profile, provider, names)
     body |= parameters(turn, profile, provider)
-    body |= format_fields(turn, profile, provider, body["messages"])
+    if turn.request.text is not None:
+        body |= format_fields(turn, profile, provider, body["messages"])
     return Prepared(body, names)
 
 
 def tool_fields(turn: Turn, profile: Profile, provider: str, names: ToolNames) -> dict[str, Any]:
-    if not names.functions:
-        return {}
     fields: dict[str, Any] = {"tools": [_tool(function, profile) for function in names.functions]}
     match turn.request.tool_choice:
         case "none" | "auto" | "required" as mode:
@@ -84,7 +75,7 @@ def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
     """Sampling and the rest; the engine has told the client about what the profile does not take."""
     request, takes = turn.request, profile.takes
     fields: dict[str, Any] = {
-        name: value for name in sorted(profile.common) if (value := getattr(request, name)) is not None
+        name: value for name in _in_order(profile.common) if (value := getattr(request, name)) is not None
     }
     if request.max_output_tokens is not None:
         fields[profile.max_tokens] = request.max_output_tokens
@@ -112,7 +103,12 @@ def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
                 fields[name] = request.safety_identifier
                 break
     given = extras(request)
-    return fields | {name: given[name] for name in sorted(profile.extra & given.keys())}
+    return fields | {name: given[name] for name in sorted(profile.extra & given.keys())} if given else fields
+
+
+@cache
+def _in_order(names: frozenset[str]) -> list[str]:
+    return sorted(names)
 
 
 def _effort(turn: Turn, profile: Profile, provider: str, effort: str) -> str:
@@ -137,12 +133,11 @@ def format_fields(
         case JsonSchemaFormat() as wanted:
             reason = "this server has no json_schema, so it is asked for JSON and told the schema"
             turn.receipt(provider, "text.format", reason, REWRITTEN)
-            schema = encode(wanted.schema or {}).decode()
-            _tell(messages, f"Answer with a JSON object that fits this JSON schema:\n{schema}")
-        case JsonObjectFormat() if not profile.json_object:
+            _tell(messages, in_words(wanted))
+        case JsonObjectFormat() as wanted if not profile.json_object:
             reason = "this server has no json_object, so it is asked for JSON in words"
             turn.receipt(provider, "text.format", reason, REWRITTEN)
-            _tell(messages, "Answer with a JSON object and nothing else.")
+            _tell(messages, in_words(wanted))
         case JsonObjectFormat():
             pass
         case _:

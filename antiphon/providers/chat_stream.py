@@ -98,6 +98,7 @@ class ChatStream:
         self._by_index: dict[int, _Call] = {}
         self._usage: Counts | None = None
         self._reason: FinishReason | None = None
+        self._harmless = msgspec.Raw()  # the verdict of a filter that says nothing, if there are filters
 
     def feed(self, data: bytes) -> list[AnyDelta]:
         """The deltas that these bytes complete. A chunk is always one line of data, so lines are enough."""
@@ -153,7 +154,7 @@ class ChatStream:
         choices = chunk.choices
         if choices and self._think is None and not self._kept and (delta := choices[0].delta) is not None:
             text = delta.content
-            if type(text) is str and text and chunk == Chunk([Choice(0, Delta(text))]):
+            if type(text) is str and text and chunk == Chunk([Choice(0, Delta(text), self._harmless)]):
                 # Nearly every chunk is this one: some words, and nothing else.
                 self._deltas.append(TextDelta(text))
                 return
@@ -197,7 +198,8 @@ class ChatStream:
     def _choice(self, choice: Choice) -> None:
         delta = choice.delta or choice.message
         if delta is not None:
-            self._thoughts(delta)
+            if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
+                self._thoughts(delta)
             if self._kept and (delta.content or delta.refusal or delta.tool_calls or delta.function_call):
                 self._deltas += self._kept.take()
             if delta.content:

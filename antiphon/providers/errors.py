@@ -54,6 +54,7 @@ _OVERFLOW = re.compile(
 _QUOTA = re.compile(
     r"insufficient_quota|insufficient[ _](balance|credits|funds)|exceeded your current quota"
     r"|billing_hard_limit|credit balance|out of credits|payment required|billing_error|spend[ _]limit"
+    r"|(session|hourly|daily|weekly|monthly) usage limit"
 )
 _RATE = re.compile(r"rate[ _-]?limit|too many requests|tokens per (minute|day)|requests per (minute|day)")
 _FILTER = re.compile(
@@ -74,6 +75,8 @@ _PLACE = re.compile(
     r"(model|system|messages|tools|tool_choice|thinking|output_config|max_tokens|stop_sequences|metadata"
     r"|temperature|top_p|top_k)[\w.]*(?=: )"
 )
+_DELAY = re.compile(r"(?:try again in|retry after) (\d{1,6}(?:\.\d+)?) ?(ms|m|s)(?:ec|in|\b)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{1,63}")
 
 # AWS names its errors in a header, and these mean something else than their status.
@@ -142,7 +145,7 @@ def refused(
     error = _classify(provider, status, told, secrets)
     add_request_id(error.payload, headers)
     if error.status in (429, 503):
-        error.retry_after = _retry_after(headers) or told.retry_after
+        error.retry_after = _retry_after(headers) or told.retry_after or _told_delay(told.message)
     return error
 
 
@@ -294,6 +297,12 @@ def _retry_delay(details: object) -> float | None:
         if isinstance(delay, str) and re.fullmatch(r"\d{1,6}(\.\d+)?s", delay):
             return float(delay[:-1])
     return None
+
+
+def _told_delay(message: str) -> float | None:
+    """OpenAI's `Please try again in 1.5s`, Azure's `Please retry after 26 seconds`."""
+    found = _DELAY.search(message.lower())
+    return float(found[1]) * _UNITS[found[2]] if found else None
 
 
 def _filtered(inner: object) -> str:

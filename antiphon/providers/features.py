@@ -76,7 +76,7 @@ outside the specification that do."""
 
 
 def capabilities() -> dict[str, Capabilities]:
-    """Of every type that reaches a model; `chat` has a row for each of its profiles."""
+    """Of every type; `chat` has a row for each of its profiles."""
     environment = Environment(
         http=UpstreamClient(), timeouts=Timeouts(), local=Local(), folder=Path("unused")
     )

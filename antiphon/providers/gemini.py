@@ -1,15 +1,12 @@
 """`type = "gemini"`: Google's Gemini API, `generateContent` and `streamGenerateContent`."""
 
 import re
-import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-import msgspec
-
 from antiphon.config import GeminiProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
-from antiphon.providers import errors
+from antiphon.providers import errors, questions
 from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
 from antiphon.providers.exchange import Call, exchange
 from antiphon.providers.gemini_request import PARAMETERS, prepare
@@ -35,10 +32,7 @@ CAPABILITIES = Capabilities(
     counts_tokens=True,
 )
 
-_MODELS_FRESH = 60.0
 _MOST_PAGES = 10
-_PATIENCE = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
-"""For questions beside a turn, which nobody wants to wait for."""
 # A model's name becomes a part of the address, so it must not lead anywhere else.
 _MODEL = re.compile(r"(?!.*\.\.)[\w.@-]+(/[\w.@-]+)*", re.ASCII)
 
@@ -65,15 +59,8 @@ class Gemini:
         self._http = http
         self._base = base_url.rstrip("/")
         self._timeouts = timeouts or Timeouts()
-        own = {header: value.reveal() for header, value in (headers or {}).items()}
-        self._secrets = tuple(own.values())
-        self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-        if api_key is not None:
-            self._headers["x-goog-api-key"] = api_key.reveal()
-            self._secrets += (api_key.reveal(),)
-        self._headers |= own
-        self._models: list[str] = []
-        self._models_until = 0.0
+        self._headers, self._secrets = questions.introduction(api_key, headers, key="x-goog-api-key: ")
+        self._models = questions.Models(self._fetch_models)
 
     def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         return exchange(self._http, lambda: self._call(turn))
@@ -81,22 +68,20 @@ class Gemini:
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")
         body = encode(self._counted(turn.model, prepare(turn, self.name).body))
-        request = self._http.post(url, body, self._headers, self._timeouts, provider=self.name)
-        async with request as response:
-            answer = await response.read()
-            if response.status != 200:
-                raise errors.refused(
-                    self.name, response.status, response.headers, answer, secrets=self._secrets
-                )
-        count = _object(answer).get("totalTokens")
-        return count if isinstance(count, int) else None
+        return await questions.count(
+            self._http,
+            url,
+            body,
+            self._headers,
+            self._timeouts,
+            provider=self.name,
+            field="totalTokens",
+            secrets=self._secrets,
+        )
 
     async def models(self) -> list[str]:
-        """Those that generate content, asked for at most once a minute; empty when there is no answer."""
-        if time.monotonic() >= self._models_until:
-            self._models = await self._fetch_models()
-            self._models_until = time.monotonic() + _MODELS_FRESH
-        return list(self._models)
+        """Those that generate content; empty when there is no answer."""
+        return await self._models.names()
 
     async def close(self) -> None:
         return
@@ -134,36 +119,21 @@ class Gemini:
         """The names on one page of the list."""
         return [
             str(one.get("name", "")).removeprefix("models/")
-            for one in objects(page.get("models"))
+            for one in questions.objects(page.get("models"))
             if "generateContent" in (one.get("supportedGenerationMethods") or ("generateContent",))
         ]
 
     async def _fetch_models(self) -> list[str]:
         found: list[str] = []
         more = ""
-        try:
-            for _ in range(_MOST_PAGES):
-                url = self._list_url() + (f"&pageToken={more}" if more else "")
-                async with self._http.get(url, self._headers, _PATIENCE, provider=self.name) as response:
-                    page = _object(await response.read()) if response.status == 200 else {}
-                found += filter(None, self._listed(page))
-                more = str(page.get("nextPageToken") or "")
-                if not re.fullmatch(r"[\w=.~-]+", more):
-                    break
-        except UpstreamError:
-            return found
+        for _ in range(_MOST_PAGES):
+            url = self._list_url() + (f"&pageToken={more}" if more else "")
+            page = await questions.look_up(self._http, url, self._headers, self.name)
+            found += filter(None, self._listed(page))
+            more = str(page.get("nextPageToken") or "")
+            if not re.fullmatch(r"[\w=.~-]+", more):
+                break
         return found
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return {}
-
-
-def objects(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def make(name: str, config: ProviderConfig, environment: Environment) -> Gemini:

@@ -12,6 +12,15 @@ from antiphon.spec.response import Usage
 Number = int | float | None
 
 
+# Parts that only Google knows, by their names here and there.
+OTHERS = {
+    "inline_data": "inlineData",
+    "file_data": "fileData",
+    "executable_code": "executableCode",
+    "code_execution_result": "codeExecutionResult",
+}
+
+
 class Wire(Struct, gc=False, rename="camel"):
     pass
 
@@ -27,6 +36,14 @@ class Part(Wire):
     thought: bool | None = None
     thought_signature: str | None = None
     function_call: FunctionCall | None = None
+    inline_data: Raw = Raw()
+    file_data: Raw = Raw()
+    executable_code: Raw = Raw()
+    code_execution_result: Raw = Raw()
+
+    def other(self) -> tuple[str, Raw] | None:
+        """What it is when it is neither words nor a call, and how Google writes that name."""
+        return next(((theirs, raw) for ours, theirs in OTHERS.items() if (raw := getattr(self, ours))), None)
 
 
 class Content(Wire):

@@ -5,6 +5,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+VENDOR = "google:"
+"""How the types of items begin that only Google knows."""
+
 # What Google documents for a call that its model did not make itself, or whose signature is lost.
 NO_PROOF = "skip_thought_signature_validator"
 
@@ -12,11 +15,11 @@ NO_PROOF = "skip_thought_signature_validator"
 class Proof(Struct, omit_defaults=True, frozen=True):
     """A signature, the part that it stands on, and the thought that was told just before that part.
 
-    `on` is the call or the text that follows, the text before it, or the thought itself.
+    `on` is the call, the text or the other part that follows, the text before it, or the thought itself.
     """
 
     signature: str
-    on: Literal["call", "next", "last", "thought"]
+    on: Literal["call", "next", "part", "last", "thought"]
     thought: str = ""
     name: str = ""
     text: str = ""
@@ -52,7 +55,7 @@ class ModelParts:
                 self.parts[-1]["thoughtSignature"] = proof.signature
             case "last":
                 self._sign_last(proof)
-            case "call" | "next":
+            case "call" | "next" | "part":
                 self._waiting = proof
 
     def text(self, text: str) -> None:
@@ -70,6 +73,15 @@ class ModelParts:
         waiting = self._waiting
         if waiting is not None and waiting.on == "call" and waiting.name == call["name"]:
             part["thoughtSignature"] = waiting.signature
+            self._waiting = None
+        self._give_up()
+        self.parts.append(part)
+
+    def other(self, part: dict[str, Any]) -> None:
+        """A part that only Google knows, as it came."""
+        waiting = self._waiting
+        if waiting is not None and waiting.on == "part" and waiting.name in part:
+            part = {**part, "thoughtSignature": waiting.signature}
             self._waiting = None
         self._give_up()
         self.parts.append(part)

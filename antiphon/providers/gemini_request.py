@@ -1,23 +1,22 @@
 """From a turn to the body of `generateContent`: contents, tools, and what else Google takes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-from msgspec import Raw
 
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.errors import unsupported
+from antiphon.providers.exchange import Prepared
+from antiphon.providers.gemini_chunks import OTHERS
 from antiphon.providers.gemini_content import Part, Parts
 from antiphon.providers.gemini_models import generation, thinking
-from antiphon.providers.gemini_proofs import NO_PROOF, ModelParts, from_blob
+from antiphon.providers.gemini_proofs import NO_PROOF, VENDOR, ModelParts, from_blob
 from antiphon.providers.gemini_schema import TooLarge, fits, is_sound, translate
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
-from antiphon.providers.tools import Function, Origin, ToolNames, flatten, wrap
+from antiphon.providers.tools import Function, ToolNames, as_object, flatten
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.opaque import Opaque, encode, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat, ToolRef
-from antiphon.stream.open_items import is_json_object
 
 # Sampling by its name here and there; the last three are outside the specification.
 _SAMPLING = {
@@ -32,17 +31,6 @@ _TIERS = {"default": "standard", "standard": "standard", "flex": "flex", "priori
 _SEARCHES = frozenset({"web_search", "web_search_preview"})
 
 PARAMETERS = frozenset({*_SAMPLING, *_EXTRA, "top_logprobs", "reasoning", "service_tier"})
-
-
-@dataclass(slots=True)
-class Prepared:
-    """A body, and what is needed to read its answer."""
-
-    body: dict[str, Any]
-    names: ToolNames
-
-    def to_json(self) -> bytes:
-        return encode(self.body)
 
 
 def prepare(turn: Turn, provider: str = "gemini") -> Prepared:
@@ -196,7 +184,7 @@ class _Contents:
     def all(self) -> list[dict[str, Any]]:
         if instructions := self._turn.request.instructions:
             self.system.append(instructions)
-        for speech in speeches(self._turn, self._provider):
+        for speech in speeches(self._turn, self._provider, VENDOR):
             match speech.role:
                 case "system":
                     self._system(speech)
@@ -241,10 +229,9 @@ class _Contents:
                 case FunctionCall() | CustomToolCall() as call:
                     made.call(self._call(call, entry.where))
                 case Message() as message:
-                    if message.phase is not None:
-                        why = "this wire does not tell commentary from the final answer"
-                        self._suppressed("input.phase", why)
                     made.text(message.get_text())
+                case Opaque() as item:
+                    self._other(item, entry.where, made)
         parts = made.end()
         if made.lost:
             self._suppressed("input.reasoning", "the part that a thought signature belongs to is not there")
@@ -263,20 +250,21 @@ class _Contents:
         else:
             self._suppressed("input.reasoning", "thoughts without a signature are not sent back")
 
+    def _other(self, item: Opaque, where: str, made: ModelParts) -> None:
+        part = item.fields.get("data")
+        if isinstance(part, dict) and len(part) == 1 and part.keys() <= set(OTHERS.values()):
+            made.other(part)
+        else:
+            self._turn.receipt(self._provider, where, f"{item.type!r} has no part in its `data`")
+
     def _suppressed(self, param: str, why: str) -> None:
         self._turn.receipt(self._provider, param, why, SUPPRESSED)
 
     def _call(self, call: Call, where: str) -> dict[str, Any]:
-        if isinstance(call, CustomToolCall):
-            origin, arguments = Origin(call.name, call.namespace, "custom"), wrap(call.input)
-        else:
-            origin, arguments = Origin(call.name, call.namespace), call.arguments or "{}"
-        if not is_json_object(arguments):
-            why = "arguments that are no JSON object are sent as one text"
-            self._turn.receipt(self._provider, f"{where}.arguments", why, REWRITTEN)
-            arguments = encode({"arguments": arguments}).decode()
-        name = self._called[call.call_id] = self._names.upstream(origin)
-        return {"id": call.call_id, "name": name, "args": Raw(arguments.encode())}
+        name, arguments = self._names.told(call)
+        self._called[call.call_id] = name
+        given = as_object(self._turn, self._provider, where, arguments)
+        return {"id": call.call_id, "name": name, "args": given}
 
     def _results(self, speech: Speech) -> None:
         results: list[Part] = []

@@ -1,5 +1,6 @@
 """From the bytes of a `generateContent` answer to deltas, however the bytes were cut."""
 
+import re
 from collections.abc import Collection, Iterable
 
 import msgspec
@@ -19,17 +20,19 @@ from antiphon.providers.gemini_chunks import (
     decode_many,
 )
 from antiphon.providers.gemini_grounding import cited, grounded
-from antiphon.providers.gemini_proofs import Proof
+from antiphon.providers.gemini_proofs import VENDOR, Proof
 from antiphon.providers.lines import Lines
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.extensions import vendor_item
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,
     Failure,
     Finish,
     FinishReason,
+    ItemDelta,
     ItemEnd,
     SignatureDelta,
     SummaryDelta,
@@ -210,9 +213,11 @@ class GeminiStream:
             self._thought(part.text or "", signature)
         elif part.function_call is not None:
             self._call(part.function_call, signature)
-        elif part.text or signature:
+        elif part.text or (signature and part.other() is None):
             self._text(part.text or "", signature, logprobs)
             return bool(part.text)
+        elif (other := part.other()) is not None:
+            self._other(*other, signature)
         return False
 
     def _text(self, text: str, signature: str, logprobs: list[LogProb] | None) -> None:
@@ -247,6 +252,16 @@ class GeminiStream:
             self._calls, name, "{}" if arguments == "null" else arguments, call.id or ""
         )
         self._calls += 1
+
+    def _other(self, name: str, raw: msgspec.Raw, signature: str) -> None:
+        """A picture, a program that Google ran, or what came of it: kept whole, in an item of its own."""
+        self._leave()
+        if signature:
+            self._sign(Proof(signature, "part", "".join(self._thoughts), name=name))
+        self._thoughts.clear()
+        kind = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+        part = {name: msgspec.json.decode(raw)}
+        self._deltas.append(ItemDelta(vendor_item(VENDOR.removesuffix(":"), kind, id="", data=part)))
 
     def _sign(self, proof: Proof) -> None:
         self._thoughts.clear()

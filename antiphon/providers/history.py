@@ -5,10 +5,11 @@ in the order of the calls. Items that no wire but our own knows leave a receipt.
 """
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from antiphon.providers.base import Turn
+from msgspec import Struct
+
+from antiphon.providers.base import SUPPRESSED, Turn
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -28,20 +29,23 @@ Output = FunctionCallOutput | CustomToolCallOutput
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An item, and where the client finds it: `input[3]`, or `input` for what came from the store."""
+class Entry(NamedTuple):
+    """An item, and its number in the input; below zero for what came from the store."""
 
     item: Item
-    where: str
+    number: int
+
+    @property
+    def where(self) -> str:
+        """Where the client finds it: `input[3]`, or `input` for what came from the store."""
+        return f"input[{self.number}]" if self.number >= 0 else "input"
 
 
-@dataclass(slots=True)
-class Speech:
+class Speech(Struct):
     """Consecutive items of one speaker. Developer messages are of the role `system`."""
 
     role: Role
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry]
 
 
 def entries(turn: Turn) -> list[Entry]:
@@ -49,8 +53,7 @@ def entries(turn: Turn) -> list[Entry]:
     given = turn.request.input
     # Items before this one come from the stored context, not from this request.
     first = len(turn.items) - (len(given) if isinstance(given, list) else given is not None)
-    places = (f"input[{n}]" if n >= 0 else "input" for n in range(-first, len(turn.items) - first))
-    return [Entry(item, place) for item, place in zip(turn.items, places, strict=True)]
+    return [Entry(item, n) for n, item in enumerate(turn.items, -first)]
 
 
 def speeches(turn: Turn, provider: str, vendor: str = "") -> list[Speech]:
@@ -70,7 +73,7 @@ class _Speeches:
         self._outputs: defaultdict[str, deque[Entry]] = defaultdict(deque)
         self._entries = entries(turn)
         for entry in self._entries:
-            if isinstance(entry.item, Output):
+            if isinstance(entry.item, (FunctionCallOutput, CustomToolCallOutput)):
                 self._outputs[entry.item.call_id].append(entry)
 
     def all(self) -> list[Speech]:
@@ -78,7 +81,12 @@ class _Speeches:
             match entry.item:
                 case Message(role="user"):
                     self._add("user", entry)
-                case Message(role="assistant") | FunctionCall() | CustomToolCall() | Reasoning():
+                case Message(role="assistant", phase=phase):
+                    if phase is not None:
+                        why = "this wire does not tell commentary from the final answer"
+                        self._turn.receipt(self._provider, "input.phase", why, SUPPRESSED)
+                    self._add("assistant", entry)
+                case FunctionCall() | CustomToolCall() | Reasoning():
                     self._add("assistant", entry)
                 case Message():
                     self._add("system", entry)
@@ -95,8 +103,9 @@ class _Speeches:
     def _add(self, role: Role, entry: Entry) -> None:
         if not self._done or self._done[-1].role != role:
             self._answer()
-            self._done.append(Speech(role))
-        self._done[-1].entries.append(entry)
+            self._done.append(Speech(role, [entry]))
+        else:
+            self._done[-1].entries.append(entry)
 
     def _output(self, entry: Entry) -> None:
         """It has a place already, right after its call; if it has none, no call came before it."""

@@ -21,9 +21,9 @@ from antiphon.embedded.tooling import MOST_CALLS, Message, answering, calling, l
 from antiphon.providers import errors
 from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Turn, UpstreamError
 from antiphon.providers.chat_profiles import PROFILES
-from antiphon.providers.chat_request import Prepared, prepare
+from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Call, Prepared, exchange
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.pictures import describe
 from antiphon.providers.tools import Function, ToolNames

@@ -1,16 +1,14 @@
 """`type = "ollama"`: a local or remote Ollama over its own `/api/chat`, lines of JSON instead of events."""
 
 import re
-import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from antiphon.config import OllamaProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
-from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers import questions
+from antiphon.providers.base import Capabilities, Environment, Turn
 from antiphon.providers.exchange import Call, exchange
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama_request import CAPABILITIES, prepare
@@ -19,19 +17,6 @@ from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import AnyDelta
 
 BASE_URL = "http://127.0.0.1:11434"
-
-_MODELS_FRESH = 60.0
-_PATIENCE = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
-"""For questions beside a turn, which nobody wants to wait for."""
-
-
-class _Model(msgspec.Struct):
-    model: str = ""
-    name: str = ""
-
-
-class _Tags(msgspec.Struct):
-    models: list[_Model] = []
 
 
 class Ollama:
@@ -59,15 +44,8 @@ class Ollama:
         self._options = dict(options or {})
         self._keep_alive = keep_alive
         self._timeouts = timeouts or Timeouts()
-        own = {header: value.reveal() for header, value in (headers or {}).items()}
-        self._secrets = tuple(own.values())
-        self._headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson"}
-        if api_key is not None:
-            self._headers["Authorization"] = f"Bearer {api_key.reveal()}"
-            self._secrets += (api_key.reveal(),)
-        self._headers |= own
-        self._models: list[str] = []
-        self._models_until = 0.0
+        self._headers, self._secrets = questions.introduction(api_key, headers, accept="application/x-ndjson")
+        self._models = questions.Models(self._fetch_models)
 
     def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         return exchange(self._http, lambda: self._call(turn))
@@ -76,11 +54,8 @@ class Ollama:
         return None
 
     async def models(self) -> list[str]:
-        """The models that are there, asked for at most once a minute."""
-        if time.monotonic() >= self._models_until:
-            self._models = await self._fetch_models()
-            self._models_until = time.monotonic() + _MODELS_FRESH
-        return list(self._models)
+        """The models that are there."""
+        return await self._models.names()
 
     async def close(self) -> None:
         return
@@ -98,14 +73,9 @@ class Ollama:
         )
 
     async def _fetch_models(self) -> list[str]:
-        try:
-            url = f"{self._base}/api/tags"
-            async with self._http.get(url, self._headers, _PATIENCE, provider=self.name) as response:
-                body = await response.read() if response.status == 200 else b"{}"
-            listed = msgspec.json.decode(body, type=_Tags).models
-        except (UpstreamError, msgspec.MsgspecError, RecursionError, UnicodeError):
-            return []
-        return [name for one in listed if (name := one.model or one.name)]
+        tags = await questions.look_up(self._http, f"{self._base}/api/tags", self._headers, self.name)
+        listed = tags.get("models")
+        return questions.named(listed, "model") or questions.named(listed, "name")
 
 
 def make(name: str, config: ProviderConfig, environment: Environment) -> Ollama:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.providers.base import REWRITTEN, SUPPRESSED, Capabilities, Turn
+from antiphon.providers.base import REWRITTEN, Capabilities, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.providers.media import data_url
 from antiphon.providers.thoughts import words_of
-from antiphon.providers.tools import Function, Origin, ToolNames, flatten
+from antiphon.providers.tools import Function, ToolNames, as_object, flatten
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.opaque import Opaque, extras
@@ -187,13 +187,10 @@ class _Messages:
             match entry.item:
                 case Message() as said:
                     texts.append(said.get_text())
-                    if said.phase is not None:
-                        reason = "this wire does not tell commentary from the final answer"
-                        self._turn.receipt(self._provider, "input.phase", reason, SUPPRESSED)
                 case Reasoning() as thought:
                     thoughts.append(words_of(thought))
                 case FunctionCall() | CustomToolCall() as call:
-                    calls.append(self._call(call))
+                    calls.append(self._call(call, entry.where))
         if not (any(texts) or calls):
             return
         message: dict[str, Any] = {"role": "assistant", "content": "\n".join(filter(None, texts))}
@@ -203,16 +200,11 @@ class _Messages:
             message["tool_calls"] = calls
         self._done.append(message)
 
-    def _call(self, call: Call) -> dict[str, Any]:
-        arguments: dict[str, Any]
-        if isinstance(call, CustomToolCall):
-            origin = Origin(call.name, call.namespace, "custom")
-            arguments = {"input": call.input}
-        else:
-            origin = Origin(call.name, call.namespace)
-            arguments = call.get_arguments_dict()
-        name = self._called[call.call_id] = self._names.upstream(origin)
-        return {"function": {"name": name, "arguments": arguments}}
+    def _call(self, call: Call, where: str) -> dict[str, Any]:
+        name, arguments = self._names.told(call)
+        self._called[call.call_id] = name
+        given = as_object(self._turn, self._provider, where, arguments)
+        return {"function": {"name": name, "arguments": given}}
 
     def _outputs(self, speech: Speech) -> None:
         """A result names its tool, for there are no ids; pictures in it follow in a message of the user."""

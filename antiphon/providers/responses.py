@@ -7,11 +7,9 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from antiphon.config import Provider as ProviderConfig
 from antiphon.config import ResponsesProvider, Secret, Timeouts
-from antiphon.providers import errors
+from antiphon.providers import questions
 from antiphon.providers.base import FALLBACK, SUPPRESSED, Environment, Turn
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import PROFILES
@@ -57,13 +55,7 @@ class Responses:
         self._http = http
         self._base = base_url.rstrip("/").removesuffix("/responses")
         self._timeouts = timeouts or Timeouts()
-        own = {header: value.reveal() for header, value in (headers or {}).items()}
-        self._secrets = tuple(own.values())
-        self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-        if api_key is not None:
-            self._headers["Authorization"] = f"Bearer {api_key.reveal()}"
-            self._secrets += (api_key.reveal(),)
-        self._headers |= own
+        self._headers, self._secrets = questions.introduction(api_key, headers)
         # The same server, asked for its models, and in the older way when it does not know this one.
         kind = self.quirks.name if self.quirks.name in PROFILES else None
         self._chat = Chat(
@@ -107,22 +99,17 @@ class Responses:
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.quirks.counts_tokens or time.monotonic() < self._chat_until:
             return None
-        body = self._prepared(turn).to_count()
-        url = f"{self._base}/responses/input_tokens"
-        request = self._http.post(url, body, self._headers, self._timeouts, provider=self.name)
-        async with request as response:
-            answer = await response.read()
-            if response.status in (404, 405):
-                return None
-            if response.status != 200:
-                raise errors.refused(
-                    self.name, response.status, response.headers, answer, secrets=self._secrets
-                )
-        try:
-            count = msgspec.json.decode(answer, type=dict[str, object]).get("input_tokens")
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            return None
-        return count if isinstance(count, int) else None
+        return await questions.count(
+            self._http,
+            f"{self._base}/responses/input_tokens",
+            self._prepared(turn).to_count(),
+            self._headers,
+            self._timeouts,
+            provider=self.name,
+            field="input_tokens",
+            secrets=self._secrets,
+            absent=(404, 405),
+        )
 
     async def models(self) -> list[str]:
         return await self._chat.models()

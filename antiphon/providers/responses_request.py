@@ -14,7 +14,7 @@ from antiphon.providers import errors
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Entry, entries
 from antiphon.providers.responses_quirks import OPEN_RESPONSES, Quirks
-from antiphon.providers.tools import Function, Origin, ToolNames, flatten, wrap
+from antiphon.providers.tools import Function, ToolNames, flatten
 from antiphon.spec.content import (
     ContentPart,
     InputFile,
@@ -193,11 +193,7 @@ class _Preparing:
         mode = self._quirks.tool_history
         told: Item = structs.replace(call, id="", status=None)
         if self._names is not None:
-            if isinstance(call, CustomToolCall):
-                origin, arguments = Origin(call.name, call.namespace, "custom"), wrap(call.input)
-            else:
-                origin, arguments = Origin(call.name, call.namespace), call.arguments or "{}"
-            name = self._names.upstream(origin)
+            name, arguments = self._names.told(call)
             told = FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
         if mode == "native":
             return told

@@ -5,7 +5,6 @@ The Reader understands the dialects; this turns bytes into its payloads and its 
 
 import json
 from collections.abc import Collection
-from functools import lru_cache
 
 import msgspec
 from msgspec import Raw
@@ -37,12 +36,6 @@ _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
-@lru_cache(maxsize=256)
-def _name_in(line: bytes) -> str | None:
-    """The name that an event line gives."""
-    return line[6:].strip().decode("utf-8", "replace") or None
-
-
 def _silently(param: str, reason: str) -> None:
     return
 
@@ -69,7 +62,9 @@ class ResponsesStream:
         self._ending = False
         self._limit = max_line
         self._size = 0
-        self._name: bytes | None = None
+        self._name: str | None = None
+        self._same = b"event:"
+        self._named: str | None = None
         self._data: list[bytes] = []
 
     @property
@@ -86,15 +81,18 @@ class ResponsesStream:
             return self._take()
         waiting = self._data
         for line in lines:
-            if not line or line == b"\r":
-                if waiting:
-                    self._event()
-            elif line.startswith(b"data:"):
+            if line.startswith(b"data:"):
                 if waiting:
                     self._check(line)
                 waiting.append(line)
-            elif line.startswith(b"event:"):
-                self._name = line
+            elif not line:
+                if len(waiting) == 1:
+                    name, self._name = self._name, None
+                    self._payload(waiting.pop()[5:], name)
+                elif waiting:
+                    self._joined()
+            elif line == self._same:
+                self._name = self._named
             else:
                 self._other(line)
         return self._take()
@@ -134,14 +132,18 @@ class ResponsesStream:
     # --- lines and events ---------------------------------------------------------------------------------
 
     def _other(self, line: bytes) -> None:
-        """A mark at the very beginning, an event on a bare line; comments say nothing."""
-        line = line.removeprefix(_BOM)
-        if line.startswith(b"data:"):
+        """The name of an event, an event on a bare line, a mark at the beginning; comments say nothing."""
+        line = line.rstrip(b"\r").removeprefix(_BOM)
+        if line.startswith(b"event:"):
+            # Events of one name come in runs, so a name is read once for each run.
+            self._same = line
+            self._name = self._named = line[6:].strip().decode("utf-8", "replace") or None
+        elif line.startswith(b"data:"):
             self._data.append(line)
-        elif line.startswith(b"event:"):
-            self._name = line
         elif line.startswith(b"{"):
             self._payload(line)
+        elif not line and self._data:
+            self._joined()
 
     def _check(self, line: bytes) -> None:
         """An event of many lines has the same limit as one of a single line."""
@@ -150,16 +152,13 @@ class ResponsesStream:
             self._data.clear()
             self._fail(errors.invalid(self._provider, f"it sent an event over {self._limit:,} bytes").payload)
 
-    def _event(self) -> None:
-        waiting, name = self._data, self._name
-        self._name = None
-        if len(waiting) == 1:
-            data = waiting.pop()[5:]
-        else:
-            data = b"\n".join(line[5:] for line in waiting)
-            waiting.clear()
-            self._size = 0
-        self._payload(data, _name_in(name) if name is not None else None)
+    def _joined(self) -> None:
+        """An event whose data came on several lines."""
+        data = b"\n".join(line[5:] for line in self._data)
+        self._data.clear()
+        self._size = 0
+        name, self._name = self._name, None
+        self._payload(data, name)
 
     def _payload(self, data: bytes, name: str | None = None) -> None:
         if self.over:

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Raw
 
-from antiphon.providers.base import Turn
+from antiphon.providers.base import REWRITTEN, Turn
+from antiphon.spec.items import CustomToolCall, FunctionCall
+from antiphon.spec.opaque import encode
 from antiphon.spec.tools import CustomTool, FunctionTool
+from antiphon.stream.open_items import is_json_object
 
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
@@ -56,6 +60,12 @@ class ToolNames:
         """Its name upstream, also for a tool of the history that is no longer declared."""
         return self._names.get(origin) or flat_name(origin)
 
+    def told(self, call: FunctionCall | CustomToolCall) -> tuple[str, str]:
+        """A call of the history as the upstream knows it: the name of the function, and its arguments."""
+        if isinstance(call, CustomToolCall):
+            return self.upstream(Origin(call.name, call.namespace, "custom")), wrap(call.input)
+        return self.upstream(Origin(call.name, call.namespace)), call.arguments or "{}"
+
     def find(self, name: str, namespace: str | None = None) -> str | None:
         """The upstream's name of a tool that a choice names, whatever kind it is."""
         for function in self.functions:
@@ -65,11 +75,16 @@ class ToolNames:
         return None
 
 
+_NONE = ToolNames()
+
+
 def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
     """The tools of a turn as functions; a tool that cannot be one leaves a receipt.
 
     Tools whose type begins with `vendor` are the provider's own, which it is given as they are.
     """
+    if not turn.tools:
+        return _NONE
     declared: list[tuple[Origin, str, FunctionTool | CustomTool]] = []
     for n, tool in enumerate(turn.tools):
         if isinstance(tool, FunctionTool):
@@ -161,6 +176,18 @@ def flat_name(origin: Origin) -> str:
 def _shortened(name: str, origin: Origin) -> str:
     digest = hashlib.sha256(f"{name}\0{origin}".encode()).hexdigest()[:8]
     return f"{name[: _LONGEST_NAME - 9]}_{digest}"
+
+
+def as_object(turn: Turn, provider: str, where: str, arguments: str) -> Raw:
+    """Arguments for a wire on which they are an object; what a model once said instead stands inside one."""
+    if is_json_object(arguments):
+        return Raw(arguments.encode())
+    if not arguments.strip():
+        return Raw(b"{}")
+    turn.receipt(
+        provider, f"{where}.arguments", "arguments that are no JSON object are sent in one", REWRITTEN
+    )
+    return Raw(encode({"INVALID_JSON": arguments}))
 
 
 def wrap(text: str) -> str:

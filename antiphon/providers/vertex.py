@@ -9,8 +9,9 @@ from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors
 from antiphon.providers.base import Environment, Turn, UpstreamError
 from antiphon.providers.exchange import Call, exchange
-from antiphon.providers.gemini import Gemini, objects
+from antiphon.providers.gemini import Gemini
 from antiphon.providers.http import UpstreamClient
+from antiphon.providers.questions import named
 from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import AnyDelta
 
@@ -107,7 +108,7 @@ class Vertex(Gemini):
         return f"{base}/publishers/google/models?pageSize=300"
 
     def _listed(self, page: dict[str, Any]) -> list[str]:
-        names = [str(one.get("name", "")) for one in objects(page.get("publisherModels"))]
+        names = named(page.get("publisherModels"), "name")
         return [name for one in names if (name := one.rsplit("/", 1)[-1]).startswith("gemini")]
 
 

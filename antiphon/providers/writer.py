@@ -8,7 +8,7 @@ from antiphon.config import Secret, Timeouts, WriterProvider
 from antiphon.providers.base import Environment, Turn
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import Profile
-from antiphon.providers.chat_request import Prepared
+from antiphon.providers.exchange import Prepared
 from antiphon.providers.http import UpstreamClient
 
 BASE_URL = "https://api.writer.com/v1"

@@ -7,7 +7,17 @@ from collections.abc import Awaitable, Callable
 from antiphon.config import Config, ConfigErrors
 from antiphon.engine.run import INTERNAL
 from antiphon.providers.base import UpstreamError
-from antiphon.server import catalog, compaction, conversations, responses, stored, websocket
+from antiphon.server import (
+    catalog,
+    chat,
+    compaction,
+    conversations,
+    hashbrown,
+    responses,
+    stored,
+    vscode,
+    websocket,
+)
 from antiphon.server.exchange import ClientGone, Exchange, Headers, Receive, Scope, Send
 from antiphon.server.gateway import Gateway
 from antiphon.spec import ids
@@ -19,7 +29,7 @@ log = logging.getLogger("antiphon.server")
 Handler = Callable[[Gateway, Exchange], Awaitable[None]]
 
 # Paths without a key: what load balancers and people with a browser ask for.
-_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs"})
+_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs"})
 _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/responses": {"POST": responses.create},
     "/v1/responses/compact": {"POST": compaction.compact},
@@ -38,6 +48,11 @@ _ROUTES: dict[str, dict[str, Handler]] = {
         "GET": conversations.item,
         "DELETE": conversations.delete_item,
     },
+    "/api/v1/chat": {"POST": chat.create, "GET": chat.resume_v1},
+    "/api/v1/chat/health": {"GET": catalog.healthz},
+    "/api/v1/chat/{id}/stream": {"GET": chat.resume},
+    "/api/hashbrown": {"POST": hashbrown.chat},
+    "/api/vscode/chat": {"POST": vscode.chat},
     "/v1/models": {"GET": catalog.models},
     "/v1/models/{id...}": {"GET": catalog.model},
     "/healthz": {"GET": catalog.healthz},
@@ -54,6 +69,7 @@ def _compiled(path: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", rest))
 
 
+_FIXED = {path: methods for path, methods in _ROUTES.items() if "{" not in path}
 _PATTERNS = [(_compiled(path), methods) for path, methods in _ROUTES.items() if "{" in path]
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
@@ -74,11 +90,11 @@ class App:
         assert gateway is not None, "the server must run the lifespan protocol"
         headers = dict(scope["headers"])
         given = str(headers.get(b"x-request-id", b""), "latin-1")
-        request_id = given if _REQUEST_ID.fullmatch(given) else ids.new_id("req_")
+        request_id = given if given and _REQUEST_ID.fullmatch(given) else ids.new_id("req_")
         if scope["type"] == "websocket":
             await websocket.serve(gateway, scope, receive, send, request_id)
             return
-        exchange = Exchange(scope, receive, send, request_id)
+        exchange = Exchange(scope, headers, receive, send, request_id)
         await _answer(gateway, exchange, headers)
 
     async def open(self) -> bool:
@@ -138,7 +154,7 @@ async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: H
 
 def _route(exchange: Exchange) -> Handler:
     path = exchange.path.rstrip("/") or "/"
-    methods = _ROUTES.get(path) if "{" not in path else None
+    methods = _FIXED.get(path)
     if methods is None:
         for pattern, found in _PATTERNS:
             if match := pattern.fullmatch(path):

@@ -3,18 +3,19 @@
 import msgspec
 from msgspec import Struct
 
+from antiphon.bridges.encoder import Encoder, ServerSentEvents
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import Heartbeat, report
+from antiphon.spec.decode import decode_event
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.events import ResponseFailed
+from antiphon.spec.events import AnyEvent, ResponseFailed
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.store import LoggedEvent
 from antiphon.stream import lifecycle, sse
 from antiphon.stream.auditor import audit_sse
 from antiphon.stream.dialects import OPEN_RESPONSES, solicited
-from antiphon.stream.framing import frames
 
 FROM_THE_START = -1
 _DELETED = ErrorPayload("not_found", "the response was deleted while it was read", code="response_deleted")
@@ -41,11 +42,20 @@ async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None
 
 
 async def stream_log(
-    gateway: Gateway, exchange: Exchange, response: Response, after: int, sent: list[bytes] | None = None
+    gateway: Gateway,
+    exchange: Exchange,
+    response: Response,
+    after: int,
+    sent: list[bytes] | None = None,
+    encoder: Encoder | None = None,
 ) -> None:
-    """The logged events after this one, and those still to come, until the response has ended."""
-    await exchange.open_stream()
-    heartbeat = Heartbeat(exchange, gateway.config.server.keepalive)
+    """The logged events after this one, and those still to come, until the response has ended.
+
+    Without an encoder they go out as they were spelled when they were logged.
+    """
+    voice = encoder or ServerSentEvents(exchange.caller.dialect)
+    await exchange.open_stream(voice.content_type, voice.headers)
+    heartbeat = Heartbeat(exchange, gateway.config.server.keepalive, voice.keepalive())
     background, tenant = gateway.background, exchange.caller.tenant
     try:
         ended = False
@@ -53,15 +63,17 @@ async def stream_log(
             events = await background.events(tenant, response.id, after)
             if events:
                 after = events[-1].sequence
-                chunk, ended = _framed(events)
+                chunk, ended = _framed(events) if encoder is None else _retold(events, encoder)
             elif events is None:
-                chunk, ended = _gone(exchange, response, after), True
+                chunk, ended = voice.encode([_gone(response, after)]), True
             elif background.stopping:
                 break  # the response lives on in another process: whoever reads it can go on from there
             else:
                 chunk, ended = b"", True
             if ended:
-                chunk += sse.DONE
+                chunk += voice.end()
+            if not chunk:
+                continue
             heartbeat.beat()
             await exchange.write(chunk)
             if sent is not None:
@@ -80,8 +92,13 @@ def _framed(events: list[LoggedEvent]) -> tuple[bytes, bool]:
     return chunk, kinds[-1] in lifecycle.TERMINAL
 
 
-def _gone(exchange: Exchange, response: Response, after: int) -> bytes:
+def _retold(events: list[LoggedEvent], encoder: Encoder) -> tuple[bytes, bool]:
+    read = [decode_event(event.data) for event in events]
+    return encoder.encode(read), read[-1].is_terminal
+
+
+def _gone(response: Response, after: int) -> AnyEvent:
     """The log is no longer there, and yet there must be an end."""
     failed = msgspec.structs.replace(response, status="in_progress", output=[])
     failed.fail(_DELETED, now=response.created_at)
-    return frames([ResponseFailed(after + 1, failed)], exchange.caller.dialect)
+    return ResponseFailed(after + 1, failed)

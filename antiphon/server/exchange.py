@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-import msgspec
-
 from antiphon.engine.engine import Caller
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 
@@ -17,7 +15,7 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
-EVENT_STREAM = b"text/event-stream; charset=utf-8"
+_NOBODY = Caller()
 
 _SHORT = 0.1
 """Seconds after which the client is watched."""
@@ -30,12 +28,15 @@ class ClientGone(Exception):
 class Exchange:
     """What a handler works with; `caller` is set once the gate has let the request in."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    def __init__(
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, request_id: str
+    ) -> None:
         self.scope = scope
+        self.headers = headers
         self.receive = receive
         self.send = send
         self.request_id = request_id
-        self.caller = Caller(request_id=request_id)
+        self.caller = _NOBODY
         self.params: dict[str, str] = {}
         self.started = False
         self.extra_headers: list[tuple[bytes, bytes]] = []
@@ -49,10 +50,8 @@ class Exchange:
         return str(self.scope["path"])
 
     def header(self, name: bytes) -> str | None:
-        for key, value in self.scope["headers"]:
-            if key == name:
-                return str(value, "latin-1")
-        return None
+        value = self.headers.get(name)
+        return None if value is None else str(value, "latin-1")
 
     def query(self, name: str) -> str | None:
         values = parse_qs(str(self.scope.get("query_string", b""), "latin-1")).get(name)
@@ -60,38 +59,48 @@ class Exchange:
 
     async def body(self, limit: int) -> bytes:
         """The JSON body; refused by its content type, or as soon as it passes the limit."""
-        kind = (self.header(b"content-type") or "application/json").partition(";")[0].strip().lower()
-        if kind != "application/json" and not kind.endswith("+json"):
-            error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
-            raise SpecError(error.with_code("unsupported_media_type"), 415)
-        declared = self.header(b"content-length") or ""
-        if declared.isdecimal() and int(declared) > limit:
+        given = self.headers.get(b"content-type", JSON)
+        if given != JSON:
+            kind = str(given, "latin-1").partition(";")[0].strip().lower()
+            if kind != "application/json" and not kind.endswith("+json"):
+                error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
+                raise SpecError(error.with_code("unsupported_media_type"), 415)
+        declared = self.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                raise _too_large(limit)
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                break
-        if not size:
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body", False):
+            body = await self._gathered(body, limit)
+        elif message["type"] == "http.disconnect":
+            raise ClientGone
+        if len(body) > limit:
+            raise _too_large(limit)
+        if not body:
             raise SpecError(
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return body
+
+    async def _gathered(self, first: bytes, limit: int) -> bytes:
+        """A body that comes in pieces, of which this is the first."""
+        chunks = [first]
+        size = len(first)
+        more = True
+        while more and size <= limit:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            more = message.get("more_body", False)
+        return b"".join(chunks)
 
     async def answer(
         self, body: bytes, status: int = 200, content_type: bytes = JSON, headers: Headers = ()
     ) -> None:
-        await self._start(
-            status, [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
-        )
+        head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
+        await self._start(status, head)
         await self.send({"type": "http.response.body", "body": body})
 
     async def empty(self, status: int = 204, headers: Headers = ()) -> None:
@@ -99,21 +108,12 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": b""})
 
     async def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
-        """An error as JSON. Some clients drop a message whose `code` or `param` is null, so neither is."""
-        named = self.caller.dialect.error(error)
-        payload = msgspec.structs.replace(named, code=named.code or named.type, param=named.param or "")
-        await self.answer(msgspec.json.encode(ErrorBody(payload)), status, headers=headers)
+        await self.answer(ErrorBody.encode(self.caller.dialect.error(error)), status, headers=headers)
 
-    async def open_stream(self, content_type: bytes = EVENT_STREAM, headers: Headers = ()) -> None:
-        await self._start(
-            200,
-            [
-                (b"content-type", content_type),
-                (b"cache-control", b"no-cache"),
-                (b"x-accel-buffering", b"no"),
-                *headers,
-            ],
-        )
+    async def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
+        """The head of an answer that comes bit by bit; `headers` may say otherwise than these."""
+        usual = {b"content-type": content_type, b"cache-control": b"no-cache", b"x-accel-buffering": b"no"}
+        await self._start(200, list((usual | dict(headers)).items()))
 
     async def write(self, chunk: bytes, *, last: bool = False) -> None:
         await self.send({"type": "http.response.body", "body": chunk, "more_body": not last})
@@ -121,7 +121,8 @@ class Exchange:
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.started = True
         headers.append((b"x-request-id", self.request_id.encode("latin-1")))
-        headers += self.extra_headers
+        if self.extra_headers:
+            headers += self.extra_headers
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def watched(self, work: Awaitable[None]) -> None:

@@ -73,18 +73,20 @@ class Gateway:
             gateway._chores = asyncio.create_task(gateway._keep_house())
         return gateway
 
-    @contextmanager
-    def running(self, run: Run) -> Iterator[None]:
+    def running(self, run: Run) -> "_Running":
+        """A context in which the gateway waits for this run before it ends."""
+        return _Running(self, run)
+
+    def began(self, run: Run) -> None:
         self._runs.add(run)
         self._quiet.clear()
         if self._is_over:
             run.stop()
-        try:
-            yield
-        finally:
-            self._runs.discard(run)
-            if not self._runs:
-                self._quiet.set()
+
+    def ended(self, run: Run) -> None:
+        self._runs.discard(run)
+        if not self._runs:
+            self._quiet.set()
 
     @contextmanager
     def connected(self, socket: Closing) -> Iterator[None]:
@@ -138,3 +140,19 @@ class Gateway:
             await provider.close()
         await self._http.close()
         await self.store.close()
+
+
+class _Running:
+    """What `contextmanager` would make, without a generator for every request."""
+
+    __slots__ = ("_gateway", "_run")
+
+    def __init__(self, gateway: Gateway, run: Run) -> None:
+        self._gateway = gateway
+        self._run = run
+
+    def __enter__(self) -> None:
+        self._gateway.began(self._run)
+
+    def __exit__(self, *_: object) -> None:
+        self._gateway.ended(self._run)

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from antiphon.bridges.ai_sdk_request import ChatBody
+from antiphon.bridges.vscode import VsCodeRequest
 from antiphon.server import objects
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response
+from antiphon.stream.hashbrown_messages import HashbrownBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,14 @@ class Operation:
 
 
 RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
+BRIDGES = "Bridges"
 
 GROUPS = {
     RESPONSES: "Ask a model. The contract is Open Responses 2026-04-24.",
     STORED: "What was stored can be read, continued, taken up again as a stream, cancelled and deleted. "
     "Everything belongs to the key's tenant; another tenant's id does not exist.",
     CONVERSATIONS: "Lists of items that responses can continue: send `conversation` with a request.",
+    BRIDGES: "The same runs for user interfaces, each in the protocol of its own client.",
     SERVER: "What there is, and how it is.",
 }
 
@@ -56,6 +61,32 @@ RESUMING = (
         "starting_after",
         "With `stream`: only events with a `sequence_number` above this one.",
         {"type": "integer", "minimum": 0},
+    ),
+)
+FRAMES = (
+    Query(
+        "dialect",
+        "`generation` for the released client, or the events themselves.",
+        {"enum": ["generation", "open-responses"], "default": "generation"},
+    ),
+    Query(
+        "threads",
+        "`off`: nothing is kept, and the client sends the whole history.",
+        {"enum": ["on", "off"], "default": "on"},
+    ),
+    Query(
+        "content_filter",
+        "How `open-responses` ends an answer that a filter cut short.",
+        {"enum": ["failed", "incomplete"], "default": "failed"},
+    ),
+)
+
+CHAT = (
+    Query(
+        "protocol",
+        "The stream: of AI SDK 5 to 7, of AI SDK 4, or of the specification. The header "
+        "`X-Antiphon-Protocol` says the same.",
+        {"enum": ["ui", "data-v1", "open-responses"]},
     ),
 )
 
@@ -190,6 +221,60 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "The answer is the conversation.",
         answer=objects.ConversationObject,
         errors=(404,),
+    ),
+    ("POST", "/api/v1/chat"): Operation(
+        "chatWithAiSdk",
+        BRIDGES,
+        "Chat with a front end of the Vercel AI SDK",
+        "Takes what `useChat` of versions 4 to 7 sends, or plain messages, with any parameter of a response "
+        "beside them. The answer is a stream in the protocol that is asked for. The chat is kept under its "
+        "`id`; with `session_id`, or a single `message`, it goes on from the store.",
+        body=ChatBody,
+        answer="text/event-stream",
+        query=CHAT,
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+    ),
+    ("GET", "/api/v1/chat"): Operation(
+        "resumeChatV1",
+        BRIDGES,
+        "Take up an answer again, as AI SDK 4 does",
+        "Without a running answer the stream is empty.",
+        answer="text/plain",
+        query=(Query("chatId", "The `id` of the chat.", {"type": "string"}), *CHAT),
+        errors=(400,),
+    ),
+    ("GET", "/api/v1/chat/{id}/stream"): Operation(
+        "resumeChat",
+        BRIDGES,
+        "Take up an answer again",
+        "The answer that a chat with `resumable: true` waits for, from its start; 204 when there is none.",
+        answer="text/event-stream",
+        query=CHAT,
+        errors=(400,),
+    ),
+    ("GET", "/api/v1/chat/health"): Operation(
+        "chatHealth", BRIDGES, "Is the chat alive?", answer=objects.Health, open=True
+    ),
+    ("POST", "/api/hashbrown"): Operation(
+        "chatWithHashbrown",
+        BRIDGES,
+        "Chat with Hashbrown's client",
+        "The answer is a stream of frames: four bytes with the length, then a JSON object. With a `threadId` "
+        "the thread goes on from the store; `load-thread` reads it.",
+        body=HashbrownBody,
+        answer="application/octet-stream",
+        query=FRAMES,
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+    ),
+    ("POST", "/api/vscode/chat"): Operation(
+        "chatWithVsCode",
+        BRIDGES,
+        "Chat with an extension of VS Code",
+        "Messages, parts and tools are those of VS Code's language model API. The answer is a stream of "
+        "lines, each a JSON object: `start`, parts, and `finish`. An empty line is a sign of life.",
+        body=VsCodeRequest,
+        answer="application/x-ndjson",
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
     ),
     ("GET", "/v1/models"): Operation(
         "listModels",

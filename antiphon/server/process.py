@@ -21,6 +21,7 @@ import uvicorn
 from antiphon.config import Config
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
+from antiphon.server.protocol import Protocol
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
@@ -115,7 +116,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop" if sys.platform != "win32" else "asyncio",
-                http="httptools",
+                http=Protocol,
                 ws="websockets-sansio",
                 ws_max_size=settings.body_limit,
                 ws_per_message_deflate=False,

@@ -1,5 +1,7 @@
 """`POST /v1/responses`, the hot route, and the count of what a request would cost."""
 
+from antiphon.bridges.encoder import ServerSentEvents
+from antiphon.engine.run import SHUTDOWN
 from antiphon.server import background
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -23,7 +25,8 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     request = await _request(gateway, exchange)
     provider, turn = gateway.engine.target(request, exchange.caller)
     engine = gateway.engine
-    turn.items = (await engine.resolve(request, exchange.caller, engine.proofs(provider, turn))).items
+    resolved = await engine.resolve(request, exchange.caller, engine.proofs(provider, turn))
+    turn.items = await engine.embedded(provider, turn, resolved.items)
     count = await provider.count_tokens(turn)
     if count is None:
         message = f"the provider {provider.name!r} cannot count tokens without answering"
@@ -42,10 +45,11 @@ async def _foreground(gateway: Gateway, exchange: Exchange, request: Request) ->
     with gateway.running(run):
         if request.stream:
             await run.begin(server.created_after or None)
-            await stream_run(exchange, run, keepalive=server.keepalive, audits=server.audit)
+            encoder = ServerSentEvents(exchange.caller.dialect.for_response(run.response))
+            await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
             return
         response = await run.result()
         if run.error is not None:
-            await exchange.fail(run.error, run.error.status)
+            await exchange.fail(run.error, 503 if run.error is SHUTDOWN else run.error.status)
         else:
             await exchange.answer(exchange.caller.dialect.encode_response(response))

@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import msgspec
 
+from antiphon.bridges.encoder import Lines
 from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
@@ -18,7 +19,6 @@ from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketEr
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.request import WebSocketCreate
 from antiphon.store import StoreError
-from antiphon.stream.dialects import Dialect
 
 log = logging.getLogger("antiphon.server")
 
@@ -52,12 +52,9 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send, re
 async def _refuse(error: SpecError, named: tuple[bytes, bytes], receive: Receive, send: Send) -> None:
     """A handshake that is answered with plain HTTP."""
     await receive()
-    payload = msgspec.structs.replace(
-        error.payload, code=error.payload.code or error.payload.type, param=error.payload.param or ""
-    )
     headers = [(b"content-type", b"application/json"), named]
     await send({"type": "websocket.http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": msgspec.json.encode(ErrorBody(payload))})
+    await send({"type": "websocket.http.response.body", "body": ErrorBody.encode(error.payload)})
 
 
 class Socket:
@@ -150,19 +147,16 @@ class Socket:
     async def _stream(self, run: Run) -> None:
         server = self._gateway.config.server
         await run.begin(server.created_after or None)
-        dialect = self._caller.dialect.for_response(run.response)
+        encoder = Lines(self._caller.dialect.for_response(run.response))
         seen: list[AnyEvent] = []
         async with aclosing(run.events()) as batches:
             async for events in batches:
-                await self._say(events, dialect)
+                for line in encoder.encode(events).decode().split("\n")[:-1]:
+                    await self._put({"type": "websocket.send", "text": line})
                 if server.audit:
                     seen += events
         if server.audit:
             audit_events(seen, run, self._caller)
-
-    async def _say(self, events: list[AnyEvent], dialect: Dialect) -> None:
-        for event in events:
-            await self._put({"type": "websocket.send", "text": dialect.encode(event).decode()})
 
     async def _error(self, error: ErrorPayload, status: int) -> None:
         named = self._caller.dialect.error(error)

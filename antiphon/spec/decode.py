@@ -14,28 +14,36 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.spec.aliases import string
+from antiphon.spec.aliases import Fields, string
 from antiphon.spec.complaints import BROKEN, came, complain, describe, join, too_deep, walk, wrong
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item
-from antiphon.spec.limits import MAX_BODY, MAX_VALUES
-from antiphon.spec.reading import Reading
+from antiphon.spec.limits import MAX_BODY, MAX_DEPTH, MAX_VALUES
+from antiphon.spec.reading import Reading, is_settled
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
-from antiphon.spec.scanning import has_more_values
+from antiphon.spec.scanning import has_more_values, is_deep
 from antiphon.spec.tolerant import TolerantReading
 
 S = TypeVar("S", bound=Struct)
 
-# The short cut: events that hold no object with an alias which msgspec alone would not notice.
+# The short cut: requests and events that hold no object with an alias which msgspec alone would not notice.
 _PLAIN = [cls for cls in EVENTS.values() if not issubclass(cls, LifecycleEvent | ErrorEvent)]
+_plain_request = msgspec.json.Decoder(Request).decode
 _plain_event = msgspec.json.Decoder(reduce(or_, _PLAIN)).decode
 
 
 def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
     """The body of `POST /v1/responses`."""
-    return Reading().struct(Request, _checked(body, max_bytes), "")
+    checked = _checked(body, max_bytes)
+    try:
+        request = _plain_request(checked)
+        if is_settled(request) and not is_deep(checked, MAX_DEPTH):
+            return request
+    except BROKEN:
+        pass  # it says something in other words, or something wrong
+    return Reading().struct(Request, checked, "")
 
 
 def decode_websocket_create(body: bytes, *, max_bytes: int = MAX_BODY) -> WebSocketCreate:
@@ -52,12 +60,17 @@ def decode_websocket_create(body: bytes, *, max_bytes: int = MAX_BODY) -> WebSoc
 
 def decode_compact_request(body: bytes, *, max_bytes: int = MAX_BODY) -> CompactRequest:
     """The body of `POST /v1/responses/compact`."""
-    return Reading().struct(CompactRequest, _checked(body, max_bytes), "")
+    return decode_body(CompactRequest, body, max_bytes=max_bytes)
 
 
 def decode_body(shape: type[S], body: bytes, *, max_bytes: int = MAX_BODY) -> S:
     """Any other body, read with the same care."""
     return Reading().struct(shape, _checked(body, max_bytes), "")
+
+
+def split_body(body: bytes, *, max_bytes: int = MAX_BODY) -> Fields:
+    """The fields of a body in other words than the specification's, as they came."""
+    return Reading().split(_checked(body, max_bytes), "")
 
 
 def decode_item(raw: bytes, *, path: str = "", strict: bool = False) -> Item:

@@ -60,6 +60,12 @@ class ErrorBody(Struct):
 
     error: ErrorPayload
 
+    @classmethod
+    def encode(cls, error: ErrorPayload) -> bytes:
+        """Some clients drop a message whose `code` or `param` is null, so neither is."""
+        named = msgspec.structs.replace(error, code=error.code or error.type, param=error.param or "")
+        return msgspec.json.encode(cls(named))
+
 
 class ResponseError(Struct, forbid_unknown_fields=True):
     """The `error` of a failed response."""

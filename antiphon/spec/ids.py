@@ -5,7 +5,7 @@ lie side by side in an index, which makes storing them cheap; chance makes them 
 """
 
 from itertools import count
-from os import urandom
+from os import register_at_fork, urandom
 
 RESPONSE = "resp_"
 MESSAGE = "msg_"
@@ -23,5 +23,20 @@ _here = urandom(3).hex()
 _numbers = count(int.from_bytes(urandom(3)))
 
 
+_chances: list[str] = []
+register_at_fork(after_in_child=_chances.clear)
+
+
 def new_id(prefix: str) -> str:
-    return f"{prefix}{_here}{next(_numbers):08x}{urandom(5).hex()}"
+    try:
+        chance = _chances.pop()
+    except IndexError:
+        chance = _ask_for_chance()
+    return f"{prefix}{_here}{next(_numbers):08x}{chance}"
+
+
+def _ask_for_chance() -> str:
+    """Asking the kernel costs more than the rest of an id, so it is asked for many at once."""
+    chance, *rest = urandom(5 * 256).hex(" ", 5).split()
+    _chances.extend(rest)
+    return chance

@@ -150,7 +150,7 @@ def type_of(item: "Item") -> str:
 
 def is_call(item: "Item") -> bool:
     """Does this item ask the client for an output with its call_id?"""
-    return isinstance(item, FunctionCall | CustomToolCall) or (
+    return isinstance(item, (FunctionCall, CustomToolCall)) or (
         isinstance(item, Opaque) and item.type in CLIENT_CALLS
     )
 

@@ -28,7 +28,9 @@ from antiphon.spec.content import PARTS, Annotation, ContentPart, UrlCitation
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import (
     ITEMS,
+    CustomToolCall,
     CustomToolCallOutput,
+    FunctionCall,
     FunctionCallOutput,
     Item,
     ItemReference,
@@ -47,6 +49,7 @@ from antiphon.spec.limits import (
     Text,
 )
 from antiphon.spec.opaque import BRACE, BRACKET, NULL, QUOTE, Opaque, first_byte, grown
+from antiphon.spec.request import Request
 from antiphon.spec.scanning import is_deep
 from antiphon.spec.shapes import Field, shape_of
 from antiphon.spec.tools import (
@@ -382,6 +385,29 @@ class Reading:
             known = ", ".join(map(repr, FORMATS))
             raise wrong(join(path, "type"), f"expected one of {known}, got {describe(kind)}")
         return cast(Format, self.fields(FORMATS[kind], fields, path))
+
+
+def is_settled(request: Request) -> bool:
+    """Would a reading, field by field, leave everything as msgspec alone has read it?"""
+    choice, given = request.tool_choice, request.input
+    if choice is not None and not isinstance(choice, str):
+        return False
+    return not isinstance(given, list) or all(_is_settled(item) for item in given)
+
+
+def _is_settled(item: Item) -> bool:
+    match item:
+        case Message(content=content, role=role):
+            return isinstance(content, str) or all(_fits(part, role) for part in content)
+        case FunctionCall() | CustomToolCall():
+            return True
+        case Reasoning(summary=summary, content=thoughts):
+            return all(_fits(part, "summary") for part in summary) and all(
+                _fits(part, "reasoning") for part in thoughts or ()
+            )
+        case FunctionCallOutput(output=output) | CustomToolCallOutput(output=output):
+            return isinstance(output, str) or all(_fits(part, "output") for part in output)
+    return False
 
 
 def _whole_number(raw: Raw) -> Raw | None:

@@ -13,7 +13,7 @@ _BRACKETS = re.compile(rb'(?:[^\[\]{}"]++|' + _STRING + rb")*+([\[{]++|[\]}]++|\
 def is_deep(raw: bytes | Raw, limit: int) -> bool:
     """Is this JSON nested deeper than `limit`? Counting brackets settles almost every case."""
     data = bytes(raw)
-    if data.count(b"[") + data.count(b"{") <= limit:
+    if len(data) <= limit or data.count(b"[") + data.count(b"{") <= limit:
         return False
     depth = 0
     for found in _BRACKETS.finditer(data):
@@ -26,6 +26,6 @@ def is_deep(raw: bytes | Raw, limit: int) -> bool:
 
 def has_more_values(data: bytes, limit: int) -> bool:
     """Does this JSON have more than `limit` values and names? Each but the first comes after a mark."""
-    if sum(map(data.count, (b",", b":", b"[", b"{"))) <= limit:
+    if len(data) <= limit or sum(map(data.count, (b",", b":", b"[", b"{"))) <= limit:
         return False
     return re.match(_MARK + rb"{%d}+" % (limit + 1), data, re.DOTALL) is not None

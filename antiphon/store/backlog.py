@@ -59,15 +59,14 @@ class Backlog:
 
     def add(self, plan: Plan) -> Place:
         """Safe when this returns; the place is the one it will have unless somebody else is quicker."""
-        place = plan.wish()
-        self._journal.append(_encode(plan.row(place)))
+        self._journal.append(_encode(plan.row))
         self._plans.append(plan)
         self._bytes += plan.size
         if len(self._plans) >= MOST_ROWS:
             self.begin()
         elif self._timer is None:
             self._timer = self._loop.call_later(SOON, self.begin)
-        return place
+        return plan.wish
 
     def begin(self) -> bool:
         """Hands everything to the writer, unless it is still busy with what it was given before."""

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
+
 RUNNING = frozenset({"queued", "in_progress"})
 
 
@@ -38,24 +40,21 @@ def fragment(items: Iterable[bytes]) -> bytes:
     return b",".join([item for item in items if item])
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True, gc=False):
     """One encoded item. An item with an id can be referred to later; in a conversation it should have one."""
 
     id: str | None
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True, gc=False):
     """Where a response stands: its chain, and its position in it."""
 
     chain: int
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True, gc=False):
     """Everything said up to and including one response, as fragments in order: `before`, `input`, `output`.
 
     One without a place (never stored, still running, or leaning on a conversation) is copied when continued.
@@ -89,8 +88,7 @@ class Append:
     expires_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewResponse:
+class NewResponse(Struct, frozen=True):
     """A response to store. One that still runs has an owner, which must have called `heartbeat` before."""
 
     id: str

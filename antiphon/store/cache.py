@@ -29,6 +29,9 @@ class Cache(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: tuple[str, str]) -> bool:
+        return key in self._entries
+
     def get(self, tenant: str, id: str) -> T | None:
         entry = self._entries.get((tenant, id))
         if entry is None:
@@ -37,10 +40,12 @@ class Cache(Generic[T]):
         return entry[0]
 
     def put(self, tenant: str, id: str, value: T, size: int) -> None:
-        self.drop(tenant, id)
+        key = tenant, id
+        if key in self._entries:
+            self.drop(tenant, id)
         if size > self._limit:
             return
-        self._entries[tenant, id] = (value, size)
+        self._entries[key] = (value, size)
         self.bytes += size
         while self.bytes > self._limit:
             self.bytes -= self._entries.popitem(last=False)[1][1]

@@ -10,11 +10,11 @@ import random
 import sqlite3
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from . import conversations
 from .base import RUNNING, Context, Item, NewResponse, Place, StoreConflict, StoredResponse, fragment
@@ -87,65 +87,54 @@ def encoded(places: list[tuple[str, int, int, int]]) -> str:
     return msgspec.json.encode(places).decode()
 
 
-@dataclass(slots=True)
-class Plan:
-    """A response ready to be written: everything that can be worked out before the transaction."""
+class Plan(Struct, frozen=True):
+    """A response ready to be written: everything that can be worked out before the transaction.
+
+    `wish` is the place that it takes unless something stands in the way: right after the previous response.
+    """
 
     response: NewResponse
     key: int
+    wish: Place
     input: bytes
     output: bytes
-    body: bytes
-    spliced: int | None
-    items: str
+    size: int
+    row: Row
 
     @classmethod
-    def of(cls, response: NewResponse) -> Plan:
-        input = fragment([item.data for item in response.input])
-        output = fragment([item.data for item in response.output])
-        body, spliced = splice(response.body, output)
-        items = encoded(directory(response.input, 0) + directory(response.output, 1))
-        return cls(response, new_key(), input, output, body, spliced, items)
-
-    @property
-    def size(self) -> int:
-        return len(self.input) + len(self.output) + len(self.body)
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is one row that can be written together with others."""
-        response = self.response
-        return response.append is None and (response.previous is None or response.previous.place is not None)
-
-    def wish(self) -> Place:
-        """The place it takes unless something stands in the way: right after the previous response."""
-        previous = self.response.previous
-        if previous is None or previous.place is None:
-            return Place(self.key, 0)
-        return Place(previous.place.chain, previous.place.position + 1)
-
-    def row(self, place: Place) -> Row:
-        new = self.response
-        previous = new.previous.response if new.previous and place.chain != self.key else None
-        return (
-            self.key,
+    def of(cls, new: NewResponse) -> Plan:
+        key, previous = new_key(), new.previous
+        before = previous.place if previous is not None else None
+        wish = Place(key, 0) if before is None else Place(before.chain, before.position + 1)
+        input = fragment([item.data for item in new.input])
+        output = fragment([item.data for item in new.output])
+        body, spliced = splice(new.body, output)
+        row = (
+            key,
             new.id,
             new.tenant,
-            place.chain,
-            place.position,
+            wish.chain,
+            wish.position,
             new.status,
             new.model,
             new.created_at,
             new.expires_at,
             new.background,
             new.owner,
-            self.items,
-            self.input or None,
-            self.output or None,
-            self.body,
-            self.spliced,
-            previous,
+            encoded(directory(new.input, 0) + directory(new.output, 1)),
+            input or None,
+            output or None,
+            body,
+            spliced,
+            previous.response if previous is not None and before is not None else None,
         )
+        return cls(new, key, wish, input, output, len(input) + len(output) + len(body), row)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one row that can be written together with others."""
+        response = self.response
+        return response.append is None and (response.previous is None or response.previous.place is not None)
 
 
 @cache
@@ -169,20 +158,18 @@ def insert(db: sqlite3.Connection, rows: Sequence[Row]) -> int:
 
 def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Place | None]:
     """Writes plain plans in one statement. None for each that did not get the place it wished for."""
-    wishes = [plan.wish() for plan in plans]
-    if insert(db, [plan.row(place) for plan, place in zip(plans, wishes, strict=True)]) == len(plans):
-        return list(wishes)
+    if insert(db, [plan.row for plan in plans]) == len(plans):
+        return [plan.wish for plan in plans]
     found = "SELECT 1 FROM responses WHERE key = ? AND id = ?"
     return [
-        place if db.execute(found, (plan.key, plan.response.id)).fetchone() else None
-        for plan, place in zip(plans, wishes, strict=True)
+        plan.wish if db.execute(found, (plan.key, plan.response.id)).fetchone() else None for plan in plans
     ]
 
 
 def insert_branch(db: sqlite3.Connection, plan: Plan) -> Place:
     """Writes a response that begins a chain of its own, on a copy of everything said before it."""
     previous = plan.response.previous
-    return _insert_branch(db, plan.row(plan.wish()), previous.fragments() if previous else None)
+    return _insert_branch(db, plan.row, previous.fragments() if previous else None)
 
 
 def insert_again(db: sqlite3.Connection, row: Row) -> None:
@@ -208,7 +195,7 @@ def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | N
 
 
 def insert_one(db: sqlite3.Connection, plan: Plan) -> Place:
-    place = insert_plain(db, [plan])[0] if plan.wish().chain != plan.key else None
+    place = insert_plain(db, [plan])[0] if plan.wish.chain != plan.key else None
     place = place or insert_branch(db, plan)
     if plan.response.append is not None:
         conversations.join(db, plan.response.tenant, plan.response.id, plan.response.append)

@@ -224,20 +224,18 @@ class SqliteStore:
         if missing(found):
             if trouble is not None:
                 raise trouble
-            if await self._others_settled():
-                found = await self._read(work)
+            # Also when nobody has anything left: they may just have brought it in.
+            await self._others_settled()
+            found = await self._read(work)
         return found
 
     async def _all_settled(self) -> None:
         await self._backlog.settled()
         await self._others_settled()
 
-    async def _others_settled(self) -> bool:
-        others = await asyncio.to_thread(self._journal.others)
-        if not others:
-            return False
+    async def _others_settled(self) -> None:
+        waiting = await asyncio.to_thread(self._journal.others)
         deadline = self._loop.time() + PATIENCE
-        waiting = others
         while waiting and self._loop.time() < deadline:
             await asyncio.sleep(SOON / 5)
             now = await asyncio.to_thread(self._journal.others)
@@ -246,7 +244,6 @@ class SqliteStore:
             # Nobody empties them: their process may have died.
             left = await asyncio.to_thread(abandoned, self._path)
             await self._submit(lambda db: adopt(db, left), partial(finish, left))
-        return True
 
     async def _write(
         self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
@@ -269,13 +266,13 @@ class SqliteStore:
             self._contexts.put(tenant, context.response, context, weight(context.fragments()))
 
     async def save(self, response: NewResponse) -> None:
+        self._check_open()
         generation = self._generation()
         plan = responses.Plan.of(response)
         if self._backlog.takes(plan):
-            self._check_open()
             if self._backlog.is_stuck:
                 await self._backlog.settled()
-            if self._contexts.get(response.tenant, response.id) is not None:
+            if (response.tenant, response.id) in self._contexts:
                 raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
             place = self._backlog.add(plan)
         else:
@@ -323,7 +320,8 @@ class SqliteStore:
 
         if await self._write(delete, self._cell.change):
             return True
-        return await self._others_settled() and await self._write(delete, self._cell.change)
+        await self._others_settled()
+        return await self._write(delete, self._cell.change)
 
     async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
         return await self._write(lambda db: background.append_events(db, id, owner, first, events))

@@ -12,10 +12,9 @@ import msgspec
 
 from antiphon.spec import events as ev
 from antiphon.spec import ids
+from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
-from antiphon.spec.extensions import is_valid_extension_type
-from antiphon.spec.items import Compaction, ItemStatus, Phase, type_of
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.items import ItemStatus, Phase, type_of
 from antiphon.spec.response import IncompleteDetails, Response
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import (
@@ -48,6 +47,9 @@ from antiphon.stream.open_items import (
     OpenReasoning,
     OpenWhole,
     is_over,
+    presentable,
+    silence,
+    with_id,
 )
 
 # Reasons that stop a provider in the middle of what it was saying.
@@ -58,6 +60,7 @@ _INCOMPLETE = {
     "cancelled": "cancelled",
     "max_tool_calls": "max_tool_calls",
 }
+_TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(event, ev.LifecycleEvent)}
 _MAX_CALL_ID = 64
 _text_event = ev.OutputTextDelta
 _EVENT_TYPE = re.compile(r"[\w.:-]+")
@@ -206,6 +209,10 @@ class Composer:
                     self._reasoning().text(text)
             case CallDelta():
                 self._call(delta)
+            case UsageDelta(usage):
+                self.response.usage = usage
+            case Finish(reason):
+                self._finish(reason)
             case SummaryDelta(text, part):
                 if text and self._visible("reasoning"):
                     self._reasoning().summarise(text, part)
@@ -233,20 +240,17 @@ class Composer:
                 self._whole_item(item, key)
             case VendorDelta():
                 self._vendor_event(delta)
-            case UsageDelta(usage):
-                self.response.usage = usage
-            case Finish(reason):
-                self._finish(reason)
             case Failure(error):
                 self._fail(error)
         current = self._current
-        self._text = current if isinstance(current, OpenMessage) and current.is_text_open else None
+        self._text = current if type(current) is OpenMessage and current.part is OutputText else None
 
     def _message(self) -> OpenMessage:
-        if isinstance(self._current, OpenMessage) and not self._sealed:
-            return self._current
+        current = self._current
+        if type(current) is OpenMessage and not self._sealed:
+            return current
         self._leave()
-        message = OpenMessage(self._emit, self._new_id(ids.MESSAGE), len(self._items), self._phase)
+        message = OpenMessage(self._voice, self._new_id(ids.MESSAGE), len(self._items), self._phase)
         self._phase = None
         self._open(message)
         self._current = message
@@ -256,7 +260,7 @@ class Composer:
         if isinstance(self._current, OpenReasoning) and not self._sealed:
             return self._current
         self._leave()
-        reasoning = OpenReasoning(self._emit, self._new_id(ids.REASONING), len(self._items))
+        reasoning = OpenReasoning(self._voice, self._new_id(ids.REASONING), len(self._items))
         self._open(reasoning)
         self._current = reasoning
         return reasoning
@@ -268,9 +272,9 @@ class Composer:
         self._item_end(delta.key, None)
         words: OpenMessage | OpenReasoning
         if delta.kind == "message":
-            words = OpenMessage(self._emit, self._new_id(ids.MESSAGE), len(self._items), delta.phase)
+            words = OpenMessage(self._voice, self._new_id(ids.MESSAGE), len(self._items), delta.phase)
         else:
-            words = OpenReasoning(self._emit, self._new_id(ids.REASONING), len(self._items))
+            words = OpenReasoning(self._voice, self._new_id(ids.REASONING), len(self._items))
         self._open(words)
         words.begin()
         self._words[delta.key] = words
@@ -313,7 +317,7 @@ class Composer:
         self._leave()
         is_function = call.kind == "function"
         opened = (OpenCall if is_function else OpenCustomCall)(
-            self._emit,
+            self._voice,
             self._new_id(ids.FUNCTION_CALL if is_function else ids.CUSTOM_CALL),
             len(self._items),
             call_id=self._unique_call_id(call.call_id),
@@ -353,16 +357,16 @@ class Composer:
         shown = self._shows(type_of(item))
         if shown is None:
             return
-        item = _presentable(item, shown)
+        item = presentable(item, shown)
         opened = self._whole.get(key) if key is not None else None
         if opened is None or opened.over or type_of(opened.item) != type_of(item):
             self._leave()
-            opened = OpenWhole(self._emit, len(self._items), self._identified(item))
+            opened = OpenWhole(self._voice, len(self._items), self._identified(item))
             self._open(opened)
             if key is not None:
                 self._whole[key] = opened
         else:
-            opened.item = _with_id(item, opened.id)
+            opened.item = with_id(item, opened.id)
         if is_over(opened.item):
             opened.over = True
             self._close_ended()
@@ -370,7 +374,7 @@ class Composer:
     def _identified(self, item: WholeItem) -> WholeItem:
         if item.id and item.id not in self._used_ids:
             return item
-        return _with_id(item, self._new_id(_PREFIXES.get(type_of(item), ids.ITEM)))
+        return with_id(item, self._new_id(_PREFIXES.get(type_of(item), ids.ITEM)))
 
     def _vendor_event(self, delta: VendorDelta) -> None:
         shown = self._shows(delta.type)
@@ -395,28 +399,33 @@ class Composer:
             self._current.over = True
             self._current = None
         self._sealed = False
-        for call in self._touched:
-            call.over = call.over or call.sealed or call.is_whole()
-        self._touched.clear()
-        self._close_ended()
+        if self._touched:
+            for call in self._touched:
+                call.over = call.over or call.sealed or call.is_whole()
+            self._touched.clear()
+        if self._closed < len(self._items):
+            self._close_ended()
 
     def _close_ended(self) -> None:
         """Close in order: an item behind an open one waits, lest that one ends incomplete before it."""
-        while self._closed < len(self._items) and self._items[self._closed].over:
-            self._items[self._closed].close("completed")
+        for item in self._items[self._closed :]:
+            if not item.over:
+                return
+            item.close("completed")
             self._closed += 1
 
     def _finish(self, reason: str) -> None:
         if reason in _CUTS:
             self._cut()
         else:
-            for key, call in list(self._calls.items()):
+            for key, call in list(self._calls.items()) if self._calls else ():
                 if isinstance(call, _Unnamed) and not call.hidden:
                     self._announce_call(key, call, "unknown")
             self._leave()
-            for item in self._items:
-                item.over = True
-            self._close_ended()
+            if self._closed < len(self._items):
+                for item in self._items:
+                    item.over = True
+                self._close_ended()
         if reason in _INCOMPLETE:
             self.response.incomplete_details = IncompleteDetails(_INCOMPLETE[reason])
             self._end(ev.ResponseIncomplete, lifecycle.INCOMPLETE)
@@ -450,13 +459,18 @@ class Composer:
     # --- emitting -----------------------------------------------------------------------------------------
 
     def _lifecycle(self, event: type[ev.LifecycleEvent]) -> None:
-        self.state = lifecycle.step(lifecycle.RESPONSE, self.state, str(event.__struct_config__.tag))
+        self.state = lifecycle.step(lifecycle.RESPONSE, self.state, _TRIGGERS[event])
         if self._is_mute:
             return
         snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))
         if snapshot.receipts is not msgspec.UNSET:
             snapshot.receipts = list(snapshot.receipts)
         self._events.append(event(self._number(), snapshot))
+
+    @property
+    def _voice(self) -> Callable[..., None]:
+        """What a new item emits with."""
+        return silence if self._is_mute else self._emit
 
     def _emit(self, event: Callable[..., ev.Event], *fields: object) -> None:
         if self._is_mute:
@@ -475,23 +489,3 @@ class Composer:
     def _visible(self, item_type: str) -> bool:
         """Items that are told in deltas go out under their own type or not at all."""
         return self._shows(item_type) == item_type
-
-
-def _presentable(item: WholeItem, shown: str) -> WholeItem:
-    """The item under the type it goes out with, in a state that it can have in the middle of an output."""
-    if isinstance(item, Compaction):
-        return item
-    if not isinstance(item, Opaque):
-        return item if item.status == "in_progress" else msgspec.structs.replace(item, status="completed")
-    if item.type != shown:
-        item = item.replace(type=shown)
-    if item.status is None and is_valid_extension_type(shown):
-        return item.replace(status="completed")
-    # Nothing but the last item may be incomplete, and what comes whole is never cut short by a budget.
-    return item.replace(status="failed") if item.status in ("incomplete", "cancelled") else item
-
-
-def _with_id(item: WholeItem, id: str) -> WholeItem:
-    if item.id == id:
-        return item
-    return item.replace(id=id) if isinstance(item, Opaque) else msgspec.structs.replace(item, id=id)

@@ -38,8 +38,17 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
 
 
 def lines(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> bytes:
-    """One event a line, each with its line feed."""
-    return b"".join([single_line(dialect.encode(event)) + b"\n" for event in events])
+    """One event a line, each with its line feed; like deltas are encoded in one call, as above."""
+    chunks: list[bytes] = []
+    for cls, group in groupby(events, type):
+        run = list(group)
+        if cls in _HEADS and dialect.is_plain(cls):
+            together = encoder.encode_lines(run)
+            if together.count(b"\n") == len(run):
+                chunks.append(together)
+                continue
+        chunks += [single_line(dialect.encode(event)) + b"\n" for event in run]
+    return b"".join(chunks)
 
 
 def single_line(json: bytes) -> bytes:

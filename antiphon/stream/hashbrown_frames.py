@@ -4,11 +4,14 @@
 fields of each frame in camelCase and everything inside them as it is.
 """
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Literal, Protocol, get_args
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
 from antiphon.spec import events as ev
@@ -27,8 +30,20 @@ PROOFS = "antiphon:reasoning"
 """Where a tool call carries the proofs of the reasoning before it, to bring them back with the history."""
 
 
+_length = struct.Struct(">I").pack
+
+
 def frame(payload: bytes) -> bytes:
-    return len(payload).to_bytes(4, "big") + payload
+    return _length(len(payload)) + payload
+
+
+def _framed_lines(lines: bytes, head: bytes, tail: bytes) -> list[bytes]:
+    """A frame for each line, in pieces that are yet to be joined: this is most of what a delta costs."""
+    rest = len(head) + len(tail)
+    chunks: list[bytes] = []
+    for line in lines[:-1].split(b"\n"):
+        chunks += (_length(rest + len(line)), head, line, tail)
+    return chunks
 
 
 def _typed(kind: str, **fields: Any) -> bytes:
@@ -66,8 +81,6 @@ class Telling(Protocol):
     """The frames of one run. After the last of them, nothing more is told."""
 
     ended: bool
-    succeeded: bool
-    """Did it end, and well? Then there is something to keep."""
 
     def tell(self, events: Sequence[ev.AnyEvent]) -> bytes:
         """Whole frames for these events."""
@@ -75,6 +88,10 @@ class Telling(Protocol):
 
     def fail(self, error: ErrorPayload) -> bytes:
         """The one frame that ends a run for a reason which is no event."""
+        ...
+
+    def succeeds(self, response: Response) -> bool:
+        """Is this how a run ends well? Then there is something to keep."""
         ...
 
 
@@ -90,7 +107,7 @@ def telling(
     left out, unless chunk boundaries are to be preserved.
 
     >>> telling().fail(ErrorPayload("server_error", "no"))
-    b'\\x00\\x00\\x00*{"type":"generation-error","error":"no"}'
+    b'\\x00\\x00\\x00({"type":"generation-error","error":"no"}'
     """
     if dialect == "generation":
         return Generation(preserve_chunk_boundaries)
@@ -102,9 +119,19 @@ def telling(
 _CHUNK = b'{"type":"generation-chunk","chunk":{"choices":[{"index":0,"delta":'
 _CHUNK_END = b',"finishReason":null}]}}'
 _WORDS, _WORDS_END = _CHUNK + b'{"content":', b"}" + _CHUNK_END
-_WORDS_SIZE = len(_WORDS) + len(_WORDS_END)
 _ARGUMENTS, _ARGUMENTS_END = b'{"toolCalls":[{"index":%d,"function":{"arguments":', b"}}]}" + _CHUNK_END
 _FINISH = b'{"type":"generation-chunk","chunk":{"choices":[{"index":0,"delta":{},"finishReason":"%b"}]}}'
+_TOLD = frozenset(
+    {
+        ev.OutputItemAdded,
+        ev.OutputItemDone,
+        ev.ResponseCompleted,
+        ev.ResponseIncomplete,
+        ev.ResponseFailed,
+        ev.ErrorEvent,
+    }
+)
+_item_id = attrgetter("item_id")
 _REASONS = {"max_output_tokens": "length", "max_tool_calls": "tool_calls"}
 
 
@@ -113,7 +140,6 @@ class Generation:
 
     def __init__(self, preserve_chunk_boundaries: bool = False) -> None:
         self.ended = False
-        self.succeeded = False
         self._preserves = preserve_chunk_boundaries
         self._started = False
         self._spoke = False
@@ -134,9 +160,9 @@ class Generation:
             if cls is ev.OutputTextDelta or cls is ev.RefusalDelta:
                 self._words([event.delta for event in run], chunks)
             elif cls is ev.FunctionCallArgumentsDelta:
-                for event in run:
-                    self._arguments(event.item_id, event.delta, chunks)
-            else:
+                for item_id, pieces in groupby(run, _item_id):
+                    self._arguments(item_id, [piece.delta for piece in pieces if piece.delta], chunks)
+            elif cls in _TOLD:
                 for event in run:
                     self._event(event, chunks)
         return b"".join(chunks)
@@ -144,6 +170,9 @@ class Generation:
     def fail(self, error: ErrorPayload) -> bytes:
         self.ended = True
         return _typed("generation-error", error=error.message)
+
+    def succeeds(self, response: Response) -> bool:
+        return _is_answer(response)
 
     def _words(self, words: list[str], chunks: list[bytes]) -> None:
         if not self._preserves:
@@ -154,15 +183,14 @@ class Generation:
             words.insert(0, SEPARATOR)
             self._separates = False
         self._spoke = True
-        for line in encoder.encode_lines(words).split(b"\n")[:-1]:
-            chunks += ((_WORDS_SIZE + len(line)).to_bytes(4, "big"), _WORDS, line, _WORDS_END)
+        chunks += _framed_lines(encoder.encode_lines(words), _WORDS, _WORDS_END)
 
-    def _arguments(self, item_id: str, delta: str, chunks: list[bytes]) -> None:
+    def _arguments(self, item_id: str, pieces: list[str], chunks: list[bytes]) -> None:
         head = self._calls.get(item_id)
-        if head is None or not delta:
+        if head is None or not pieces:
             return
         self._argued.add(item_id)
-        chunks.append(frame(b"".join((head, encode(delta), _ARGUMENTS_END))))
+        chunks += _framed_lines(encoder.encode_lines(pieces), head, _ARGUMENTS_END)
 
     def _event(self, event: ev.AnyEvent, chunks: list[bytes]) -> None:
         match event:
@@ -176,17 +204,16 @@ class Generation:
             case ev.OutputItemDone(item=FunctionCall() as call):
                 if call.id not in self._argued:
                     # The client parses the arguments, and nothing is no JSON.
-                    self._arguments(call.id, call.arguments or "{}", chunks)
+                    self._arguments(call.id, [call.arguments or "{}"], chunks)
             case ev.ResponseCompleted():
                 chunks.append(self._end("tool_calls" if self._calls else "stop"))
             case ev.ResponseIncomplete(response=response):
-                details = response.incomplete_details
-                reason = details.reason if details else ""
+                reason = _reason(response)
                 chunks.append(self._end(_REASONS.get(reason, reason or "length")))
             case ev.ErrorEvent(error=error):
                 chunks.append(self.fail(error))
             case ev.ResponseFailed(response=response):
-                chunks.append(self.fail(reason_of(response)))
+                chunks.append(self.fail(_failure(response)))
 
     def _call(self, call: FunctionCall) -> bytes:
         index = len(self._calls)
@@ -203,11 +230,19 @@ class Generation:
         return frame(_CHUNK + encode({"toolCalls": [told]}) + _CHUNK_END)
 
     def _end(self, reason: str) -> bytes:
-        self.ended = self.succeeded = True
+        self.ended = True
         return frame(_FINISH % encode(reason)[1:-1]) + GENERATION_FINISH
 
 
-def reason_of(response: Response) -> ErrorPayload:
+def _reason(response: Response) -> str:
+    return response.incomplete_details.reason if response.incomplete_details else ""
+
+
+def _is_answer(response: Response) -> bool:
+    return response.status in ("completed", "incomplete") and _reason(response) != "cancelled"
+
+
+def _failure(response: Response) -> ErrorPayload:
     """Why a response failed, as an error of its own."""
     error = response.error or ResponseError("server_error", "the server gave no reason")
     return ErrorPayload("server_error", error.message, code=error.code)
@@ -222,22 +257,39 @@ _UNTOLD = (ev.ReasoningSummaryPartAdded, ev.ReasoningSummaryPartDone)
 def _camel_case(cls: type[ev.Event]) -> type[msgspec.Struct]:
     names = [(name, Any) for name in cls.__struct_fields__]
     tag = str(cls.__struct_config__.tag)
-    return msgspec.defstruct(cls.__name__, names, rename="camel", tag_field="type", tag=tag)
+    return msgspec.defstruct(cls.__name__, names, rename="camel", tag_field="type", tag=tag, gc=False)
 
 
 _FRAMES: dict[type, type[msgspec.Struct]] = {
     cls: _camel_case(cls) for cls in ev.STANDARD if cls not in _UNTOLD
 }
 FRAME_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in _FRAMES.values())
-_DELTAS = frozenset(
-    {
-        ev.OutputTextDelta,
-        ev.RefusalDelta,
-        ev.ReasoningDelta,
-        ev.ReasoningSummaryTextDelta,
-        ev.FunctionCallArgumentsDelta,
-    }
-)
+# For each delta, does it belong where the first one does, and has it nothing but words? Written out, because
+# asking is a good part of what a delta costs.
+_LIKE_FIRST: dict[type, Callable[[list[Any], Any], list[bool]]] = {
+    ev.OutputTextDelta: lambda run, one: [
+        e.item_id == one.item_id
+        and e.content_index == one.content_index
+        and e.logprobs is e.obfuscation is UNSET
+        for e in run
+    ],
+    ev.RefusalDelta: lambda run, one: [
+        e.item_id == one.item_id and e.content_index == one.content_index for e in run
+    ],
+    ev.ReasoningDelta: lambda run, one: [
+        e.item_id == one.item_id and e.content_index == one.content_index and e.obfuscation is UNSET
+        for e in run
+    ],
+    ev.ReasoningSummaryTextDelta: lambda run, one: [
+        e.item_id == one.item_id and e.summary_index == one.summary_index and e.obfuscation is UNSET
+        for e in run
+    ],
+    ev.FunctionCallArgumentsDelta: lambda run, one: [
+        e.item_id == one.item_id and e.obfuscation is UNSET for e in run
+    ],
+}
+_FEW = 2
+"""So many deltas are sooner told one by one."""
 FILTERED = ResponseError("content_filter", "a content filter cut the answer short")
 
 
@@ -248,7 +300,6 @@ class OpenResponses:
         self, content_filter: ContentFilter = "failed", preserve_chunk_boundaries: bool = False
     ) -> None:
         self.ended = False
-        self.succeeded = False
         self._content_filter = content_filter
         self._preserves = preserve_chunk_boundaries
 
@@ -257,7 +308,7 @@ class OpenResponses:
         for cls, group in groupby(events, type):
             if self.ended:
                 break
-            if cls in _DELTAS:
+            if cls in _LIKE_FIRST:
                 self._deltas(cls, list(group), chunks)
             else:
                 for event in group:
@@ -272,12 +323,17 @@ class OpenResponses:
             return _typed("error", error={**said, "headers": error.headers})
         return _typed("error", error=said)
 
+    def succeeds(self, response: Response) -> bool:
+        return _is_answer(response) and not self._fails(response)
+
     def _deltas(self, cls: type, run: list[Any], chunks: list[bytes]) -> None:
         if not (self._preserves and cls is ev.OutputTextDelta):
             run = [event for event in run if event.delta]
-        made = _FRAMES[cls]
-        for line in encoder.encode_lines([made(*astuple(event)) for event in run]).split(b"\n")[:-1]:
-            chunks += (len(line).to_bytes(4, "big"), line)
+        if len(run) > _FEW and False not in _LIKE_FIRST[cls](run, run[0]):
+            head = encode(_unnumbered(replace(run[0], delta="")))[: -len('""}')]
+            chunks += _framed_lines(encoder.encode_lines([event.delta for event in run]), head, b"}")
+        else:
+            chunks += [frame(encode(_unnumbered(event))) for event in run]
 
     def _event(self, event: ev.AnyEvent, chunks: list[bytes]) -> None:
         match event:
@@ -285,22 +341,26 @@ class OpenResponses:
                 chunks.append(self.fail(error))
                 return
             case ev.ResponseFailed(response=response):
-                chunks.append(self.fail(reason_of(response)))
+                chunks.append(self.fail(_failure(response)))
                 return
             case ev.ResponseIncomplete(response=response) if self._fails(response):
                 self.ended = True
                 failed = replace(response, status="failed", incomplete_details=None, error=FILTERED)
                 chunks.append(_framed(ev.ResponseFailed(event.sequence_number, failed)))
                 return
-        if event.is_terminal:
-            self.ended = self.succeeded = True
+        self.ended = event.is_terminal
         if type(event) in _FRAMES:
             chunks.append(_framed(event))
 
     def _fails(self, response: Response) -> bool:
-        details = response.incomplete_details
-        return self._content_filter == "failed" and details is not None and details.reason == FILTERED.code
+        return self._content_filter == "failed" and _reason(response) == FILTERED.code
 
 
 def _framed(event: Any) -> bytes:
     return frame(encode(_FRAMES[type(event)](*astuple(event))))
+
+
+def _unnumbered(delta: Any) -> msgspec.Struct:
+    """The frame of a delta. It has no number, which is optional: counting would cost more than the words."""
+    _, *fields = astuple(delta)
+    return _FRAMES[type(delta)](UNSET, *fields)

@@ -11,9 +11,10 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from antiphon.spec.complaints import BROKEN, came, join, missing, wrong
+from antiphon.spec.decode import decode_body
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
-from antiphon.spec.limits import CallId, FunctionName
+from antiphon.spec.limits import MAX_BODY, CallId, FunctionName
 from antiphon.spec.reading import Reading
 from antiphon.spec.request import Request, TextParam
 from antiphon.spec.tools import FunctionTool, JsonObjectFormat, JsonSchemaFormat
@@ -27,20 +28,20 @@ _SCHEMA_NAME = "schema"
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Tool(Struct, rename="camel"):
+class HashbrownTool(Struct, rename="camel"):
     name: FunctionName
     description: str | None = None
     parameters: dict[str, Any] | None = None
 
 
-class Body(Struct, rename="camel", kw_only=True):
+class HashbrownBody(Struct, rename="camel", kw_only=True):
     """The body of one request of the client."""
 
     operation: Literal["generate", "load-thread"] = "generate"
     model: str | None = None
     system: str | None = None
     messages: list[Raw] = field(default_factory=list)
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[HashbrownTool] = field(default_factory=list)
     tool_choice: Literal["auto", "none", "required"] | None = None
     response_format: dict[str, Any] | None = None
     response_format_mode: Literal["schema", "json"] | None = None
@@ -91,10 +92,10 @@ _MESSAGES: dict[str, type[Struct]] = {
 }
 
 
-def read_body(raw: bytes) -> tuple[Body, list[AnyMessage]]:
+def read_body(raw: bytes, *, max_bytes: int = MAX_BODY) -> tuple[HashbrownBody, list[AnyMessage]]:
     """The body and its messages. Raises `SpecError` with the place of the first mistake."""
     reading = Reading()
-    body = reading.struct(Body, raw, "")
+    body = decode_body(HashbrownBody, raw, max_bytes=max_bytes)
     if body.loads_only and not body.thread_id:
         raise missing("", "threadId")
     return body, [_message(reading, one, f"messages[{n}]") for n, one in enumerate(body.messages)]
@@ -123,7 +124,7 @@ def _message(reading: Reading, raw: Raw, path: str) -> Any:
     return reading.fields(_MESSAGES[role], fields, path)
 
 
-def to_request(body: Body, items: list[Item]) -> Request:
+def to_request(body: HashbrownBody, items: list[Item]) -> Request:
     """What the body asks for, of a conversation of these items (R003-17, C20)."""
     tools = [FunctionTool(tool.name, tool.description, tool.parameters) for tool in body.tools]
     return Request(
@@ -137,7 +138,7 @@ def to_request(body: Body, items: list[Item]) -> Request:
     )
 
 
-def _text(body: Body) -> TextParam | None:
+def _text(body: HashbrownBody) -> TextParam | None:
     if body.response_format_mode == "json":
         return TextParam(JsonObjectFormat())
     if body.response_format is None:
@@ -148,8 +149,17 @@ def _text(body: Body) -> TextParam | None:
 # --- messages to items ------------------------------------------------------------------------------------
 
 
-def to_items(messages: Sequence[AnyMessage], history: Sequence[Item] = (), *, first: int = 0) -> list[Item]:
-    """The items that these messages, from number `first` on, add to the history.
+Placed = tuple[str, AnyMessage]
+"""A message, and where it stood."""
+
+
+def placed(messages: Sequence[AnyMessage], first: int = 0, *, name: str = "messages") -> list[Placed]:
+    """The messages from number `first` on."""
+    return [(f"{name}[{n}]", message) for n, message in enumerate(messages[first:], first)]
+
+
+def to_items(messages: Sequence[Placed], history: Sequence[Item] = ()) -> list[Item]:
+    """The items that these messages add to the history.
 
     A result needs its call. A call whose tool did not run, because the user went on without it, gets a
     result that says so: no model takes a call without one.
@@ -168,7 +178,7 @@ def to_items(messages: Sequence[AnyMessage], history: Sequence[Item] = (), *, fi
 
     for item in history:
         _note(item, waiting, known)
-    for n, message in enumerate(messages[first:], first):
+    for path, message in messages:
         match message:
             case UserMessage(content=content):
                 settle()
@@ -179,7 +189,7 @@ def to_items(messages: Sequence[AnyMessage], history: Sequence[Item] = (), *, fi
             case ToolMessage(content=content, tool_call_id=call_id):
                 if call_id not in known:
                     reason = f"there is no call {call_id!r} for this result; send the message that has it"
-                    raise wrong(f"messages[{n}].toolCallId", reason, "missing_tool_call")
+                    raise wrong(f"{path}.toolCallId", reason, "missing_tool_call")
                 add(FunctionCallOutput(call_id=call_id, output=text_of(content)))
     settle()
     return items

@@ -20,6 +20,7 @@ from antiphon.spec.content import (
     Refusal,
     SummaryText,
 )
+from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -35,6 +36,10 @@ from antiphon.stream import lifecycle
 from antiphon.stream.deltas import WholeItem
 
 Emit = Callable[..., None]
+
+
+def silence(*_: object) -> None:
+    """How an item emits to which nobody listens, or which is closed."""
 
 
 class OpenItem(ABC):
@@ -56,7 +61,8 @@ class OpenItem(ABC):
 
     def announce(self) -> None:
         self.state = lifecycle.step(self.table, self.state, lifecycle.ITEM_ADDED)
-        self.emit(ev.OutputItemAdded, self.index, self.snapshot("in_progress"))
+        if self.emit is not silence:
+            self.emit(ev.OutputItemAdded, self.index, self.snapshot("in_progress"))
 
     def close(self, status: ItemStatus) -> None:
         self.end_part()
@@ -64,6 +70,7 @@ class OpenItem(ABC):
         ended = getattr(final, "status", None) or status
         self.state = lifecycle.step(self.table, self.state, (lifecycle.ITEM_DONE, ended))
         self.emit(ev.OutputItemDone, self.index, final)
+        self.emit = silence  # it leads back to the Composer, and a ring of objects outlives its use
         self.final = final
 
     def end_part(self) -> None:
@@ -87,18 +94,11 @@ class OpenMessage(OpenItem):
         self.logprobs: list[LogProb] = []
         self.held: list[LogProb] = []  # they came without text, and so without an event of their own
 
-    @property
-    def is_text_open(self) -> bool:
-        return self.part is OutputText
-
     def snapshot(self, status: ItemStatus) -> Message:
-        return Message(
-            id=self.id,
-            role="assistant",
-            status=status,
-            content=[*self.parts, *self._open()],
-            phase=self.phase,
-        )
+        parts = list(self.parts)
+        if self.part is not None:
+            parts.append(self._open(self.part))
+        return Message(id=self.id, role="assistant", status=status, content=parts, phase=self.phase)
 
     def begin(self) -> None:
         """Open the text part before its first word."""
@@ -107,7 +107,8 @@ class OpenMessage(OpenItem):
     def text(self, text: str, logprobs: list[LogProb] | None = None) -> None:
         self._begin(OutputText)
         self.chunks.append(text)
-        self.logprobs += logprobs or ()
+        if logprobs:
+            self.logprobs += logprobs
         self._emit(ev.OutputTextDelta, text, logprobs if logprobs else UNSET)
 
     def refusal(self, text: str) -> None:
@@ -121,15 +122,18 @@ class OpenMessage(OpenItem):
         self.annotations.append(annotation)
 
     def end_part(self) -> None:
+        if self.part is None:
+            return
         self.logprobs += self.held
-        for part in self._open():
+        part = self._open(self.part)
+        if self.emit is not silence:
             if isinstance(part, OutputText):
                 self._emit(ev.OutputTextDone, part.text, part.logprobs)
             else:
                 self._emit(ev.RefusalDone, part.refusal)
             self._emit(ev.ContentPartDone, part)
-            self.parts.append(part)
-            self.part_index += 1
+        self.parts.append(part)
+        self.part_index += 1
         self.part, self.chunks, self.annotations, self.logprobs, self.held = None, [], [], [], []
 
     def _begin(self, part: type[OutputText] | type[Refusal]) -> None:
@@ -138,16 +142,16 @@ class OpenMessage(OpenItem):
             self.part = part
             self._emit(ev.ContentPartAdded, part(""))
 
-    def _open(self) -> list[OutputText | Refusal]:
-        if self.part is None:
-            return []
+    def _open(self, part: type[OutputText] | type[Refusal]) -> OutputText | Refusal:
+        """The open part as it stands."""
         text = "".join(self.chunks)
-        if self.part is Refusal:
-            return [Refusal(text)]
-        return [OutputText(text, list(self.annotations), list(self.logprobs) if self.logprobs else UNSET)]
+        if part is Refusal:
+            return Refusal(text)
+        return OutputText(text, list(self.annotations), list(self.logprobs) if self.logprobs else UNSET)
 
     def _emit(self, event: type[ev.Event], *fields: object) -> None:
-        self.emit(event, self.id, self.index, self.part_index, *fields)
+        if self.emit is not silence:
+            self.emit(event, self.id, self.index, self.part_index, *fields)
 
 
 class OpenReasoning(OpenItem):
@@ -317,6 +321,26 @@ def with_status(item: WholeItem, status: ItemStatus) -> WholeItem:
     if isinstance(item, Compaction):
         return item
     return msgspec.structs.replace(item, status=status)
+
+
+def presentable(item: WholeItem, shown: str) -> WholeItem:
+    """The item under the type it goes out with, in a state that it can have in the middle of an output."""
+    if isinstance(item, Compaction):
+        return item
+    if not isinstance(item, Opaque):
+        return item if item.status == "in_progress" else msgspec.structs.replace(item, status="completed")
+    if item.type != shown:
+        item = item.replace(type=shown)
+    if item.status is None and is_valid_extension_type(shown):
+        return item.replace(status="completed")
+    # Nothing but the last item may be incomplete, and what comes whole is never cut short by a budget.
+    return item.replace(status="failed") if item.status in ("incomplete", "cancelled") else item
+
+
+def with_id(item: WholeItem, id: str) -> WholeItem:
+    if item.id == id:
+        return item
+    return item.replace(id=id) if isinstance(item, Opaque) else msgspec.structs.replace(item, id=id)
 
 
 def _may_end(chunks: list[str]) -> bool:

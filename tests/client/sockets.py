@@ -35,6 +35,7 @@ class SocketServer:
         self.bodies: list[dict[str, Any]] = []
         self.connections = 0
         self.gone = asyncio.Event()
+        self.heard = asyncio.Event()
         self._refuses = refuses
         self._server: Server | None = None
 
@@ -64,6 +65,7 @@ class SocketServer:
             async for message in socket:
                 body = json.loads(message)
                 self.bodies.append(body)
+                self.heard.set()
                 turn = self.turns.popleft() if len(self.turns) > 1 else self.turns[0]
                 if turn == DROP:
                     socket.transport.abort()

@@ -19,6 +19,8 @@ from antiphon.client.agent_events import (
     ToolOutcome,
     ToolStarted,
 )
+from antiphon.client.errors import UsageError
+from antiphon.client.parameters import as_input
 from antiphon.client.tools import Tool, ToolError, tool
 from antiphon.spec.content import InputText
 from antiphon.spec.items import (
@@ -30,7 +32,7 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import Opaque, encode
 from antiphon.spec.request import Request
 from antiphon.spec.tools import AllowedTools, CustomTool, FunctionToolChoice
 from antiphon.stream.deltas import (
@@ -166,7 +168,61 @@ async def test_without_a_store_every_step_sends_everything_with_encrypted_reason
     assert reasoning.encrypted_content == "sealed"
     again = ScriptedModel(say("More."))
     await agent(again, store=False).run("And?", after=result)
+    assert as_input(result.items[1]) == reasoning
+    sent = [as_input(item) for item in result.items]
+    assert again.requests[0].input == [*sent, Message(role="user", content="And?")]
+
+
+async def test_raw_reasoning_stays_in_the_transcript_and_is_not_sent_back() -> None:
+    model = ScriptedModel(
+        [ReasoningDelta("hm"), *call("get_weather", '{"city":"P"}'), Finish()], say("Fine.")
+    )
+    result = await agent(model, store=False).run("Q")
+    kept, sent = result.items[1], (model.requests[1].input or [])[1]
+    assert isinstance(kept, Reasoning)
+    assert isinstance(sent, Reasoning)
+    assert (kept.get_reasoning_text(), sent.content) == ("hm", None)
+
+
+async def test_a_transcript_that_was_saved_as_json_is_gone_on_from() -> None:
+    vendor = Opaque.make(type="acme:note", id="n_1", status="completed")
+    model = ScriptedModel([*call("get_weather", '{"city":"P"}'), ItemDelta(vendor), Finish()], say("Fine."))
+    result = await agent(model).run("Q")
+    saved = json.loads(encode(result.items))
+    again = ScriptedModel(say("More."))
+    second = await agent(again).run("And?", items=saved)
     assert again.requests[0].input == [*result.items, Message(role="user", content="And?")]
+    assert second.items[: len(result.items)] == result.items
+
+
+async def test_what_the_request_says_counts_unless_the_agent_says_otherwise() -> None:
+    hosted = CustomTool("search")
+    told = Request(model="theirs", instructions="Be kind.", tools=[hosted], store=False, temperature=0.5)
+    model = ScriptedModel(say("OK."))
+    await Agent(client=model, tools=[get_weather], request=told).run("Q")
+    await Agent(client=model, model="ours", instructions="Be brief.", request=told).run("Q")
+    first, second = model.requests
+    assert (first.model, first.instructions, first.store, first.temperature) == (
+        "theirs",
+        "Be kind.",
+        False,
+        0.5,
+    )
+    assert first.tools == [get_weather.declaration(), hosted]
+    assert (second.model, second.instructions) == ("ours", "Be brief.")
+
+
+async def test_without_an_event_loop_means_without_one() -> None:
+    with pytest.raises(UsageError, match=r"await agent\.run"):
+        agent(ScriptedModel(say("OK."))).run_sync("Q")
+
+
+@pytest.mark.parametrize("given", [{"foo": 1}, {"type": "message"}, [3], 3, None], ids=repr)
+async def test_what_is_no_item_is_told_before_anything_is_sent(given: Any) -> None:
+    model = ScriptedModel(say("OK."))
+    with pytest.raises(UsageError, match=r"no item|text or items"):
+        await agent(model).run(given)
+    assert model.requests == []
 
 
 async def test_it_goes_on_from_a_response_from_saved_items_or_from_a_result() -> None:
@@ -214,6 +270,8 @@ async def test_a_chain_that_nobody_here_knows_cannot_be_sent_again() -> None:
         (call("cancels_itself"), "tool_failed", "was cancelled"),
         (call("times_out_itself"), "tool_failed", "TimeoutError: its own"),
         (call("unwritable"), "tool_failed", "UnicodeEncodeError"),
+        (call("exits"), "tool_failed", "SystemExit: 3"),
+        (call("fails_in_a_group"), "tool_failed", "BaseExceptionGroup"),
     ],
 )
 async def test_whatever_goes_wrong_becomes_an_output(scene: list[Any], fault: str, message: str) -> None:
@@ -233,8 +291,17 @@ async def test_whatever_goes_wrong_becomes_an_output(scene: list[Any], fault: st
     def unwritable() -> list[InputText]:
         return [InputText("\ud800")]
 
+    @tool
+    async def exits() -> str:
+        raise SystemExit(3)
+
+    @tool
+    async def fails_in_a_group() -> str:
+        raise BaseExceptionGroup("both", [asyncio.CancelledError(), ValueError("no")])
+
     model = ScriptedModel([*scene, Finish()], say("Sorry."))
     tools = [get_weather, broken, forever, polite, cancels_itself, times_out_itself, unwritable]
+    tools += [exits, fails_in_a_group]
     result = await agent(model, *tools).run("Q")
     (outcome,) = result.outcomes
     assert told(outcome)[0] == fault

@@ -1,6 +1,7 @@
 """Where a run stops, and what it leaves behind: limits, cancellation, failures."""
 
 import asyncio
+import gc
 import json
 import threading
 from typing import Any
@@ -150,6 +151,19 @@ async def test_a_hook_that_fails_ends_the_run_with_a_whole_transcript() -> None:
     with pytest.raises(RuntimeError, match="hook"):
         await run
     assert unanswered(run.items) == []
+
+
+async def test_of_several_hooks_that_fail_one_is_told_and_none_is_left_over() -> None:
+    def before_tool(call: ToolCall) -> None:
+        raise RuntimeError("hook")
+
+    left: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: left.append(context))
+    calls = [delta for city in "ABC" for delta in call("get_weather", f'{{"city":"{city}"}}')]
+    with pytest.raises(RuntimeError, match="hook"):
+        await agent(ScriptedModel([*calls, Finish()]), hooks=Hooks(before_tool=before_tool)).run("Q")
+    gc.collect()
+    assert left == []
 
 
 async def test_cancelling_a_run_leaves_a_transcript_that_can_be_continued() -> None:

@@ -22,6 +22,7 @@ from tests.server.serving import Serving
 GOLDEN = Path(__file__).with_name("golden") / "paris_tokyo.json"
 ANSWER = "It is 18 °C and sunny in Paris, and 22 °C and cloudy in Tokyo."
 SLOW = '```script\n[{"text": "Once upon a time", "chunk": 4, "delay": 0.05}, {"delay": 30}]\n```'
+SILENT = '```script\n[{"delay": 30}, {"text": "At last."}]\n```'
 QUESTION = "What is the weather in Paris and in Tokyo?"
 
 
@@ -126,6 +127,20 @@ async def test_a_run_can_be_left_in_the_middle_of_a_word(
         assert run.result.text.startswith("Once")
         agent = Agent(client=client)
         assert (await agent.run("Hello", after=run.result)).text == "Hello"
+
+
+@pytest.mark.parametrize("how", ["http", "websocket", "local", "sync", "sync websocket"])
+async def test_a_run_can_be_left_before_a_word_was_said(
+    how: str, gateway: Serving, local_config: Path
+) -> None:
+    async with asked(how, gateway, local_config) as client:
+        agent = Agent(client=client, instructions=SILENT)
+        async with agent.stream("Tell me.") as run:
+            async for event in run:
+                assert event.type == "agent.step.started"
+                break
+        assert (run.result.stopped, run.result.text) == ("cancelled", "")
+        assert (await Agent(client=client).run("Hello")).text == "Hello"
 
 
 async def test_a_run_that_is_left_closes_its_connection(gateway: Serving) -> None:

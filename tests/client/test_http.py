@@ -2,7 +2,8 @@
 
 import asyncio
 import gzip
-from typing import Any
+from contextlib import suppress
+from typing import Any, ClassVar
 
 import pytest
 
@@ -24,7 +25,7 @@ from antiphon.spec.opaque import Opaque, encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.client.playing import QUICK, Player, answer, composed, error, say, streamed, whole
 from tests.providers.fake_server import Step, Wire, refusing_address
-from tests.server.serving import DEADLINE
+from tests.server.serving import DEADLINE, Serving
 
 
 async def test_a_create_is_tried_again_after_429_and_500() -> None:
@@ -194,12 +195,95 @@ async def test_a_cancelled_call_closes_its_connection() -> None:
             await asking
 
 
+class _Counted(asyncio.Protocol):
+    """Answers every request with the same response, and knows how many connections are open."""
+
+    open: ClassVar[set[asyncio.Protocol]] = set()
+    none_left: ClassVar[asyncio.Event]
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if data.endswith(b"}"):
+            stream = b'"stream":true' in data
+            response, events = composed(say("one", "two"))
+            body = b"".join(events) if stream else encode(response)
+            kind = b"text/event-stream" if stream else b"application/json"
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n"
+            self.transport.write(head % (kind, len(body)) + body)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.open.discard(self)
+        if len(self.open) <= 1:
+            self.none_left.set()
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_wherever_a_call_is_cancelled_no_connection_is_left_open(stream: bool) -> None:
+    """One step of the event loop further each time, through the whole life of a call."""
+    _Counted.none_left = asyncio.Event()
+    server = await asyncio.get_running_loop().create_server(_Counted, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, AsyncClient(f"http://127.0.0.1:{port}/v1", trust_env=False) as client:
+
+        async def work() -> None:
+            if stream:
+                async with client.responses.stream("x") as events:
+                    await events.final()
+            else:
+                await client.responses.create("x")
+
+        for steps in range(60):
+            call = asyncio.ensure_future(work())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            call.cancel()
+            with suppress(asyncio.CancelledError):
+                await call
+        await work()
+        _Counted.none_left.clear()
+        if len(_Counted.open) > 1:  # one may wait for the next call
+            await asyncio.wait_for(_Counted.none_left.wait(), DEADLINE)
+
+
 async def test_a_closed_client_says_so() -> None:
     async with Player(whole("hi")) as server:
         client = server.client()
         await client.close()
         with pytest.raises(UsageError, match="closed"):
             await client.responses.create("x")
+
+
+@pytest.mark.parametrize("value", ["ü", None, 3, "a\nb"], ids=repr)
+async def test_a_header_that_cannot_be_sent_is_told(value: Any) -> None:
+    async with Player(whole("hi")) as server, server.client() as client:
+        with pytest.raises(UsageError, match="cannot be sent"):
+            await client.responses.create("x", extra_headers={"X-Mine": value})
+
+
+@pytest.mark.parametrize("id", ["", ".", ".."])
+async def test_what_is_no_id_makes_no_other_request_of_it(id: str) -> None:
+    async with Player(whole("hi")) as server, server.client() as client:
+        with pytest.raises(UsageError, match="an id is needed"):
+            await client.responses.delete(id)
+    assert server.requests == []
+
+
+async def _asked(client: AsyncClient) -> str:
+    return (await client.responses.create("x")).output_text
+
+
+def test_an_asynchronous_client_says_so_when_it_is_used_in_another_event_loop(gateway: Serving) -> None:
+    client = AsyncClient(f"{gateway.url}/v1", trust_env=False)
+    with asyncio.Runner() as first:
+        assert first.run(_asked(client)) == "x"
+        for work in (_asked(client), client.session().create("x"), client.close()):
+            with pytest.raises(UsageError, match="the event loop that used it first"):
+                asyncio.run(work)
+        assert first.run(_asked(client)) == "x"
+        first.run(client.close())
 
 
 async def test_a_redirect_is_told_and_not_followed_with_the_key() -> None:
@@ -294,6 +378,6 @@ async def test_what_is_no_json_is_told_before_anything_is_sent(input: Any) -> No
             await client.responses.create(input)
         with pytest.raises(UsageError, match="seed"):
             await client.responses.create("x", **unknown)
-        with pytest.raises(UsageError, match="empty"):
+        with pytest.raises(UsageError, match="an id is needed"):
             await client.responses.retrieve("")
     assert server.requests == []

@@ -130,6 +130,10 @@ async def test_what_does_not_go_together_is_told(local_config: Path) -> None:
         AsyncClient("http://127.0.0.1:1/v1", transport="local")
     with pytest.raises(UsageError, match="config"):
         AsyncClient("http://127.0.0.1:1/v1", config=local_config)
+    with pytest.raises(UsageError, match="no transport 'websocket'; there are 'http', 'local'"):
+        AsyncClient(transport="websocket")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="characters that no HTTP header can carry"):
+        AsyncClient(transport="local", config=local_config, api_key="schlüssel")
 
 
 def test_without_the_server_extra_one_sentence_says_what_to_install(tmp_path: Path) -> None:

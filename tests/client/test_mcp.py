@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.client.agent import Agent
-from antiphon.client.errors import ConnectionFailed
+from antiphon.client.errors import ConnectionFailed, UsageError
 from antiphon.client.mcp import MCPServer
 from antiphon.spec.content import InputImage
 from antiphon.spec.tools import FunctionTool
@@ -88,6 +88,26 @@ async def test_a_server_that_dies_in_a_call_does_not_break_the_chain() -> None:
     async with program() as server:
         result = await asyncio.wait_for(Agent(client=model, tools=server.tools).run("Q"), 20)
     assert (result.outcomes[0].fault, result.text) == ("tool_failed", "It is gone.")
+
+
+async def test_an_address_that_dies_in_a_call_does_not_break_the_chain(address: str) -> None:
+    model = ScriptedModel([*call("die"), Finish()], [*call("get_weather"), Finish()], say("It is gone."))
+    async with MCPServer.http(address) as server:
+        result = await asyncio.wait_for(Agent(client=model, tools=server.tools).run("Q"), 20)
+    assert [outcome.fault for outcome in result.outcomes] == ["tool_failed", "tool_failed"]
+    assert (result.stopped, result.text) == ("answered", "It is gone.")
+
+
+async def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mcp", "mcp.client.streamable_http"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UsageError, match=r"pip install 'antiphon\[mcp\]'"):
+        MCPServer.stdio("any")
+    with pytest.raises(UsageError, match=r"pip install 'antiphon\[mcp\]'"):
+        MCPServer.http("http://127.0.0.1:1/mcp")
+    with pytest.raises(UsageError, match=r"pip install 'antiphon\[mcp\]'"):
+        async with MCPServer("http://127.0.0.1:1/mcp"):
+            pass
 
 
 async def test_a_server_that_is_not_there_is_told() -> None:

@@ -229,6 +229,18 @@ async def test_raw_reasoning_is_not_sent_back_and_its_proof_is() -> None:
     assert "content" not in reasoning
 
 
+async def test_a_session_that_is_closed_in_the_middle_of_a_turn_makes_no_new_connection() -> None:
+    async with SocketServer(()) as server, server.client() as client:
+        session = client.session()
+        turn = asyncio.ensure_future(session.create("x"))
+        async with asyncio.timeout(DEADLINE):
+            await server.heard.wait()
+        await session.close()
+        with pytest.raises(UsageError, match="closed"):
+            await turn
+        assert server.connections == 1
+
+
 async def test_one_turn_at_a_time() -> None:
     async with SocketServer(HANG) as server, server.client() as client:
         session = client.session(model="m")

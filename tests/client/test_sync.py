@@ -124,6 +124,42 @@ def test_closing_ends_what_another_thread_waits_for(tmp_path: Path) -> None:
             assert call.was_closed()
 
 
+def test_no_call_is_handed_to_a_loop_that_has_ended() -> None:
+    """One thread closes while others call: each of them hears of it, and none waits for ever."""
+
+    async def nothing() -> None: ...
+
+    for _ in range(20):
+        portal = Portal(nothing)
+        portal.call(nothing())
+
+        def calls(portal: Portal = portal) -> str:
+            try:
+                while True:
+                    portal.call(nothing())
+            except UsageError as error:
+                return str(error)
+
+        with ThreadPoolExecutor(4) as pool:
+            calling = [pool.submit(calls) for _ in range(4)]
+            portal.close()
+            assert all("closed" in one.result(DEADLINE) for one in calling)
+
+
+async def test_a_portal_that_is_closed_does_not_look_like_a_cancellation() -> None:
+    async def nothing() -> None: ...
+
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    portal = Portal(nothing)
+    waiting = asyncio.ensure_future(portal.run(forever()))
+    await portal.run(nothing())
+    await asyncio.to_thread(portal.close)
+    with pytest.raises(UsageError, match="closed while it was being used"):
+        await waiting
+
+
 def test_a_forgotten_client_leaves_no_thread(gateway: Serving) -> None:
     def ask() -> None:
         Client(f"{gateway.url}/v1", trust_env=False).responses.create("x")

@@ -6,6 +6,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 import msgspec
@@ -240,6 +241,8 @@ async def test_whatever_a_function_raises_in_its_thread_is_an_exception_here(
         ('[{"type": "input_text", "text": "a"}]', [InputText("a")]),
         ([{"type": "input_text", "txt": "a"}], '[{"txt":"a","type":"input_text"}]'),
         ([], "[]"),
+        ({2024: {"b": 1}, 2025: None}, '{"2024":{"b":1},"2025":null}'),
+        (b"\x00\xff", '"AP8="'),
     ],
 )
 def test_results_become_outputs(value: object, output: object) -> None:
@@ -328,6 +331,27 @@ def test_a_toolbox_takes_tools_classes_and_functions_and_refuses_two_of_a_name()
         box.add(plain)
     with pytest.raises(ValueError, match="no name for a tool"):
         tool(name="not ok")(plain)
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [("x", "'x' is no tool"), (3, "3 is no tool"), (partial(snake_case, "A"), "no name for a tool")],
+)
+def test_what_is_no_tool_is_told(one: Any, why: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=why):
+        Toolbox([one])
+
+
+def test_a_method_becomes_a_tool_when_it_is_bound() -> None:
+    class Shop:
+        def price(self, item: str) -> int:
+            return len(item)
+
+    with pytest.raises(SchemaError, match=r"bound method: tool\(it.price\)"):
+        tool(Shop.price)
+    bound = tool(Shop().price)
+    assert bound.get_schema()["required"] == ["item"]
+    assert bound("tea") == 3
 
 
 def test_a_type_that_nobody_knows_is_told() -> None:

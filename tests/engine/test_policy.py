@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.policy import Policy, check_tools
+from antiphon.engine.policy import Policy, check_tools, restricts
 from antiphon.providers.base import Turn
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
@@ -28,8 +28,8 @@ def allowed(*names: str, mode: str = "auto") -> dict[str, Any]:
 
 
 def test_auto_forbids_nothing() -> None:
-    assert Policy(turn()).is_idle
-    assert Policy(turn(tool_choice="auto")).is_idle
+    assert not restricts(turn().request)
+    assert not restricts(turn(tool_choice="auto").request)
 
 
 def test_none_suppresses_every_call_and_leaves_a_receipt() -> None:

@@ -1,6 +1,8 @@
 """One run: when it may fail as plain HTTP, how it ends, and that it is stored before it says so."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -251,3 +253,21 @@ async def test_a_forbidden_call_never_gets_an_index(store: SqliteStore) -> None:
     events = await played(run)
     assert audit(events) == []
     assert [getattr(item, "name", None) for item in run.response.output] == ["f"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_finished_run_leaves_nothing_to_the_garbage_collector(
+    store: SqliteStore, streams: bool
+) -> None:
+    run = await start(store, Playing([], [TextDelta("a"), CallDelta("k", "{}", name="f")], [Finish()]))
+    gc.disable()
+    try:
+        if streams:
+            await played(run)
+        else:
+            await run.result()
+        gone = weakref.ref(run), weakref.ref(run.composer)
+        del run
+        assert [one() for one in gone] == [None, None]
+    finally:
+        gc.enable()

@@ -1,6 +1,7 @@
 """A generator or an agent as an endpoint, on a real socket under uvicorn."""
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from antiphon.client import AsyncClient
 from antiphon.client.agent import Agent
@@ -185,7 +188,7 @@ def test_a_silent_answer_in_json_waits(client: Client, speaker: Speaker) -> None
     ("status", "method", "path", "body", "code"),
     [
         (404, "POST", "/v1/chat", b"{}", "unknown_path"),
-        (405, "GET", "/v1/responses", b"", "method_not_allowed"),
+        (404, "GET", "/", b"", "unknown_path"),
         (400, "POST", "/v1/responses", b"{", "invalid_json"),
         (413, "POST", "/v1/responses", b'"' + b"x" * 100_001, "body_too_large"),
         (400, "POST", "/v1/responses", b'{"input": 3}', "invalid_value"),
@@ -199,13 +202,106 @@ def test_a_silent_answer_in_json_waits(client: Client, speaker: Speaker) -> None
             "unsupported_parameter",
         ),
     ],
-    ids=["path", "method", "json", "large", "type", "background", "conversation", "reference"],
+    ids=["path", "root", "json", "large", "type", "background", "conversation", "reference"],
 )
 def test_bad_requests_are_told_in_the_specifications_shape(
     client: Client, status: int, method: str, path: str, body: bytes, code: str
 ) -> None:
     error = client.refused(status, method, path, content=body)
     assert error["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/responses", "POST"),
+        ("HEAD", "/v1/responses", "POST"),
+        ("DELETE", "/v1/responses", "POST"),
+        ("POST", "/v1/models", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_not_possible_says_which_are(
+    client: Client, method: str, path: str, allowed: str
+) -> None:
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert answer.headers["content-type"] == "application/json"
+    if method != "HEAD":
+        assert answer.json()["error"]["code"] == "method_not_allowed"
+
+
+def test_the_one_model_is_listed(client: Client) -> None:
+    listed = client.get("/v1/models").json()
+    assert listed["object"] == "list"
+    (model,) = listed["data"]
+    assert (model["id"], model["object"]) == ("speaker", "model")
+    head = client.head("/v1/models")
+    assert (head.status_code, head.content) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("application/json; charset=utf-8", 200), ("application/x+json", 200), ("text/plain", 415)],
+)
+def test_a_body_that_is_no_json_is_refused_by_its_type(client: Client, kind: str, status: int) -> None:
+    answer = client.post("/v1/responses", content=b'{"input":"Hi"}', headers={"content-type": kind})
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["error"]["code"] == "unsupported_media_type"
+
+
+def test_an_error_before_the_generator_exists_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(request: Request) -> AsyncIterator[str]:
+        raise RuntimeError("private")
+
+    with serving(ResponsesApp(answer)) as url, Client(url) as client:
+        error = client.refused(500, "POST", "/v1/responses", json={"input": "x"})
+    assert (error["code"], "private" in str(error)) == ("generation_failed", False)
+
+
+def test_what_is_no_async_generator_is_told_at_once() -> None:
+    async def words(request: Request) -> str:
+        return "Hello."
+
+    def plain(request: Request) -> Iterator[str]:
+        yield "Hello."
+
+    for wrong in (words, plain):
+        with pytest.raises(TypeError, match="an answer is an async generator"):
+            ResponsesApp(wrong)  # type: ignore[arg-type]
+
+
+async def test_a_response_can_be_continued_as_soon_as_its_end_is_heard() -> None:
+    """Before the last bytes are written: whoever reads them may be faster than we are."""
+    known: list[bool] = []
+
+    async def answer(request: Request) -> AsyncIterator[str]:
+        yield "Hello."
+
+    app = ResponsesApp(answer)
+    body = b'{"input":"Hi","stream":true}'
+    messages = [{"type": "http.request", "body": body}]
+
+    async def receive() -> Any:
+        return messages.pop() if messages else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        if b"response.completed" in message.get("body", b""):
+            known.append(bool(app._conversations))
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": []}
+    await app(scope, receive, send)
+    assert known == [True]
+
+
+async def test_a_websocket_is_refused_with_an_error_in_json() -> None:
+    async def answer(request: Request) -> AsyncIterator[str]:
+        yield "Hello."
+
+    with serving(ResponsesApp(answer)) as url, pytest.raises(InvalidStatus) as refused:
+        await connect(f"{url.replace('http', 'ws')}/v1/responses")
+    told = refused.value.response
+    assert told.status_code == 404
+    assert json.loads(told.body or b"")["error"]["code"] == "no_websocket"
 
 
 def test_a_plain_function_is_enough() -> None:

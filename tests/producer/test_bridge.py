@@ -1,4 +1,4 @@
-"""Thread events to responses: every kind of item, turns, correlation, and any sequence at all."""
+"""Thread events to responses: items, turns, correlation, options (R000-23 to R000-37, R000-49, R000-50)."""
 
 import json
 from typing import Any
@@ -315,7 +315,8 @@ def test_failures_close_what_is_open(event: Json, code: str) -> None:
 
 def test_other_events_of_the_thread_become_events_of_the_vendor() -> None:
     names = ["thread.compact_boundary", "context.reset", "plan.approval.requested", "plan.approval.resolved"]
-    told = [{"type": name, "thread_id": "t1"} for name in [*names, "thread.completed"]]
+    names += ["permission.requested", "permission.resolved", "interjected", "plan.delta", "thread.completed"]
+    told = [{"type": name, "thread_id": "t1"} for name in names]
     events, _ = play(THREAD, *told, END, vendor="acme")
     found = [event for event in events if isinstance(event, OtherEvent)]
     assert [event.type for event in found] == [
@@ -323,6 +324,10 @@ def test_other_events_of_the_thread_become_events_of_the_vendor() -> None:
         "acme:context_reset",
         "acme:plan_approval_requested",
         "acme:plan_approval_resolved",
+        "acme:permission_requested",
+        "acme:permission_resolved",
+        "acme:interjected",
+        "acme:plan_delta",
         "acme:thread_completed",
     ]
     assert found[0].fields == {"data": {"thread_id": "t1"}}
@@ -420,3 +425,23 @@ def test_what_is_switched_off_leaves_no_hole_and_is_not_in_the_response(
     assert words(response.output) == ["Hello"]
     has_event = any(isinstance(event, OtherEvent) for event in events)
     assert has_event == options.include_extensions
+    assert any("reasoning" in event.type for event in events) == options.include_reasoning
+    assert any("function_call" in event.type for event in events) == options.map_tool_calls
+
+
+def test_a_bridge_that_is_not_enabled_does_nothing() -> None:
+    events, bridge = play(THREAD, TURN, *NOISE, END, options=BridgeOptions())
+    assert (events, bridge.finish(), bridge.response, bridge.finished) == ([], [], None, False)
+    assert bridge.feed_provider({"type": "text_delta", "delta": "Hi"}) == []
+
+
+def test_a_bridge_that_emits_nothing_still_builds_the_response() -> None:
+    events, bridge = play(THREAD, TURN, *NOISE, END, options=BridgeOptions(enabled=True, emit_events=False))
+    assert events == []
+    assert bridge.response is not None
+    assert (bridge.response.status, words(bridge.response.output)) == ("completed", ["Hello"])
+
+
+def test_the_vendor_of_items_is_configurable() -> None:
+    (command,) = turn(item("completed", "c1", "command_execution", command="ls"), vendor="acme").output
+    assert type_of(command) == "acme:command_execution"

@@ -1,4 +1,4 @@
-"""The object that a harness plugs in, its options, and the two ways out: a second sink, and a file."""
+"""What a harness plugs in, its options, a second sink, and a file (R000-38, R000-47 to R000-53)."""
 
 import io
 from pathlib import Path

@@ -66,7 +66,8 @@ class FakeBedrock(FakeServer):
         return Bedrock("bedrock", http, self.base_url, Key(KEY), like=CLAUDE)
 
     def mistakes(self, received: Received) -> list[str]:
-        return service_model.mistakes(received)
+        counted = received.body.get("input", {}).get("converse") if received.path.endswith("tokens") else None
+        return service_model.mistakes(received) or _rules(counted or received.body)
 
     def reply(self, received: Received) -> Wire:
         match received.method, received.path:
@@ -87,6 +88,35 @@ class FakeBedrock(FakeServer):
         return (
             Wire(streamed(chosen), headers=EVENTS) if operation == "ConverseStream" else answer(whole(chosen))
         )
+
+
+def _rules(body: dict[str, Any]) -> list[str]:
+    """What the documentation demands and the service model cannot say."""
+    found = []
+    waiting: list[str] = []
+    seen: set[str] = set()
+    before = "assistant"
+    for n, message in enumerate(body.get("messages") or ()):
+        role, content = message.get("role"), message.get("content") or ()
+        if role == before:
+            found.append(f"$.messages[{n}]: roles must alternate, and the first is the user")
+        before = role
+        answered = [one["toolResult"].get("toolUseId") for one in content if "toolResult" in one]
+        if sorted(map(str, answered)) != sorted(waiting):
+            found.append(f"$.messages[{n}]: results {answered} for the calls {waiting}")
+        waiting = [str(one["toolUse"].get("toolUseId")) for one in content if "toolUse" in one]
+        if len({*seen, *waiting}) != len(seen) + len(waiting):
+            found.append(f"$.messages[{n}]: ids of calls must be unique")
+        seen.update(waiting)
+        if any(not str(one["text"]).strip() for one in content if "text" in one):
+            found.append(f"$.messages[{n}]: a text must not be blank")
+        if any("document" in one for one in content) and not any("text" in one for one in content):
+            found.append(f"$.messages[{n}]: a document needs words beside it")
+    if waiting:
+        found.append(f"$.messages: no results for the calls {waiting}")
+    if seen and "toolConfig" not in body:
+        found.append("$.toolConfig: it is required when there are calls in the messages")
+    return found
 
 
 def answer(body: object) -> Wire:

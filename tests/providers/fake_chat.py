@@ -56,7 +56,7 @@ class FakeChat(FakeServer):
     def mistakes(self, received: Received) -> list[str]:
         streamed = received.body.get("stream")
         shape = CompletionCreateParamsStreaming if streamed else CompletionCreateParamsNonStreaming
-        return mistakes(received.body, shape)
+        return mistakes(received.body, shape) + unpaired(received.body.get("messages", ()))
 
     def is_chat(self, received: Received) -> bool:
         return received.path == "/v1/chat/completions"
@@ -145,6 +145,25 @@ class ReasoningEncrypted(TypedDict, total=False):
 
 
 ReasoningDetail = ReasoningText | ReasoningSummary | ReasoningEncrypted
+
+
+def unpaired(messages: Iterable[dict[str, Any]]) -> list[str]:
+    """A message with calls is followed by a result for each of them, and by nothing else before."""
+    found = []
+    waiting: list[str] = []
+    for n, message in enumerate(messages):
+        if message.get("role") == "tool":
+            if message.get("tool_call_id") not in waiting:
+                found.append(f"$.messages[{n}]: a result must follow its call")
+            else:
+                waiting.remove(message["tool_call_id"])
+        elif waiting:
+            found.append(f"$.messages[{n}]: no result for the calls {waiting}")
+        if message.get("role") == "assistant":
+            waiting = [call["id"] for call in message.get("tool_calls") or ()]
+            if not waiting and message.get("content") is None and message.get("refusal") is None:
+                found.append(f"$.messages[{n}]: content is required without calls")
+    return found + ([f"$.messages: no result for the calls {waiting}"] if waiting else [])
 
 
 def _last_words(body: dict[str, Any]) -> str:

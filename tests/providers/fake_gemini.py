@@ -6,7 +6,7 @@ A request is held against the types of Google's own SDK, which know every key an
 import json
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import parse_qs
 
@@ -34,7 +34,15 @@ KEY = "AIza-a-secret-key"
 PROJECT = "a-project"
 _HEAD = {"modelVersion": MODEL, "responseId": "r-1"}
 _REASONS = {"length": "MAX_TOKENS", "content_filter": "SAFETY"}
-_DATA = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
+_DATA = (
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+)
 _WHOLE_CALLS = "a call of this wire always comes whole, in one chunk"
 
 Reply = Script | Wire
@@ -135,8 +143,11 @@ def _cut(text: str, size: int) -> list[str]:
 # --- what the SDK's types say about a request ---------------------------------------------------------------
 
 
-def mistakes(body: dict[str, Any]) -> list[str]:
-    """Everything in a body of `generateContent` that the official types do not allow."""
+def mistakes(body: dict[str, Any], *, also_snakes: bool = False) -> list[str]:
+    """Everything in a body of `generateContent` that the official types do not allow.
+
+    The API takes `snake_case` too, and Google's own SDK sends some; we do not.
+    """
     shapes: dict[str, Any] = {
         "contents": list[types.Content],
         "systemInstruction": types.Content,
@@ -148,7 +159,9 @@ def mistakes(body: dict[str, Any]) -> list[str]:
     found = [f"there is no key {key!r}" for key in body if key not in shapes]
     for key, shape in shapes.items():
         if key in body:
-            found += misfits(key, body[key], shape)
+            found += misfits(key, body[key], shape, also_snakes=also_snakes)
+    if found:
+        return found
     if not body.get("contents"):
         found.append("contents: there are none")
     for n, content in enumerate(body.get("contents", ())):
@@ -157,16 +170,35 @@ def mistakes(body: dict[str, Any]) -> list[str]:
         for m, part in enumerate(content.get("parts") or ()):
             if len([name for name in _DATA if name in part]) != 1:
                 found.append(f"contents.{n}.parts.{m}: exactly one field of a part holds its data")
-    return found
+    return found + _turns(body.get("contents", ()))
 
 
-def misfits(key: str, value: object, shape: Any) -> list[str]:
+def _turns(contents: Sequence[dict[str, Any]]) -> list[str]:
+    """A turn with calls stands after the user's or after results, and results answer every call."""
+    found = []
+    waiting: list[str] = []
+    before = ""
+    for n, content in enumerate(contents):
+        parts = content.get("parts") or ()
+        answered = [one["functionResponse"]["name"] for one in parts if "functionResponse" in one]
+        if answered != waiting:
+            found.append(f"contents.{n}: responses {answered} for the calls {waiting}")
+        if answered and len(answered) != len(parts):
+            found.append(f"contents.{n}: a turn of function responses has nothing else")
+        waiting = [one["functionCall"]["name"] for one in parts if "functionCall" in one]
+        if waiting and before != "user":
+            found.append(f"contents.{n}: a function call turn comes after a user turn")
+        before = content.get("role", "")
+    return found + ([f"contents: calls without responses: {waiting}"] if waiting else [])
+
+
+def misfits(key: str, value: object, shape: Any, *, also_snakes: bool = False) -> list[str]:
     check = pydantic.TypeAdapter(shape)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             # Only the names of the REST API, no conversions; an unknown word of an enumeration is a warning.
-            check.validate_json(json.dumps(value), strict=True, by_alias=True, by_name=False)
+            check.validate_json(json.dumps(value), strict=True, by_alias=True, by_name=also_snakes)
         except pydantic.ValidationError as error:
             return [f"{key}.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
     return [f"{key}: {one.message}" for one in caught]
@@ -212,6 +244,8 @@ class FakeGemini(FakeServer):
         path, _, method = received.path.rpartition(":")
         if not path.startswith(self._models()):
             return refusal(404, error(404, "NOT_FOUND", f"models/{path} is not found for API version v1beta"))
+        if method != "countTokens" and (wrong := mistakes(received.body, also_snakes=True)):
+            return refusal(400, error(400, "INVALID_ARGUMENT", "; ".join(wrong)))
         if method == "countTokens":
             return refusal(200, json.dumps({"totalTokens": len(json.dumps(received.body))}).encode())
         chosen = self._replies.popleft() if self._replies else Script((Text("Hello"),))

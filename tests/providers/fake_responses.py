@@ -62,7 +62,7 @@ class FakeResponses(FakeServer):
             return mistakes(received.body, InputTokenCountParams)
         streamed = received.body.get("stream")
         shape = ResponseCreateParamsStreaming if streamed else ResponseCreateParamsNonStreaming
-        return mistakes(received.body, shape)
+        return mistakes(received.body, shape) + wire.unpaired(received.body.get("input"))
 
     def reply(self, received: Received) -> Wire:
         told = received.headers.get("authorization", "")
@@ -136,7 +136,7 @@ class FakeResponsesSocket:
         )
 
     def mistakes(self, received: Received) -> list[str]:
-        return mistakes(received.body, ResponsesClientEventParam)
+        return mistakes(received.body, ResponsesClientEventParam) + wire.unpaired(received.body.get("input"))
 
     @property
     def base_url(self) -> str:

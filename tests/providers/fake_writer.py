@@ -12,7 +12,7 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.providers.writer import Writer
 from tests.providers import chat_wire as wire
 from tests.providers.conformance.said import Script
-from tests.providers.fake_chat import FakeChat
+from tests.providers.fake_chat import FakeChat, unpaired
 from tests.providers.fake_server import Piece, Received, Wire, refusal
 from tests.providers.typed_dicts import mistakes
 
@@ -41,7 +41,7 @@ class FakeWriter(FakeChat):
     def mistakes(self, received: Received) -> list[str]:
         streamed = received.body.get("stream")
         shape = ChatChatParamsStreaming if streamed else ChatChatParamsNonStreaming
-        found = mistakes(received.body, shape)
+        found = mistakes(received.body, shape) + unpaired(received.body.get("messages", ()))
         if received.headers.get("authorization") != f"Bearer {KEY}":
             found.append("no bearer token")
         return found

@@ -219,3 +219,21 @@ def _call(call: Called, n: int, request: Json) -> Json:
 
 def cut(text: str, size: int) -> list[str]:
     return [text[n : n + size] for n in range(0, len(text), size)]
+
+
+def unpaired(items: object) -> list[str]:
+    """Every call has its output, every output its call, and something stands after reasoning."""
+    found = []
+    waiting: set[str] = set()
+    given = items if isinstance(items, list) else []
+    for n, item in enumerate(given):
+        kind, call_id = str(item.get("type", "message")), item.get("call_id")
+        if kind in ("function_call", "custom_tool_call"):
+            waiting.add(call_id)
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            if call_id not in waiting:
+                found.append(f"$.input[{n}]: no tool call found for the output {call_id!r}")
+            waiting.discard(call_id)
+        elif kind == "reasoning" and n + 1 == len(given):
+            found.append(f"$.input[{n}]: a reasoning item without the item that must follow it")
+    return found + [f"$.input: no tool output found for the call {one!r}" for one in sorted(waiting)]

@@ -43,13 +43,6 @@ async def upstream() -> AsyncIterator[FakeAnthropic]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 def claude(http: UpstreamClient, upstream: FakeAnthropic) -> Made:
     def made(base_url: str = "", **options: Any) -> Anthropic:
         return Anthropic("up", http, base_url or upstream.base_url, **{"version": LATEST, **options})

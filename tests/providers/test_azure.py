@@ -10,7 +10,7 @@ from antiphon.config import AzureProvider, Local, Secret, Timeouts
 from antiphon.providers.azure import FILTERED, Azure, AzureStream, make
 from antiphon.providers.base import Environment, UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.stream.deltas import AnyDelta, VendorDelta
+from antiphon.stream.deltas import AnyDelta, TextDelta, VendorDelta
 from tests.providers import chat_wire as wire
 from tests.providers.composing import answer, batches, compose, make_turn, told
 from tests.providers.conformance.said import Called, Script, Text
@@ -22,13 +22,6 @@ from tests.providers.fake_server import Received, Wire, refusal
 async def upstream() -> AsyncIterator[FakeAzure]:
     async with FakeAzure() as fake:
         yield fake
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
 
 
 def configured(upstream: FakeAzure, http: UpstreamClient, folder: Path, **keys: Any) -> Azure:
@@ -166,6 +159,20 @@ def test_verdicts_that_come_after_the_words_they_are_about() -> None:
     deltas = read(wire.text("Once") + done)
     assert verdicts(deltas) == [{"of": "answer", "results": {"violence": HIGH}}]
     assert compose([deltas]).status == "incomplete"
+
+
+def test_a_finding_between_verdicts_that_are_all_alike() -> None:
+    verdicts_of = {"a": SAFE, "b": SAFE, "c": VIOLENT, "d": SAFE, "e": {}, "f": VIOLENT}
+    deltas = read(*(filtered({"content": text}, results) for text, results in verdicts_of.items()))
+    assert [delta.text if isinstance(delta, TextDelta) else "!" for delta in deltas[:-1]] == list("ab!cde!f")
+
+
+@pytest.mark.parametrize("odd", [{}, None, 7, [None], [{"content_filter_results": []}]])
+def test_odd_verdicts_are_survived(odd: Any) -> None:
+    choice = {"index": 0, "delta": {"content": "Hi"}, "content_filter_results": odd}
+    deltas = read(wire.data({"choices": [choice], "prompt_filter_results": odd}) + wire.finish())
+    assert verdicts(deltas) == []
+    assert told(compose([deltas])) == ["Hi"]
 
 
 def test_a_filter_that_failed_is_no_finding() -> None:

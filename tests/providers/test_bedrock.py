@@ -54,13 +54,6 @@ async def upstream() -> AsyncIterator[FakeBedrock]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 def bedrock(http: UpstreamClient, upstream: FakeBedrock) -> Made:
     def made(base_url: str = upstream.base_url, **options: Any) -> Bedrock:
         return Bedrock("aws", http, base_url, Key(KEY), **{"like": CLAUDE, **options})

@@ -4,7 +4,6 @@ import asyncio
 import json
 import stat
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -41,13 +40,6 @@ def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
 
 
 def program(folder: Path, *, lives: timedelta) -> Path:

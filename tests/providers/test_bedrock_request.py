@@ -136,11 +136,12 @@ def test_reasoning_without_a_proof_is_left_out() -> None:
 def test_ids_and_arguments_that_do_not_fit() -> None:
     call = {**CALL, "call_id": "call 1/ü", "arguments": "not json"}
     items = [{"role": "user", "content": "Hi"}, call, {**OUTPUT, "call_id": "call 1/ü"}]
-    made = body({"input": items, "tools": [WEATHER]})
+    made, told = sent({"input": items, "tools": [WEATHER]})
+    assert list(told) == ["input[1].arguments"]
     use = made["messages"][1]["content"][0]["toolUse"]
     result = made["messages"][2]["content"][0]["toolResult"]
     assert use["toolUseId"] == result["toolUseId"]
-    assert use["input"] == {"arguments": "not json"}
+    assert use["input"] == {"INVALID_JSON": "not json"}
 
 
 # --- media ------------------------------------------------------------------------------------------------

@@ -47,13 +47,6 @@ async def upstream() -> AsyncIterator[FakeChat]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 def chat(http: UpstreamClient, upstream: FakeChat) -> Made:
     def made(base_url: str = upstream.base_url, **options: Any) -> Chat:
         return Chat("up", http, base_url, **{"profile": OPENAI, **options})

@@ -281,6 +281,7 @@ def test_texts_stay_apart_only_where_the_server_keeps_them_apart() -> None:
         ({"type": "input_file", "file_url": "https://a.example/f.pdf"}, "openai"),
         ({"type": "input_file", "filename": "a.pdf", "file_data": "eA=="}, "groq"),
         ({"type": "input_image", "image_url": PNG}, "deepseek"),
+        ({"type": "input_image", "image_url": "ftp://example.com/a.png"}, "openai"),
         ({"type": "input_image", "image_url": None, "file_id": "file_1"}, "openai"),
     ],
 )

@@ -32,13 +32,6 @@ async def upstream() -> AsyncIterator[FakeGemini]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 def gemini(http: UpstreamClient, upstream: FakeGemini) -> Gemini:
     return Gemini("up", http, upstream.base_url, api_key=Secret(KEY))
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from antiphon.providers.gemini_proofs import ModelParts, Proof, from_blob
 from antiphon.spec.items import Reasoning
+from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import AnyDelta
 from tests.providers.composing import compose, plain, told
@@ -23,6 +24,8 @@ def replayed(deltas: list[AnyDelta]) -> list[dict[str, Any]]:
         if isinstance(item, Reasoning):
             if (proof := from_blob(item.encrypted_content)) is not None:
                 made.proof(proof)
+        elif isinstance(item, Opaque):
+            made.other(item.fields["data"])
         elif (one := plain_item(item))["type"] == "message":
             made.text("".join(part["text"] for part in one["content"]))
         else:
@@ -48,6 +51,8 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
     "the first of two calls": [call("f", {}, **SIGNED), call("g", {})],
     "each of two calls": [call("f", {}, **SIGNED), call("g", {}, thoughtSignature="b3RoZXI=")],
     "a call after a thought": [text("Hm.", thought=True), call("f", {}, **SIGNED)],
+    "a picture": [text("Here: "), {"inlineData": {"mimeType": "image/png", "data": "eA=="}, **SIGNED}],
+    "a program": [{"executableCode": {"language": "PYTHON", "code": "1"}, **SIGNED}, text("1")],
     "a call after text": [text("Look."), call("f", {}, **SIGNED)],
     "the only text": [text("Hello", **SIGNED)],
     "a text after a thought": [text("Hm.", thought=True), text("Hello", **SIGNED)],

@@ -133,8 +133,23 @@ def test_custom_tools_and_namespaces_in_the_history() -> None:
 
 def test_arguments_that_are_no_object() -> None:
     made, turn = build({"input": [USER, call(arguments="[1]"), output()]}, OLD)
-    assert made["contents"][1]["parts"][0]["functionCall"]["args"] == {"arguments": "[1]"}
+    assert made["contents"][1]["parts"][0]["functionCall"]["args"] == {"INVALID_JSON": "[1]"}
     assert receipts(turn) == {"input[1].arguments": "rewritten"}
+
+
+def test_parts_that_only_google_knows_go_back_as_they_came() -> None:
+    ran = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+    result = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+    items = [
+        USER,
+        {"type": "google:executable_code", "id": "x_1", "status": "completed", "data": ran},
+        {"type": "google:code_execution_result", "id": "x_2", "status": "completed", "data": result},
+        {"type": "google:novelty", "id": "x_3", "status": "completed", "data": {"novelty": 1}},
+        USER,
+    ]
+    made, turn = build({"input": items})
+    assert made["contents"][1] == {"role": "model", "parts": [ran, result]}
+    assert receipts(turn) == {"input[3]": "dropped"}
 
 
 def test_items_that_have_no_place() -> None:

@@ -147,13 +147,24 @@ def test_only_the_first_candidate_counts() -> None:
 def test_unknown_things_are_ignored() -> None:
     body = (
         b": a comment\n\nevent: message\nid: 1\n"
-        + sse({"executableCode": {"language": "PYTHON", "code": "1"}}, novelty={"a": [1]})
-        + sse({"inlineData": {"mimeType": "image/png", "data": "eA=="}}, text("A", speed=3))
+        + sse({"novelty": {"language": "PYTHON", "code": "1"}}, novelty={"a": [1]})
+        + sse({"thoughtful": True}, text("A", speed=3))
         + data({"heartbeat": True})
         + data({})
         + sse(finish="STOP", usageMetadata={"promptTokenCount": "many"})
     )
     assert told(response(body)) == ["A"]
+
+
+def test_parts_that_only_google_knows_are_kept_in_items_of_their_own() -> None:
+    ran = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    picture = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
+    deltas = read(sse(text("A")) + sse(ran) + sse(picture, text("B")) + sse(finish="STOP"))
+    assert compose([deltas]).status == "completed"
+    before, program, image, after = plain(compose([deltas]))["output"]
+    assert (before["content"][0]["text"], after["content"][0]["text"]) == ("A", "B")
+    assert (program["type"], program["data"]) == ("google:executable_code", ran)
+    assert (image["type"], image["data"]) == ("google:inline_data", picture)
 
 
 # --- where words are from ---------------------------------------------------------------------------------

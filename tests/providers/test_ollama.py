@@ -27,13 +27,6 @@ async def upstream() -> AsyncIterator[FakeOllama]:
         yield fake
 
 
-@pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
 def configured(base_url: str, http: UpstreamClient, folder: Path, **keys: Any) -> Ollama:
     config = OllamaProvider(type="ollama", name="up", base_url=base_url, **keys)
     return make("up", config, Environment(http=http, timeouts=Timeouts(), local=Local(), folder=folder))

@@ -1,5 +1,6 @@
 """Bodies for Ollama, each held against its own package, read strictly."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from antiphon.providers.base import Turn, UpstreamError
 from antiphon.providers.ollama_request import prepare
 from antiphon.spec.errors import SpecError
+from antiphon.spec.opaque import encode
 from tests.providers.composing import make_turn
 from tests.providers.fake_ollama import mistakes
 
@@ -17,7 +19,7 @@ OTHER = {"type": "function", "name": "g", "description": "The other.", "paramete
 
 def build(request: dict[str, Any], **config: Any) -> tuple[dict[str, Any], Turn]:
     turn = make_turn(request)
-    body, _ = prepare(turn, "up", **config)
+    body = json.loads(encode(prepare(turn, "up", **config)[0]))
     assert mistakes(body) == []
     return body, turn
 
@@ -230,6 +232,14 @@ def test_pictures() -> None:
         {"type": "input_text", "text": "there"},
     ]
     assert body({"input": [user(parts)]})["messages"] == [{**user("Look\nthere"), "images": [PNG]}]
+
+
+def test_arguments_that_are_no_object_are_kept() -> None:
+    call = {"type": "function_call", "call_id": "a", "name": "f", "arguments": '{"n": '}
+    made, turn = build({"input": [call, {"type": "function_call_output", "call_id": "a", "output": "No."}]})
+    function = made["messages"][0]["tool_calls"][0]["function"]
+    assert function["arguments"] == {"INVALID_JSON": '{"n": '}
+    assert receipts(turn) == [("input[0].arguments", "rewritten")]
 
 
 def test_pictures_in_an_output_follow_it() -> None:

@@ -39,13 +39,6 @@ async def upstream() -> AsyncIterator[FakeResponses]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 def made(http: UpstreamClient, upstream: FakeResponses) -> Made:
     def make(base_url: str = upstream.base_url, **options: Any) -> Responses:
         return Responses("up", http, base_url, **{"quirks": OPENAI, **options})

@@ -37,13 +37,6 @@ async def upstream() -> AsyncIterator[FakeResponsesSocket]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 async def provider(upstream: FakeResponsesSocket, http: UpstreamClient) -> AsyncIterator[Responses]:
     made = upstream.made(http)
     yield made

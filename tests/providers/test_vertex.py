@@ -42,13 +42,6 @@ async def upstream() -> AsyncIterator[FakeVertex]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 def account(private_key: rsa.RSAPrivateKey, upstream: FakeVertex, tmp_path: Path) -> Callable[..., Path]:
     """The file of a service account whose tokens come from the fake."""
 

@@ -25,13 +25,6 @@ async def upstream() -> AsyncIterator[FakeWriter]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 def writer(upstream: FakeWriter, http: UpstreamClient) -> Writer:
     return Writer("writer", http, upstream.base_url, api_key=Secret(KEY))
 

@@ -57,7 +57,7 @@ class Shell:
         return answer
 
     def _remember(self, answer: httpx.Response) -> None:
-        if answer.headers["content-type"] != "application/json":
+        if answer.headers.get("content-type") != "application/json":
             return
         body: dict[str, Any] = answer.json()
         kind = KINDS.get(body.get("object", ""))
@@ -81,10 +81,10 @@ def test_every_example_works(server: Serving) -> None:
     shell = Shell(server.client())
     for example in EXAMPLES:
         answer = shell.run(example)
-        assert answer.status_code == 200, (example, answer.text)
-        if answer.headers["content-type"].startswith("text/event-stream"):
+        assert answer.status_code == (204 if "/stream\n" in example else 200), (example, answer.text)
+        if answer.headers.get("content-type", "").startswith("text/event-stream"):
             assert answer.text.endswith("data: [DONE]\n\n")
-            if "starting_after" not in example:
+            if "starting_after" not in example and "/v1/responses" in example:
                 assert audit_sse(answer.content) == []
 
 

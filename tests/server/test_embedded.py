@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from antiphon.compliance.checks.asking import WEATHER
 from antiphon.providers.llama import Llama
-from tests.server.scenarios import WEATHER
 from tests.server.serving import Client, Serving, configure
 
 pytestmark = pytest.mark.embedded

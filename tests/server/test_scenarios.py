@@ -1,19 +1,32 @@
-"""All 17 scenarios at once, as the official runner starts them, against each kind of server."""
+"""All 17 official scenarios at once, as the official runner starts them, against each kind of server.
+
+The scenarios live in `antiphon.compliance`; here two opinions that are not ours join in on every answer.
+"""
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from antiphon.compliance.catalog import select
+from antiphon.compliance.checks.official import OFFICIAL
+from antiphon.compliance.exchange import Exchange
+from antiphon.compliance.probe import Target
+from antiphon.compliance.results import Report
+from antiphon.compliance.runner import run
 from antiphon.embedded.process import available
-from tests.server.scenarios import SCENARIOS, Target
 from tests.server.serving import Serving, configure
 from tests.server.upstream import Call, Upstream
+from tests.spec.opinions import assert_valid, assert_valid_event, assert_valid_response
 
-Results = dict[str, BaseException | None]
+
+@dataclass
+class Results:
+    report: Report
+    exchanges: list[Exchange]
 
 
 class Obliging(Upstream):
@@ -29,20 +42,22 @@ class Obliging(Upstream):
             call.finish("That ", "is ", "fine.")
 
 
-async def _all_at_once(url: str, model: str) -> Results:
-    async with httpx.AsyncClient(timeout=180, trust_env=False) as http:
-        target = Target(url, model, http)
-        outcomes = await asyncio.gather(
-            *(scenario(target) for scenario in SCENARIOS.values()), return_exceptions=True
-        )
-    return dict(zip(SCENARIOS, outcomes, strict=True))
+def _all_at_once(url: str, model: str) -> Results:
+    exchanges: list[Exchange] = []
+    judging = run(
+        Target(f"{url}/v1", model, timeout=180.0),
+        select(only=OFFICIAL),
+        concurrency=len(OFFICIAL),
+        keep=lambda rule, exchange: exchanges.append(exchange),
+    )
+    return Results(asyncio.run(judging), exchanges)
 
 
 @pytest.fixture(scope="module")
 def behind_a_chat_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     folder: Path = tmp_path_factory.mktemp("chat")
     with Obliging() as upstream, Serving(configure(folder, upstream.toml)) as server:
-        yield asyncio.run(_all_at_once(server.url, "model"))
+        yield _all_at_once(server.url, "model")
 
 
 @pytest.fixture(scope="module")
@@ -51,24 +66,50 @@ def with_the_embedded_model(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     config = configure(tmp_path_factory.mktemp("embedded"), LOCAL__ENABLED="true")
     assert config.default_model is not None
     with Serving(config) as server:
-        yield asyncio.run(_all_at_once(server.url, config.default_model))
+        yield _all_at_once(server.url, config.default_model)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", OFFICIAL)
 def test_scenario_behind_a_chat_upstream(behind_a_chat_upstream: Results, scenario: str) -> None:
-    _check(behind_a_chat_upstream[scenario])
+    _check(behind_a_chat_upstream, scenario)
 
 
 @pytest.mark.embedded
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", OFFICIAL)
 def test_scenario_with_the_embedded_model(with_the_embedded_model: Results, scenario: str) -> None:
-    _check(with_the_embedded_model[scenario])
+    _check(with_the_embedded_model, scenario)
+
+
+def test_every_answer_is_valid_to_others(behind_a_chat_upstream: Results) -> None:
+    _check_opinions(behind_a_chat_upstream)
+
+
+@pytest.mark.embedded
+def test_every_answer_of_the_embedded_model_is_valid_to_others(with_the_embedded_model: Results) -> None:
+    _check_opinions(with_the_embedded_model)
 
 
 def test_c16_all_seventeen_scenarios_are_here() -> None:
-    assert len(SCENARIOS) == 17
+    assert len(OFFICIAL) == 17
 
 
-def _check(outcome: BaseException | None) -> None:
-    if outcome is not None:
-        raise outcome
+def _check(results: Results, scenario: str) -> None:
+    result = next(result for result in results.report.results if result.rule.id == scenario)
+    assert (result.outcome, result.reason) == ("pass", "")
+
+
+def _check_opinions(results: Results) -> None:
+    judged = 0
+    for exchange in results.exchanges:
+        for event in exchange.events:
+            if exchange.transport == "websocket" and event["type"] == "error":
+                assert_valid("WebSocketErrorEvent", event)
+            else:
+                assert_valid_event(event)
+        body = exchange.json if not exchange.is_stream else None
+        if isinstance(body, dict) and body.get("object") == "response":
+            assert_valid_response(body)
+        elif isinstance(body, dict) and body.get("object") == "response.compaction":
+            assert_valid("CompactResource", body)
+        judged += 1
+    assert judged > len(OFFICIAL)

@@ -8,9 +8,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 
+from antiphon.compliance.exchange import TERMINAL
 from antiphon.stream.auditor import audit
 from tests.server.conftest import Serve
-from tests.server.scenarios import TERMINAL
 from tests.server.serving import DEADLINE, Serving
 from tests.server.upstream import Upstream
 

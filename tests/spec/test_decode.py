@@ -26,6 +26,7 @@ from antiphon.spec import (
 from antiphon.spec.content import InputText
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemReference, Message, Reasoning
 from antiphon.spec.opaque import to_builtins
+from antiphon.spec.reading import Reading
 from antiphon.spec.tools import FunctionTool
 from tests.spec.generate import JSON, locations, valid
 from tests.spec.opinions import (
@@ -93,6 +94,37 @@ def test_whatever_the_schema_calls_a_request_is_one(payload: Payload) -> None:
     again = json.loads(encode_request(request))
     assert_valid_request(again)
     assert decode_request(raw(again)) == request
+
+
+@given(valid("CreateResponseBody"))
+def test_the_short_cut_reads_what_a_reading_field_by_field_would(payload: Payload) -> None:
+    slowly = Reading().struct(Request, raw(payload), "")
+    assert decode_request(raw(payload)) == slowly
+    assert encode(decode_request(raw(payload))) == encode(slowly)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"input": [{"type": "message", "role": "user", "content": [{"type": "text", "text": "hi"}]}]},
+        {
+            "input": [
+                {"type": "message", "role": "assistant", "content": [{"type": "input_text", "text": ""}]}
+            ]
+        },
+        {"input": [{"type": "reasoning", "summary": [{"type": "output_text", "text": "hm"}]}]},
+        {
+            "input": [
+                {"type": "function_call_output", "call_id": "c", "output": [{"type": "text", "text": ""}]}
+            ]
+        },
+        {"input": [{"type": "vendor:thing", "x": 1}], "tools": [{"type": "vendor:tool"}]},
+        {"input": "hi", "maxOutputTokens": 20, "truncation": {"type": "auto"}, "store": None},
+        {"input": "hi", "tool_choice": {"type": "function", "function": {"name": "f"}}},
+    ],
+)
+def test_other_words_for_the_same_are_not_lost_on_the_short_cut(fields: Payload) -> None:
+    assert decode_request(raw(fields)) == Reading().struct(Request, raw(fields), "")
 
 
 @given(valid("ItemParam"))

@@ -115,7 +115,13 @@ class Response:
 
     async def read(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole answer, which must not be longer than `limit`."""
-        body = await self._read(limit + 1)
+        connection = self._connection
+        if connection is not None and connection.complete and self._decoder is None:
+            # It came with its head, so there is nothing to wait for.
+            body = connection.take()
+            self.finished()
+        else:
+            body = await self._read(limit + 1)
         if len(body) > limit:
             raise errors.invalid(self._provider, f"the answer is longer than {limit:,} bytes")
         return body

@@ -87,6 +87,10 @@ class Fake(Protocol):
     slice: int
 
     @property
+    def base_url(self) -> str:
+        """What a user would configure."""
+
+    @property
     def lacks(self) -> Mapping[str, str]:
         """Names of scenarios that this wire cannot play, each with the reason."""
 

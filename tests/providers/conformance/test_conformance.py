@@ -4,8 +4,10 @@ Whatever the wire, the same items must come out, every event must fit the schema
 nothing to say, and the provider's own official types must accept every request.
 """
 
+import copy
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -34,13 +36,6 @@ def wires(scenario: str) -> list[str]:
 
 def cases(*names: str) -> list[Any]:
     return [pytest.param(wire, name, id=f"{wire}-{name}") for name in names for wire in wires(name)]
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[UpstreamClient]:
-    client = UpstreamClient()
-    yield client
-    await client.close()
 
 
 class Stage:
@@ -310,6 +305,55 @@ async def test_tool_choice(stage: Stage, name: str) -> None:
     if choice not in ("auto", CHOICES["allowed_tools"]):
         told = any(receipt.param == "tool_choice" for receipt in turn.receipts)
         assert told or stage.sent(-1) != stage.sent(-2)
+
+
+# --- the check itself -------------------------------------------------------------------------------------
+
+FAULTS = (
+    "unknown key",
+    "unknown role",
+    "unknown key inside",
+    "wrong type inside",
+    "unknown key in a tool",
+    "call without a result",
+)
+LENIENT = {("ollama", "call without a result")}
+"""Ollama takes a history as it is."""
+
+
+def spoiled(body: dict[str, Any], how: str) -> dict[str, Any]:
+    """A body of ours with one fault."""
+    bad: dict[str, Any] = copy.deepcopy(body)
+    [speech] = [name for name in ("messages", "contents", "input") if name in bad]
+    match how:
+        case "unknown key":
+            bad["bogus"] = 1
+        case "unknown role":
+            bad[speech][0]["role"] = "bogus"
+        case "unknown key inside":
+            bad[speech][0]["bogus"] = 1
+        case "wrong type inside":
+            bad[speech][0]["parts" if speech == "contents" else "content"] = 7
+        case "unknown key in a tool":
+            bad.get("toolConfig", bad)["tools"][0]["bogus"] = 1
+        case "call without a result":
+            del bad[speech][-1]
+    return bad
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("wire", "how"), [(wire, how) for wire in FAKES for how in FAULTS if (wire, how) not in LENIENT]
+)
+async def test_a_bad_body_is_caught(stage: Stage, how: str) -> None:
+    """Whatever our adapter would do wrong, the official types or the rules of the API notice."""
+    called = Script((Called("get_weather", scenarios.PARIS),), "tool_calls")
+    stage.fake.plays(called, Script((Text("Rain."),)))
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "What is the weather?"}]
+    first = await stage.answer(scenarios.TOOLS | {"input": asked})
+    await stage.answer(scenarios.TOOLS | {"input": asked + put_back(first)})
+    good = stage.fake.requests[-1]
+    assert stage.fake.mistakes(replace(good, body=spoiled(good.body, how))) != []
 
 
 # --- media ------------------------------------------------------------------------------------------------

@@ -1,0 +1,293 @@
+"""Hashbrown's frames out of any Open Responses server, for a program that is its client's back end itself."""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from antiphon.client.errors import AntiphonError, UsageError
+from antiphon.client.http import USER_AGENT, Body, Clock
+from antiphon.client.payloads import Payload, Payloads
+from antiphon.client.settings import Address, Timeouts, resolve
+from antiphon.spec.aliases import string
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.events import EVENTS, AnyEvent
+from antiphon.spec.opaque import encode, to_builtins
+from antiphon.spec.request import encode_request
+from antiphon.stream import aliases
+from antiphon.stream import hashbrown_frames as frames
+from antiphon.stream.hashbrown_messages import (
+    AnyMessage,
+    ErrorMessage,
+    HashbrownBody,
+    new_from,
+    nothing_to_say,
+    placed,
+    read_body,
+    read_thread,
+    settled,
+    to_items,
+    to_messages,
+    to_request,
+)
+from antiphon.stream.reader import Reader
+from antiphon.stream.sse import EventTooLarge
+
+T = TypeVar("T")
+Json = dict[str, Any]
+Transform = Callable[[Json], Json | Awaitable[Json]]
+LoadThread = Callable[[str], Sequence[Any] | Awaitable[Sequence[Any]]]
+SaveThread = Callable[[list[Json], str | None], str | Awaitable[str]]
+
+ENDPOINT = "/v1/responses"
+_SHOWN = 500
+_LARGEST_REFUSAL = 64 * 1024
+# What an event is about; without it there is nothing to tell. Ids and numbers can be made up.
+_MEANING = ("response", "item", "part", "annotation", "error", "delta", "text", "refusal", "arguments")
+_ALSO = {"error": ("message", "code"), "delta": ("text",), "text": ("delta", "item"), "refusal": ("text",)}
+_NEEDS: dict[str, tuple[str, ...]] = {
+    kind: (name, *_ALSO.get(name, ()))
+    for kind, cls in EVENTS.items()
+    for name in _MEANING
+    if name in cls.__struct_fields__
+}
+
+
+async def hashbrown_frames(
+    request: Mapping[str, Any] | bytes,
+    *,
+    base_url: str,
+    api_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    transform_request: Transform | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+    timeouts: Timeouts | None = None,
+    dialect: frames.FrameDialect = "generation",
+    content_filter: frames.ContentFilter = "failed",
+    preserve_chunk_boundaries: bool = False,
+    threads: bool = True,
+    load_thread: LoadThread | None = None,
+    save_thread: SaveThread | None = None,
+) -> AsyncGenerator[bytes, None]:
+    """Answer one request of Hashbrown's client, in frames; send them as `application/octet-stream`.
+
+    `request` is the body that the client sent. `transform_request` gets the request as it would go to the
+    server, last of all, and gives the one that goes. Whatever goes wrong is a frame too. With `threads=False`
+    there are no frames about threads, and a `threadId` means nothing.
+    """
+    telling = frames.telling(
+        dialect, content_filter=content_filter, preserve_chunk_boundaries=preserve_chunk_boundaries
+    )
+    try:
+        body, messages = read_body(request if isinstance(request, bytes) else encode(request))
+    except SpecError as error:
+        yield telling.fail(error.payload)
+        return
+    thread: list[AnyMessage] = []
+    if body.thread_id and (threads or body.loads_only):
+        yield frames.THREAD_LOAD_START
+        try:
+            if load_thread is None or not threads:
+                raise LookupError(frames.NO_THREADS)
+            thread = read_thread(await _awaited(load_thread(body.thread_id)))
+        except Exception as error:  # whatever a function of the program's own raises
+            yield frames.thread_not_loaded(_said(error))
+            return
+        yield frames.thread_loaded(thread if body.loads_only else None)
+        if body.loads_only:
+            return
+    reader = Reader()
+    start = new_from(thread, messages)
+    try:
+        address = _address(base_url, api_key)
+        wire = await _wire(body, thread, messages, start, transform_request)
+    except (SpecError, UsageError) as error:
+        wrong = ErrorPayload("invalid_request", str(error))
+        yield telling.fail(error.payload if isinstance(error, SpecError) else wrong)
+        return
+    source = _Source(address, headers or {}, transport, timeouts or Timeouts())
+    async with aclosing(source.events(wire, reader)) as batches:
+        async for batch in batches:
+            told = telling.tell(batch) if isinstance(batch, list) else telling.fail(batch)
+            if told:
+                yield told
+            if telling.ended:
+                break
+    if not (threads and save_thread and reader.finished and telling.succeeds(reader.response)):
+        return
+    yield frames.THREAD_SAVE_START
+    said = to_messages(settled(reader.response.output))
+    kept = [one for one in (*thread, *messages[start:], *said) if not isinstance(one, ErrorMessage)]
+    yield await _saved(save_thread, [to_builtins(message) for message in kept], body.thread_id or None)
+
+
+def endpoint(base_url: str) -> str:
+    """Where to send requests (R003-02).
+
+    >>> endpoint("http://127.0.0.1:8080/")
+    'http://127.0.0.1:8080/v1/responses'
+    """
+    url, mark, query = base_url.partition("?")
+    url = url.rstrip("/")
+    if not url.endswith(ENDPOINT):
+        url = url.removesuffix("/v1") + ENDPOINT
+    return url + mark + query
+
+
+def _address(base_url: str, api_key: str | None) -> Address:
+    if not base_url:
+        raise UsageError("`base_url` is missing: it says where the Open Responses server is")
+    return resolve(endpoint(base_url), api_key or "")
+
+
+async def _wire(
+    body: HashbrownBody,
+    thread: list[AnyMessage],
+    messages: list[AnyMessage],
+    start: int,
+    transform: Transform | None,
+) -> bytes:
+    items = to_items([*placed(thread, name="thread"), *placed(messages, start)])
+    if not messages or not items:
+        raise nothing_to_say()
+    wire: Json = msgspec.json.decode(encode_request(to_request(body, items)))
+    if transform is not None:
+        wire = await _awaited(transform(wire))
+    return encode({**wire, "stream": True})
+
+
+async def _saved(save: SaveThread, messages: list[Json], id: str | None) -> bytes:
+    try:
+        saved = await _awaited(save(messages, id))
+    except Exception as error:  # whatever a function of the program's own raises
+        return frames.thread_not_saved(_said(error))
+    if id is not None and saved != id:
+        return frames.thread_not_saved(frames.OTHER_THREAD)
+    return frames.thread_saved(saved)
+
+
+def _said(error: Exception) -> str:
+    where = f"{error.payload.param}: " if isinstance(error, SpecError) else ""
+    return f"{where}{str(error) or type(error).__name__}"
+
+
+async def _awaited(value: T | Awaitable[T]) -> T:
+    if inspect.isawaitable(value):
+        return await value
+    return value
+
+
+class _Source:
+    """One streamed request: batches of events, and if it does not end well, the error that ends it."""
+
+    def __init__(
+        self,
+        address: Address,
+        headers: Mapping[str, str],
+        transport: httpx.AsyncBaseTransport | None,
+        timeouts: Timeouts,
+    ) -> None:
+        self._address = address
+        self._headers = {
+            "User-Agent": USER_AGENT,
+            "Accept": "text/event-stream",
+            "Content-Type": "application/json",
+            **address.headers(),
+            **headers,
+        }
+        self._transport = transport
+        self._timeouts = timeouts
+
+    async def events(
+        self, wire: bytes, reader: Reader
+    ) -> AsyncGenerator[list[AnyEvent] | ErrorPayload, None]:
+        limits, clock = self._timeouts, Clock(self._timeouts.total)
+        waiting = httpx.Timeout(None, connect=limits.connect)
+        try:
+            async with httpx.AsyncClient(transport=self._transport, timeout=waiting) as http:
+                url = httpx.URL(self._address.url, query=self._address.query.encode() or None)
+                request = http.build_request("POST", url, content=wire, headers=self._headers)
+                async with clock.within("read", limits.read):
+                    answer = await http.send(request, stream=True)
+                body = Body(answer, self._address, limits, clock)
+                try:
+                    if not answer.is_success:
+                        yield await self._refused(answer, body)
+                        return
+                    async with aclosing(_read(body, reader)) as batches:
+                        async for batch in batches:
+                            yield batch
+                finally:
+                    await body.close()
+        except (AntiphonError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            said = self._address.redact(str(error)) or type(error).__name__
+            yield ErrorPayload("network_error", f"{self._address.url}: {said}")
+
+    async def _refused(self, answer: httpx.Response, body: Body) -> ErrorPayload:
+        text = self._address.redact((await body.read(_LARGEST_REFUSAL)).decode("utf-8", "replace"))
+        try:
+            phrase = HTTPStatus(answer.status_code).phrase
+        except ValueError:
+            phrase = answer.reason_phrase or "HTTP error"
+        message = f"{phrase} ({answer.status_code})"
+        return ErrorPayload("http_error", f"{message}: {text[:_SHOWN]}" if text else message)
+
+
+async def _read(body: Body, reader: Reader) -> AsyncGenerator[list[AnyEvent] | ErrorPayload, None]:
+    payloads, heard = Payloads(), False
+    while True:
+        piece = await body.next()
+        events: list[AnyEvent] = []
+        error: ErrorPayload | None = None
+        try:
+            found = payloads.close() if piece is None else payloads.feed(piece)
+        except EventTooLarge as large:
+            found, error = [], ErrorPayload("invalid_response", str(large))
+        over = piece is None
+        for payload in found:
+            heard = True
+            if payload.is_done:
+                over = True
+                break
+            error = _objection(payload)
+            if error is not None:
+                break
+            reader.feed(payload.data, payload.event)
+            events += reader.events
+            if reader.finished:
+                break
+        if error is None and over and not reader.finished:
+            error = _unfinished(heard, body.content_type)
+        if events:
+            yield events
+        if error is not None:
+            yield error
+        if error is not None or reader.finished:
+            return
+
+
+def _unfinished(heard: bool, content_type: str) -> ErrorPayload:
+    if heard:
+        return ErrorPayload("stream_error", "the stream ended before the response did")
+    kind = content_type or "no content type"
+    return ErrorPayload("invalid_response", f"the server sent no events, and no body that has any ({kind})")
+
+
+def _objection(payload: Payload) -> ErrorPayload | None:
+    """What is wrong with a payload that cannot be told; an event that nobody knows is not wrong (C17)."""
+    try:
+        fields = aliases.split(payload.data)
+    except aliases.BROKEN:
+        return ErrorPayload("invalid_json", "the server sent an event that is not a JSON object")
+    name = string(fields, "type") or payload.event or aliases.implied_type(fields)
+    if not name:
+        return ErrorPayload("invalid_event", "the server sent an event without a type")
+    kind = aliases.event_type(name)
+    needs = _NEEDS.get(kind, ())
+    if needs and not any(one in fields for one in needs):
+        return ErrorPayload("invalid_event", f"the server sent {kind} without `{needs[0]}`")
+    return None

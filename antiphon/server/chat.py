@@ -1,0 +1,161 @@
+"""`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
+
+import re
+from dataclasses import replace
+
+from antiphon.bridges import chats
+from antiphon.bridges.ai_sdk_messages import Said
+from antiphon.bridges.ai_sdk_request import Asked, decode_chat
+from antiphon.bridges.data_stream import DataStream
+from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
+from antiphon.bridges.ui_stream import UIStream
+from antiphon.engine.engine import Caller
+from antiphon.providers.base import UpstreamError
+from antiphon.server.background import FROM_THE_START, stream_log
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import stream_run
+from antiphon.spec.complaints import wrong
+from antiphon.spec.decode import decode_response
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.stream.dialects import VERTICE, Dialect
+
+UI, DATA_V1, OPEN_RESPONSES = "ui", "data-v1", "open-responses"
+_PROTOCOLS = {name: name for name in (UI, DATA_V1, OPEN_RESPONSES)} | {
+    "open_responses": OPEN_RESPONSES,
+    "vercel": DATA_V1,
+}
+# A chat shows all that there is; its encoder decides how.
+_SHOWS_ALL = Dialect("chat", slug="antiphon")
+_ITEM = re.compile(r"input\[(\d+)\](.*)")
+
+
+class _OpenResponses(ServerSentEvents):
+    """The specification's stream, with the headers of a chat."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        named: list[tuple[bytes, bytes]] = [(b"x-antiphon-protocol", b"open-responses")]
+        if dialect.name == VERTICE.name:
+            named.append((b"x-vertice-protocol", b"open-responses"))
+        self.headers: Headers = [(b"cache-control", b"no-cache, no-store, must-revalidate"), *named]
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    protocol = _protocol(gateway, exchange)
+    limit = gateway.config.server.body_limit
+    asked = decode_chat(await exchange.body(limit), max_bytes=limit)
+    asked.request.stream = asked.stream
+    await exchange.watched(_answer(gateway, exchange, protocol, asked))
+
+
+async def resume(gateway: Gateway, exchange: Exchange) -> None:
+    """The answer that a chat is waiting for, from its beginning; 204 when there is none."""
+    protocol = _protocol(gateway, exchange)
+    if not await _resumed(gateway, exchange, protocol, exchange.params["id"]):
+        await exchange.empty()
+
+
+async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
+    """As AI SDK 4 asks for it; that client takes an empty stream for none, and stumbles over a 204."""
+    name = exchange.query("chatId")
+    if not name:
+        raise wrong("chatId", "`chatId` is missing; send a POST to begin a chat", "missing_field")
+    protocol = _protocol(gateway, exchange, default=DATA_V1)
+    if not await _resumed(gateway, exchange, protocol, name):
+        stream = DataStream()
+        await exchange.open_stream(stream.content_type, stream.headers)
+        await exchange.write(b"", last=True)
+
+
+async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked) -> None:
+    caller = _caller(exchange, protocol)
+    said = await chats.prepare(gateway.engine, caller, asked)
+    try:
+        if asked.resumable:
+            await _resumable(gateway, exchange, protocol, asked, caller)
+        else:
+            await _foreground(gateway, exchange, protocol, asked, caller)
+    except (SpecError, UpstreamError) as error:
+        error.payload = _replaced(error.payload, said)
+        raise
+
+
+async def _foreground(
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller
+) -> None:
+    server = gateway.config.server
+    run = await gateway.engine.start(asked.request, caller)
+    with gateway.running(run):
+        if not asked.stream:
+            response = await run.result()
+            if run.error is not None:
+                raise SpecError(run.error)
+            await exchange.answer(exchange.caller.dialect.encode_response(response))
+            return
+        await run.begin(server.created_after or None)
+        encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
+        await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+
+
+async def _resumable(
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller
+) -> None:
+    if asked.chat is None:
+        raise wrong("id", "a chat that can be resumed needs an `id`", "missing_field")
+    asked.request.background = True
+    job = await gateway.background.start(asked.request, caller)
+    if asked.request.conversation is not None:
+        tenant, continues = caller.tenant, asked.continues is not None
+        await chats.note_run(gateway.engine, tenant, asked.request.conversation, job.id, continues=continues)
+    if not asked.stream:
+        await exchange.answer(exchange.caller.dialect.encode_response(job.created))
+        return
+    encoder = _encoder(protocol, caller.dialect, asked.continues)
+    await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder)
+
+
+async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: str) -> bool:
+    found = await chats.running(gateway.engine, exchange.caller.tenant, name)
+    if found is None:
+        return False
+    response, continues = found
+    # Only the client knows which message an answer to a tool goes on with.
+    encoder = _encoder(protocol, exchange.caller.dialect, "" if continues else None)
+    body = decode_response(response.body)
+    await exchange.watched(stream_log(gateway, exchange, body, FROM_THE_START, encoder=encoder))
+    return True
+
+
+def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) -> str:
+    """As the query says, else the header, else the configuration."""
+    configured = default or gateway.config.chat.protocol
+    for where, name in (
+        ("protocol", exchange.query("protocol")),
+        ("X-Antiphon-Protocol", exchange.header(b"x-antiphon-protocol")),
+    ):
+        if name is not None:
+            if name not in _PROTOCOLS:
+                known = ", ".join((UI, DATA_V1, OPEN_RESPONSES))
+                raise wrong(where, f"there is no protocol {name[:60]!r}; choose one of {known}")
+            return _PROTOCOLS[name]
+    return configured
+
+
+def _caller(exchange: Exchange, protocol: str) -> Caller:
+    return exchange.caller if protocol == OPEN_RESPONSES else replace(exchange.caller, dialect=_SHOWS_ALL)
+
+
+def _encoder(protocol: str, dialect: Dialect, message_id: str | None) -> Encoder:
+    if protocol == UI:
+        return UIStream(message_id)
+    return DataStream() if protocol == DATA_V1 else _OpenResponses(dialect)
+
+
+def _replaced(error: ErrorPayload, said: list[Said]) -> ErrorPayload:
+    """The same error, at the place in the chat that the client knows."""
+    found = _ITEM.fullmatch(error.param or "")
+    if found is None or int(found[1]) >= len(said):
+        return error
+    place = said[int(found[1])].place
+    return error.with_param(f"{place}.toolCallId" if found[2] == ".call_id" else place)

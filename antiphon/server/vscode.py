@@ -1,0 +1,31 @@
+"""`POST /api/vscode/chat`: a chat of VS Code's language model API, answered in lines of JSON."""
+
+from antiphon.bridges.vscode import Asked, VsCodeLines, read_chat
+from antiphon.providers.base import UpstreamError
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import stream_run
+from antiphon.spec.errors import SpecError
+
+
+async def chat(gateway: Gateway, exchange: Exchange) -> None:
+    limit = gateway.config.server.body_limit
+    asked = read_chat(await exchange.body(limit), max_bytes=limit)
+    await exchange.watched(_answer(gateway, exchange, asked))
+
+
+async def _answer(gateway: Gateway, exchange: Exchange, asked: Asked) -> None:
+    server = gateway.config.server
+    try:
+        run = await gateway.engine.start(asked.request, exchange.caller)
+        for receipt in asked.receipts:
+            run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
+        with gateway.running(run):
+            await run.begin(server.created_after or None)
+            encoder = VsCodeLines(asked.session, asked.marker)
+            await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+    except (SpecError, UpstreamError) as error:
+        # The client knows its messages, not the items that were made from them.
+        if (place := asked.place(error.payload.param)) is not None:
+            error.payload = error.payload.with_param(place)
+        raise
