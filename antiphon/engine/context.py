@@ -19,6 +19,7 @@ from antiphon.spec.items import (
     Item,
     ItemReference,
     Message,
+    Reasoning,
     is_call,
     type_of,
 )
@@ -212,8 +213,15 @@ def _paired(items: list[Item], start: int, pairing: Pairing) -> list[Item]:
         if isinstance(call, CustomToolCall):
             placeholder = CustomToolCallOutput(call_id=call_id, output="(no output was recorded)")
         if isinstance(call, FunctionCall | CustomToolCall):
-            kept.insert(next(k for k, one in enumerate(kept) if one is call) + 1, placeholder)
+            kept.insert(_turn_end(kept, next(k for k, one in enumerate(kept) if one is call)), placeholder)
     return kept
+
+
+def _turn_end(items: list[Item], at: int) -> int:
+    """Where the results of the model's turn begin: calls that were made together stay together."""
+    while at < len(items) and (is_call(items[at]) or isinstance(items[at], Reasoning)):
+        at += 1
+    return at
 
 
 def _is_output(item: Item) -> bool:

@@ -54,7 +54,7 @@ _OVERFLOW = re.compile(
 _QUOTA = re.compile(
     r"insufficient_quota|insufficient[ _](balance|credits|funds)|exceeded your current quota"
     r"|billing_hard_limit|credit balance|out of credits|payment required|billing_error|spend[ _]limit"
-    r"|(session|hourly|daily|weekly|monthly) usage limit"
+    r"|(weekly|monthly) usage limit"
 )
 _RATE = re.compile(r"rate[ _-]?limit|too many requests|tokens per (minute|day)|requests per (minute|day)")
 _FILTER = re.compile(

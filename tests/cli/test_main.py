@@ -103,7 +103,7 @@ def test_wrong_arguments(run: Run, arguments: tuple[str, ...]) -> None:
 
 
 def commands(text: str) -> list[str]:
-    return re.findall(r"^    ([\w-]+)  +", text.partition("commands:\n")[2], re.MULTILINE)
+    return re.findall(r"^    ([\w-]+)(?:  +|$)", text.partition("commands:\n")[2], re.MULTILINE)
 
 
 def test_every_command_has_a_manual_with_examples(run: Run) -> None:

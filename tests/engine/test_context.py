@@ -14,7 +14,7 @@ from antiphon.providers.base import Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
-from antiphon.spec.items import FunctionCallOutput, Item, Message
+from antiphon.spec.items import FunctionCallOutput, Item, Message, type_of
 from antiphon.spec.opaque import encode
 from antiphon.store import Context, Conversation, NewResponse, SqliteStore
 
@@ -176,6 +176,18 @@ async def test_an_unanswered_call_of_an_earlier_turn_is_refused(store: SqliteSto
 async def test_c25_a_call_of_the_history_is_an_item_and_not_text(store: SqliteStore) -> None:
     found = await resolved(store, input=[user("a"), CALL, OUTPUT])
     assert [type(item).__name__ for item in found.items] == ["Message", "FunctionCall", "FunctionCallOutput"]
+
+
+async def test_repair_keeps_parallel_calls_together(store: SqliteStore) -> None:
+    calls = [
+        {"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"} for id in ("a", "b", "c")
+    ]
+    output = {"type": "function_call_output", "call_id": "b", "output": "done"}
+    found = await resolved(store, pairing="repair", input=[*calls, output, user("next")])
+    told = [(type_of(item), getattr(item, "call_id", "")) for item in found.items]
+    assert told[:3] == [("function_call", id) for id in ("a", "b", "c")]
+    assert sorted(told[3:6]) == [("function_call_output", id) for id in ("a", "b", "c")]
+    assert told[6] == ("message", "")
 
 
 async def test_repair_drops_orphans_and_answers_open_calls(store: SqliteStore) -> None:
