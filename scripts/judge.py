@@ -210,7 +210,11 @@ def serving(name: str, command: list[str], url: str, settings: dict[str, str]) -
             yield
         finally:
             process.terminate()
-            process.wait(30)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:  # busy with what it was asked last
+                process.kill()
+                process.wait()
 
 
 def wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:

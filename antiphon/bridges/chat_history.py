@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -19,6 +19,7 @@ from antiphon.spec.items import (
     Message,
 )
 from antiphon.spec.opaque import encode
+from antiphon.stream.overlaps import overlaps
 
 Key = tuple[Any, ...]
 
@@ -42,11 +43,13 @@ def continued(
     stored = _sound(stored)
     if regenerates and not is_whole:
         stored = stored[: _last_question(stored)]
-    given = [one.item for one in said]
-    if is_whole or _is_history(stored, given):
-        keep, start = _prefix(stored, given)
+    ours, theirs = _Places.of(stored), _Places.of([one.item for one in said])
+    if is_whole or _is_history(ours, theirs):
+        keep, start = _prefix(ours, theirs)
+        if ours.ends and keep == ours.ends[-1]:
+            keep = len(stored)  # what follows says nothing that a client could repeat
     else:
-        keep, start = len(stored), _overlap(stored, given)
+        keep, start = len(stored), _overlap(ours, theirs)
     return Continuation(keep, _answered(stored[:keep], said[start:]))
 
 
@@ -76,49 +79,48 @@ def _canonical(text: str) -> object:
         return text
 
 
-def _places(items: Sequence[Item]) -> tuple[list[Key], list[int]]:
-    """All keys in order, and for each the number of items that are over with it; 0 in the middle of one."""
-    keys: list[Key] = []
-    ends: list[int] = []
-    for n, item in enumerate(items, 1):
-        made = _keys(item)
-        keys += made
-        ends += [0] * (len(made) - 1) + [n] if made else []
-    return keys, ends
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """All that is said in order, and for each the number of items that are over with it; 0 within one."""
+
+    keys: list[Key]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> Self:
+        keys: list[Key] = []
+        ends: list[int] = []
+        for n, item in enumerate(items, 1):
+            made = _keys(item)
+            keys += made
+            ends += [0] * (len(made) - 1) + [n] if made else []
+        return cls(keys, ends)
 
 
-def _prefix(stored: list[Item], given: list[Item]) -> tuple[int, int]:
+def _prefix(stored: _Places, given: _Places) -> tuple[int, int]:
     """How many stored and given items say the same from the beginning."""
-    ours, our_ends = _places(stored)
-    theirs, their_ends = _places(given)
     keep = start = 0
-    for n, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+    for n, (one, other) in enumerate(zip(stored.keys, given.keys, strict=False)):
         if one != other:
             break
-        if our_ends[n] and their_ends[n]:
-            keep, start = our_ends[n], their_ends[n]
-    if ours and keep == our_ends[-1]:
-        keep = len(stored)  # what follows says nothing that a client could repeat
+        if stored.ends[n] and given.ends[n]:
+            keep, start = stored.ends[n], given.ends[n]
     return keep, start
 
 
-def _overlap(stored: list[Item], given: list[Item]) -> int:
+def _overlap(stored: _Places, given: _Places) -> int:
     """How many given items repeat the end of what is stored."""
-    ours, our_ends = _places(stored)
-    theirs, their_ends = _places(given)
-    for length in range(min(len(ours), len(theirs)), 0, -1):
-        first = len(ours) - length
-        is_boundary = their_ends[length - 1] and (first == 0 or our_ends[first - 1])
-        if is_boundary and ours[first:] == theirs[:length]:
-            return their_ends[length - 1]
+    for length in overlaps(stored.keys, given.keys):
+        first = len(stored.keys) - length
+        if given.ends[length - 1] and (first == 0 or stored.ends[first - 1]):
+            return given.ends[length - 1]
     return 0
 
 
-def _is_history(stored: list[Item], given: list[Item]) -> bool:
+def _is_history(stored: _Places, given: _Places) -> bool:
     """Does the client repeat the chat from its beginning, with answers in it?"""
-    ours, theirs = _places(stored)[0], _places(given)[0]
-    answers = any(key[0] in ("assistant", "call") for key in theirs)
-    return bool(ours and answers and theirs[0] == ours[0])
+    answers = any(key[0] in ("assistant", "call") for key in given.keys)
+    return bool(stored.keys and answers and given.keys[0] == stored.keys[0])
 
 
 def _sound(stored: list[Item]) -> list[Item]:

@@ -2,17 +2,21 @@
 
 import hashlib
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import msgspec
 
 from antiphon.bridges.ai_sdk_messages import Said
 from antiphon.bridges.ai_sdk_request import Asked
 from antiphon.bridges.chat_history import continued
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Caller, Engine, stored
 from antiphon.spec import ids
+from antiphon.spec.complaints import wrong
 from antiphon.spec.decode import decode_stored_items
+from antiphon.spec.errors import SpecError
+from antiphon.spec.items import Item
 from antiphon.spec.opaque import encode
-from antiphon.store.base import RUNNING, Conversation, StoreConflict, StoredResponse
+from antiphon.store.base import RUNNING, Append, Conversation, StoreConflict, StoredResponse
 
 # The metadata of a chat's conversation: its name, and the response that can be taken up again.
 _NAME, _RESPONSE, _CONTINUES = "chat", "chat_response", "chat_continues"
@@ -32,29 +36,55 @@ async def find(engine: Engine, tenant: str, name: str) -> Conversation | None:
     return found
 
 
-async def prepare(engine: Engine, caller: Caller, asked: Asked) -> list[Said]:
-    """Complete the request with what is new in the chat; returns where each of its items was said."""
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a request adds to its chat, and which of the chat's items it takes the place of."""
+
+    said: list[Said]
+    forgotten: list[Item] = field(default_factory=list)
+
+
+async def prepare(engine: Engine, caller: Caller, asked: Asked) -> Turn:
+    """Complete the request with what is new in the chat."""
     request = asked.request
     engine.target(request, caller)  # nothing is written for a model that does not exist
     elsewhere = request.conversation or request.previous_response_id
     if asked.chat is None or elsewhere or not request.store:
-        new = continued([], asked.said, is_whole=True).new
+        turn = Turn(continued([], asked.said, is_whole=True).new)
+        if not turn.said and not elsewhere:
+            raise _nothing_to_answer()
     else:
-        request.conversation, new = await _continue(engine, caller.tenant, asked.chat, asked)
-    request.input = [one.item for one in new]
-    return new
+        request.conversation, turn = await _continue(engine, caller.tenant, asked.chat, asked)
+    request.input = [one.item for one in turn.said]
+    return turn
 
 
-async def _continue(engine: Engine, tenant: str, name: str, asked: Asked) -> tuple[str, list[Said]]:
+async def restore(engine: Engine, caller: Caller, asked: Asked, turn: Turn) -> None:
+    """The request was refused, so the chat is what it was before."""
+    if turn.forgotten and asked.request.conversation:
+        expires = engine.expires_at(engine.clock())
+        again = Append(asked.request.conversation, stored(turn.forgotten), expires)
+        await engine.store.add_items(caller.tenant, again)
+
+
+async def _continue(engine: Engine, tenant: str, name: str, asked: Asked) -> tuple[str, Turn]:
     store = engine.store
     found = await find(engine, tenant, name)
+    raw = await store.conversation_context(tenant, found.id) if found else None
+    known = decode_stored_items(raw) if raw else []
+    step = continued(known, asked.said, is_whole=asked.is_whole, regenerates=asked.regenerates)
+    if not step.keep and not step.new:
+        raise _nothing_to_answer()
     id = found.id if found else await _create(engine, tenant, name)
-    raw = await store.conversation_context(tenant, id)
-    stored = decode_stored_items(raw) if raw else []
-    step = continued(stored, asked.said, is_whole=asked.is_whole, regenerates=asked.regenerates)
-    for item in stored[step.keep :]:
+    forgotten = known[step.keep :]
+    for item in forgotten:
         await store.delete_conversation_item(tenant, id, item.id)
-    return id, step.new
+    return id, Turn(step.new, forgotten)
+
+
+def _nothing_to_answer() -> SpecError:
+    reason = "there is nothing to answer: the store has no such chat; send its messages"
+    return wrong("messages", reason, "missing_field")
 
 
 async def _create(engine: Engine, tenant: str, name: str) -> str:

@@ -110,7 +110,7 @@ class DataStream:
             case ev.ResponseCompleted() | ev.ResponseIncomplete() | ev.ResponseFailed():
                 yield from self._finish(event.response)
             case ev.OtherEvent(type=name, fields=fields):
-                yield DATA, [{"type": name, **fields}]
+                yield DATA, [{"type": name} | fields | {"type": name}]
 
     def _added(self, item: Item | None) -> Iterator[Part]:
         if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):

@@ -14,7 +14,14 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import Item, Reasoning
 from antiphon.store.base import Append, Conversation, StoreError
 from antiphon.stream import hashbrown_frames as frames
-from antiphon.stream.hashbrown_messages import AnyMessage, new_from, placed, settled, to_items, to_messages
+from antiphon.stream.hashbrown_messages import (
+    AnyMessage,
+    new_from,
+    placed,
+    placed_items,
+    settled,
+    to_messages,
+)
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +35,8 @@ class Thread:
     engine: Engine
     id: str = ""
     history: list[Item] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    """Where the client has said each item of the conversation."""
     told: bytes = b""
     """How saving it went, as frames."""
 
@@ -42,11 +51,12 @@ class Thread:
 
     def items(self, messages: list[AnyMessage]) -> list[Item]:
         """The whole conversation: what the thread holds, then what is new in these messages."""
-        added = to_items(placed(messages, new_from(self.messages, messages)), self.history)
-        for item in added:
+        added = placed_items(placed(messages, new_from(self.messages, messages)), self.history)
+        for _, item in added:
             if isinstance(item, Reasoning):
                 item.id = ""  # the thread may hold it already, and it holds an id only once
-        return [*self.history, *added]
+        self.places = ["threadId"] * len(self.history) + [place for place, _ in added]
+        return [*self.history, *(item for _, item in added)]
 
     async def save(self, run: Run) -> None:
         """Adds what this run was given beyond the history, and what it made."""

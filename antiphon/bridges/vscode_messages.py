@@ -148,6 +148,7 @@ class Translation:
 
     def _assistant(self, parts: list[tuple[str, Part]], where: str) -> None:
         text = ""
+        first = len(self.entries)
         thought: Reasoning | None = None
         thought_id: str | UnsetType = UNSET
         for at, part in parts:
@@ -169,7 +170,8 @@ class Translation:
                 self._receipt(place, DROPPED, "what an assistant said is text; other data has no place there")
         self._spoken(text, where)
         # Thoughts of which nothing is left.
-        self.entries = [e for e in self.entries if not isinstance(e.item, Reasoning) or _says(e.item)]
+        said = [e for e in self.entries[first:] if not isinstance(e.item, Reasoning) or _says(e.item)]
+        self.entries[first:] = said
 
     def _spoken(self, text: str, where: str) -> str:
         if self._rules.strip_citations:

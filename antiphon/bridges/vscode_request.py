@@ -82,13 +82,6 @@ class Asked:
     session: str | None = None
     marker: str = ""
 
-    def place(self, param: str | None) -> str | None:
-        """The place in the chat that a parameter of the request speaks of."""
-        number, bracket, _ = (param or "").removeprefix("input[").partition("]")
-        if bracket and number.isdecimal() and int(number) < len(self.places):
-            return self.places[int(number)]
-        return param
-
 
 def read_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> Asked:
     """The body of `POST /api/vscode/chat` as a request; the first mistake in it is a `SpecError`."""

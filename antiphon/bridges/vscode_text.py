@@ -118,6 +118,7 @@ def marked_session(part: DataPart) -> str | None:
     """The session id in a marker of the host: a model id, a backslash, and JSON."""
     _, _, raw = part.data.partition(b"\\")
     try:
-        return msgspec.json.decode(raw, type=dict[str, Any]).get("sessionId") or None
+        session = msgspec.json.decode(raw, type=dict[str, Any]).get("sessionId")
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+    return session if session and isinstance(session, str) else None

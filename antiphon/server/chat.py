@@ -1,13 +1,12 @@
 """`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
 
-import re
 from dataclasses import replace
 
 from antiphon.bridges import chats
-from antiphon.bridges.ai_sdk_messages import Said
 from antiphon.bridges.ai_sdk_request import Asked, decode_chat
 from antiphon.bridges.data_stream import DataStream
 from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
+from antiphon.bridges.places import at_its_place
 from antiphon.bridges.ui_stream import UIStream
 from antiphon.engine.engine import Caller
 from antiphon.providers.base import UpstreamError
@@ -17,7 +16,7 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import stream_run
 from antiphon.spec.complaints import wrong
 from antiphon.spec.decode import decode_response
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import SpecError
 from antiphon.stream.dialects import VERTICE, Dialect
 
 UI, DATA_V1, OPEN_RESPONSES = "ui", "data-v1", "open-responses"
@@ -27,7 +26,6 @@ _PROTOCOLS = {name: name for name in (UI, DATA_V1, OPEN_RESPONSES)} | {
 }
 # A chat shows all that there is; its encoder decides how.
 _SHOWS_ALL = Dialect("chat", slug="antiphon")
-_ITEM = re.compile(r"input\[(\d+)\](.*)")
 
 
 class _OpenResponses(ServerSentEvents):
@@ -70,19 +68,20 @@ async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
 
 async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked) -> None:
     caller = _caller(exchange, protocol)
-    said = await chats.prepare(gateway.engine, caller, asked)
+    turn = await chats.prepare(gateway.engine, caller, asked)
     try:
         if asked.resumable:
             await _resumable(gateway, exchange, protocol, asked, caller)
         else:
-            await _foreground(gateway, exchange, protocol, asked, caller)
+            await _foreground(gateway, exchange, protocol, asked, caller, turn)
     except (SpecError, UpstreamError) as error:
-        error.payload = _replaced(error.payload, said)
+        await chats.restore(gateway.engine, caller, asked, turn)
+        error.payload = at_its_place(error.payload, [one.place for one in turn.said], "toolCallId")
         raise
 
 
 async def _foreground(
-    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller, turn: chats.Turn
 ) -> None:
     server = gateway.config.server
     run = await gateway.engine.start(asked.request, caller)
@@ -90,6 +89,7 @@ async def _foreground(
         if not asked.stream:
             response = await run.result()
             if run.error is not None:
+                turn.forgotten.clear()  # an answer that failed is stored in its place
                 raise SpecError(run.error)
             await exchange.answer(exchange.caller.dialect.encode_response(response))
             return
@@ -150,12 +150,3 @@ def _encoder(protocol: str, dialect: Dialect, message_id: str | None) -> Encoder
     if protocol == UI:
         return UIStream(message_id)
     return DataStream() if protocol == DATA_V1 else _OpenResponses(dialect)
-
-
-def _replaced(error: ErrorPayload, said: list[Said]) -> ErrorPayload:
-    """The same error, at the place in the chat that the client knows."""
-    found = _ITEM.fullmatch(error.param or "")
-    if found is None or int(found[1]) >= len(said):
-        return error
-    place = said[int(found[1])].place
-    return error.with_param(f"{place}.toolCallId" if found[2] == ".call_id" else place)

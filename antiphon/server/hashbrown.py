@@ -6,9 +6,12 @@ from typing import Literal
 from msgspec import Raw, Struct
 
 from antiphon.bridges.hashbrown import CONTENT_TYPE, Frames, Thread, unknown_thread
+from antiphon.bridges.places import at_its_place
+from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import stream_run
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.opaque import encode
 from antiphon.spec.reading import Reading
 from antiphon.store import StoreError
@@ -22,6 +25,8 @@ from antiphon.stream.hashbrown_messages import (
 )
 
 log = logging.getLogger("antiphon.server")
+
+_NAMES = {"tool_choice": "toolChoice", "text.format": "responseFormat", "instructions": "system"}
 
 
 class Choice(Struct):
@@ -60,7 +65,8 @@ async def _answer(
         if body.loads_only:
             await _tell(exchange, first)
             return
-    items = (thread or Thread(engine)).items(messages)
+    said = thread or Thread(engine)
+    items = said.items(messages)
     if not messages or not items:
         raise nothing_to_say()
     request = to_request(body, items)
@@ -68,11 +74,23 @@ async def _answer(
     request.store = False
     telling = frames.telling(choice.dialect, content_filter=choice.content_filter)
     encoder = Frames(telling, thread, first)
-    run = await engine.start(request, exchange.caller, keep=encoder.keep)
     server = gateway.config.server
-    with gateway.running(run):
-        await run.begin(server.created_after or None)
-        await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+    try:
+        run = await engine.start(request, exchange.caller, keep=encoder.keep)
+        with gateway.running(run):
+            await run.begin(server.created_after or None)
+            await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+    except (SpecError, UpstreamError) as error:
+        error.payload = _in_their_words(error.payload, said.places)
+        raise
+
+
+def _in_their_words(error: ErrorPayload, places: list[str]) -> ErrorPayload:
+    """The same error, by the names that the client has for what it sent."""
+    for ours, theirs in _NAMES.items():
+        if error.param == ours or (error.param or "").startswith(f"{ours}."):
+            return error.with_param(theirs)
+    return at_its_place(error, places, "toolCallId")
 
 
 async def _load(gateway: Gateway, exchange: Exchange, choice: Choice, id: str) -> tuple[Thread | None, str]:

@@ -1,5 +1,6 @@
 """`POST /api/vscode/chat`: a chat of VS Code's language model API, answered in lines of JSON."""
 
+from antiphon.bridges.places import at_its_place
 from antiphon.bridges.vscode import Asked, VsCodeLines, read_chat
 from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
@@ -25,7 +26,5 @@ async def _answer(gateway: Gateway, exchange: Exchange, asked: Asked) -> None:
             encoder = VsCodeLines(asked.session, asked.marker)
             await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
     except (SpecError, UpstreamError) as error:
-        # The client knows its messages, not the items that were made from them.
-        if (place := asked.place(error.payload.param)) is not None:
-            error.payload = error.payload.with_param(place)
+        error.payload = at_its_place(error.payload, asked.places, "callId")
         raise

@@ -19,6 +19,7 @@ from antiphon.spec.reading import Reading
 from antiphon.spec.request import Request, TextParam
 from antiphon.spec.tools import FunctionTool, JsonObjectFormat, JsonSchemaFormat
 from antiphon.stream.hashbrown_frames import PROOFS, SEPARATOR
+from antiphon.stream.overlaps import overlaps
 
 OUTPUT = "output"
 """The tool by which the client emulates structured output: its arguments are the answer."""
@@ -159,39 +160,44 @@ def placed(messages: Sequence[AnyMessage], first: int = 0, *, name: str = "messa
 
 
 def to_items(messages: Sequence[Placed], history: Sequence[Item] = ()) -> list[Item]:
-    """The items that these messages add to the history.
+    """The items that these messages add to the history."""
+    return [item for _, item in placed_items(messages, history)]
+
+
+def placed_items(messages: Sequence[Placed], history: Sequence[Item] = ()) -> list[tuple[str, Item]]:
+    """The same, each with the place of its message.
 
     A result needs its call. A call whose tool did not run, because the user went on without it, gets a
     result that says so: no model takes a call without one.
     """
     waiting: dict[str, None] = {}
     known: set[str] = set()
-    items: list[Item] = []
+    items: list[tuple[str, Item]] = []
 
-    def add(*more: Item) -> None:
+    def add(path: str, *more: Item) -> None:
         for item in more:
             _note(item, waiting, known)
-            items.append(item)
+            items.append((path, item))
 
-    def settle() -> None:
-        add(*[FunctionCallOutput(call_id=call_id, output=NOT_RUN) for call_id in waiting])
+    def settle(path: str) -> None:
+        add(path, *[FunctionCallOutput(call_id=call_id, output=NOT_RUN) for call_id in waiting])
 
     for item in history:
         _note(item, waiting, known)
     for path, message in messages:
         match message:
             case UserMessage(content=content):
-                settle()
-                add(Message(role="user", content=text_of(content)))
+                settle(path)
+                add(path, Message(role="user", content=text_of(content)))
             case AssistantMessage():
-                settle()
-                add(*_said(message))
+                settle(path)
+                add(path, *_said(message))
             case ToolMessage(content=content, tool_call_id=call_id):
                 if call_id not in known:
                     reason = f"there is no call {call_id!r} for this result; send the message that has it"
                     raise wrong(f"{path}.toolCallId", reason, "missing_tool_call")
-                add(FunctionCallOutput(call_id=call_id, output=text_of(content)))
-    settle()
+                add(path, FunctionCallOutput(call_id=call_id, output=text_of(content)))
+    settle(messages[-1][0] if messages else "messages")
     return items
 
 
@@ -319,26 +325,9 @@ def new_from(thread: Sequence[AnyMessage], messages: Sequence[AnyMessage]) -> in
     1
     """
     told = [n for n, message in enumerate(messages) if not isinstance(message, ErrorMessage)]
-    shared = _overlap([_key(message) for message in thread], [_key(messages[n]) for n in told])
+    keys = [_key(messages[n]) for n in told]
+    shared = next(overlaps([_key(message) for message in thread], keys), 0)
     return told[shared] if shared < len(told) else len(messages)
-
-
-def _overlap(end: Sequence[bytes], start: Sequence[bytes]) -> int:
-    """How many of the last are the first of the other, in time that grows with their number only."""
-    if not start:
-        return 0
-    back = [0] * len(start)
-    for n in range(1, len(start)):
-        k = back[n - 1]
-        while k and start[k] != start[n]:
-            k = back[k - 1]
-        back[n] = k + (start[k] == start[n])
-    k = 0
-    for one in end[-len(start) :]:
-        while k and (k == len(start) or start[k] != one):
-            k = back[k - 1]
-        k += start[k] == one
-    return k
 
 
 def _key(message: AnyMessage) -> bytes:

@@ -114,6 +114,21 @@ def test_what_is_repeated_from_the_end_is_skipped() -> None:
     assert new([user("a")], [user("a")], whole=False) == []
 
 
+def test_what_is_repeated_ends_with_an_item() -> None:
+    """The longest end that fits may stop in the middle of an answer; then a shorter one counts."""
+    stored = [user("a"), answer("A"), answer("B", "A")]
+    assert new(stored, [answer("A"), user("c")], whole=False) == [answer("A"), user("c")]
+    assert new(stored, [answer("A", "B", "A"), user("c")], whole=False) == [user("c")]
+    stored = [user("a"), answer("A", "B"), answer("A")]
+    assert new(stored, [answer("A"), user("c")], whole=False) == [user("c")]
+
+
+def test_a_long_chat_is_looked_through_once() -> None:
+    """A search that began anew for each length would compare millions of messages."""
+    same = [user("a")] * 3000
+    assert new(same, [*same[:-1], user("b")], whole=False) == [user("b")]
+
+
 def test_a_whole_chat_is_not_doubled_even_when_an_answer_differs() -> None:
     stored = [user("a"), answer("A "), user("b"), answer("B")]
     made = step(stored, [user("a"), answer("A"), user("b"), answer("B"), user("c")], whole=False)

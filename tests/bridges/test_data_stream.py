@@ -87,6 +87,11 @@ def test_a_result_follows_its_call_and_begins_a_new_step() -> None:
     assert parts[5] == ("a", {"toolCallId": "call_1", "result": {"degrees": 18}})
 
 
+def test_a_vendors_event_is_told_under_its_own_name() -> None:
+    parts = parts_of(d.VendorDelta("acme:progress", {"type": "text", "done": 1}), d.Finish())
+    assert ("2", [{"type": "acme:progress", "done": 1}]) in parts
+
+
 def test_a_signature_without_words_is_redacted_reasoning() -> None:
     parts = parts_of(d.SignatureDelta("proof"), d.TextDelta("hi"), d.Finish())
     assert ("i", {"data": "proof"}) in parts

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bridges.javascript import needs_node, run_node
+from tests.bridges.scripts import TOML
 from tests.server.callers import script
 from tests.server.serving import Serving, configure, until
 
@@ -14,20 +15,13 @@ pytestmark = needs_node
 
 Json = dict[str, Any]
 
-SCRIPTED = """
-default_model = "demo"
-[providers.demo]
-type = "script"
-[models]
-demo = "demo/script"
-"""
 TOOL: Json = {"name": "weather", "fields": {"city": "string"}, "result": {"sky": "blue"}}
 STORED = ["thread-save-start", "thread-save-success"]
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(configure(tmp_path_factory.mktemp("gateway"), SCRIPTED)) as serving:
+    with Serving(configure(tmp_path_factory.mktemp("gateway"), TOML)) as serving:
         yield serving
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.bridges.javascript import FOLDER, NODE, needs_node, run_node
+from tests.bridges.javascript import FOLDER, NODE, needs_node, run_alone
 from tests.server.outcomes import Inside
 from tests.server.serving import Serving, configure
 
@@ -85,7 +85,7 @@ def text(value: str) -> dict[str, Any]:
 def chat(compiled: Path, server: Serving, *messages: dict[str, Any], **options: Any) -> Any:
     settings = {"url": server.url, **options.pop("settings", {})}
     wish = {"messages": messages, "toolMode": 1, **options}
-    return run_node("vscode.cjs", str(compiled), settings, {"chat": wish})
+    return run_alone("vscode.cjs", str(compiled), settings, {"chat": wish})
 
 
 def texts(result: Any) -> str:
@@ -110,7 +110,7 @@ def test_the_manifest_and_the_code_agree() -> None:
 
 
 def test_the_models_of_the_gateway_are_listed(compiled: Path, server: Serving) -> None:
-    result = run_node("vscode.cjs", str(compiled), {"url": server.url}, {})
+    result = run_alone("vscode.cjs", str(compiled), {"url": server.url}, {})
     model = result["models"][0]
     assert (model["id"], model["name"], model["family"]) == ("play", "play", "play")
     assert model["capabilities"] == {"imageInput": True, "toolCalling": True}
@@ -119,7 +119,7 @@ def test_the_models_of_the_gateway_are_listed(compiled: Path, server: Serving) -
 
 
 def test_a_gateway_that_is_not_there_is_reported(compiled: Path) -> None:
-    result = run_node("vscode.cjs", str(compiled), {"url": "http://127.0.0.1:1"}, {})
+    result = run_alone("vscode.cjs", str(compiled), {"url": "http://127.0.0.1:1"}, {})
     assert result["models"] == []
     assert "Antiphon at http://127.0.0.1:1" in result["shown"][0]
 

@@ -148,6 +148,11 @@ def test_r004_14_data_of_an_assistant_is_text_or_is_dropped_with_a_note() -> Non
     )
 
 
+def test_a_long_history_is_gone_through_once() -> None:
+    """Who looked at all earlier items again with each message would look at them fifty million times."""
+    assert len(items(*[assistant(text("a"))] * 10_000)) == 10_000
+
+
 def test_thinking_is_reasoning_with_its_proof() -> None:
     thoughts = [
         {"$mid": 22, "value": "Let me ", "id": "rs_1"},

@@ -290,7 +290,3 @@ def test_places_lead_back_to_the_messages() -> None:
         "messages[2].content[0]",
         "messages[2]",
     ]
-    assert chat.place("input[2].call_id") == "messages[1].content[1]"
-    assert chat.place("input[99]") == "input[99]"
-    assert chat.place("model") == "model"
-    assert chat.place(None) is None

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import socket
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,15 @@ def test_r004_36_a_session_goes_on_through_the_marker(client: Client) -> None:
         client, user("Hi"), {"role": 2, "content": [marker, {"value": "Hi"}]}, user("On"), options=options
     )
     assert first[0]["sessionId"] == second[0]["sessionId"]
+
+
+@pytest.mark.parametrize("session", [5, ["s"], {}, None, ""])
+def test_a_marker_that_names_no_session_is_passed_over(client: Client, session: Any) -> None:
+    note = b"demo\\" + json.dumps({"sessionId": session}).encode()
+    marker = {"mimeType": "stateful_marker", "data": b64encode(note).decode()}
+    answer = chat(client, user("Hi"), {"role": 2, "content": [marker, {"value": "Hi"}]}, user("On"))
+    assert told(answer) == "On"
+    assert "sessionId" not in answer[0]
 
 
 def test_r004_37_who_stops_reading_ends_the_request(serve: Serve) -> None:

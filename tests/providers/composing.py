@@ -1,5 +1,6 @@
 """Deltas through the Composer, judged by the Auditor: what every provider's answer must survive."""
 
+from collections import Counter
 from collections.abc import AsyncIterable, Iterable
 from contextlib import aclosing
 from itertools import count
@@ -34,8 +35,12 @@ def compose(
     assert composer.finished, f"the answer has no end: {events[-3:]}"
     payloads = [msgspec.json.decode(event.to_json()) for event in events]
     assert audit(payloads, solicited=solicited, extensions=True) == []
+    seen: Counter[str] = Counter()
     for payload in payloads if schema else ():
-        assert_valid_event(as_functions(payload))
+        # Deltas of one kind differ in nothing but their words.
+        seen[payload["type"]] += 1
+        if not payload["type"].endswith(".delta") or seen[payload["type"]] <= 3:
+            assert_valid_event(as_functions(payload))
     return composer.response
 
 

@@ -1,6 +1,8 @@
 """`/api/v1/chat`: protocols, sessions, resuming, and what a bad request is told."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,7 +14,7 @@ from antiphon.stream.sse import Decoder
 from tests.bridges.scripts import ROUND, TOML, Json, said
 from tests.server.callers import key_table
 from tests.server.conftest import Serve
-from tests.server.serving import Client, Serving, until
+from tests.server.serving import Client, Serving, configure, until
 from tests.server.upstream import Upstream
 from tests.server.voice import Voice
 
@@ -190,6 +192,8 @@ def test_the_chat_has_a_health_of_its_own(serve: Serve) -> None:
         ({"messages": HELLO, "model": "nope"}, "model"),
         ({"messages": HELLO, "tool_choice": "required"}, "tool_choice"),
         ({"messages": HELLO, "resumable": True}, "id"),
+        ({"id": "never-seen", "trigger": "regenerate-message"}, "messages"),
+        ({"id": "never-seen", "trigger": "regenerate-message", "store": False}, "messages"),
         ({"messages": HELLO, "id": "x", "resumable": True, "store": False}, "background"),
     ],
 )
@@ -255,6 +259,57 @@ def test_a_chat_belongs_to_its_tenant(serve: Serve) -> None:
 def test_a_chat_that_is_not_stored_leaves_no_trace(client: Client) -> None:
     post(client, messages=HELLO, id="c9", store=False)
     client.refused(404, "GET", f"/v1/conversations/{conversation_id('', 'c9')}")
+
+
+def test_nothing_is_made_for_a_chat_that_has_nothing_to_answer(client: Client) -> None:
+    client.refused(400, "POST", CHAT, json={"id": "c10", "trigger": "regenerate-message"})
+    client.refused(404, "GET", f"/v1/conversations/{conversation_id('', 'c10')}")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"id": "c11", "messages": [user(said([{"error": {"message": "busy", "status": 429}}]))]},
+        {"id": "c11", "messages": [user("Edited")], "tool_choice": "required"},
+        {"id": "c11", "trigger": "regenerate-message", "tool_choice": "required"},
+        {"id": "c11", "messages": [user("Edited")], "tool_choice": "required", "resumable": True},
+    ],
+    ids=["upstream", "edited", "regenerated", "resumable"],
+)
+def test_a_refused_request_leaves_the_chat_as_it_was(client: Client, refused: Json, stream: bool) -> None:
+    post(client, messages=HELLO, id="c11")
+    answer = client.post(CHAT, json=refused | {"stream": stream})
+    assert answer.status_code in (400, 429), answer.text
+    assert history(client, "c11") == ["Hello", "Hello"]
+
+
+def test_an_answer_that_fails_takes_the_place_of_the_earlier_one(client: Client) -> None:
+    post(client, messages=HELLO, id="c12")
+    broken = said([{"text": "Once"}, {"error": {"message": "it broke", "status": 500}}])
+    body = {"id": "c12", "messages": [user(broken)], "stream": False}
+    assert client.post(CHAT, json=body).status_code == 500
+    assert history(client, "c12") == [broken, "Once"]
+
+
+def test_a_session_goes_on_after_a_restart(tmp_path: Path) -> None:
+    for text in ("One", "Two"):
+        with Serving(configure(tmp_path, TOML)) as server:
+            post(server.client(), messages=[{"role": "user", "content": text}], session_id="s1")
+            told = history(server.client(), "s1")
+    assert told == ["One", "One", "Two", "Two"]
+
+
+def test_two_requests_of_one_chat_at_once_are_both_kept(client: Client, server: Serving) -> None:
+    def ask(word: str) -> None:
+        slow = said([{"text": word, "delay": 0.05}])
+        post(server.client(), messages=[{"role": "user", "content": slow}], session_id="s12")
+
+    with ThreadPoolExecutor(2) as pages:
+        list(pages.map(ask, ("A", "B")))
+    answers = history(client, "s12")
+    assert len(answers) == 4
+    assert {answers[1], answers[3]} == {"A", "B"}
 
 
 def test_a_chat_without_a_name_keeps_its_proofs_in_the_front_end(client: Client) -> None:

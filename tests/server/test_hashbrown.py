@@ -166,7 +166,8 @@ def test_the_proof_of_reasoning_comes_back_with_the_history(client: Client) -> N
     assert message(ask(client, prompt, made, result, query="?threads=off"))["content"] == "done"
     made["toolCalls"][0]["metadata"]["antiphon:reasoning"][0]["proof"] += "x"
     body = {"messages": [{"role": "user", "content": prompt}, made, result]}
-    assert refused(client, body)["code"] == "invalid_encrypted_content"
+    error = refused(client, body)
+    assert (error["code"], error["param"]) == ("invalid_encrypted_content", "messages[1]")
 
 
 # --- errors -----------------------------------------------------------------------------------------------
@@ -184,7 +185,8 @@ def test_the_proof_of_reasoning_comes_back_with_the_history(client: Client) -> N
             "messages[0].toolCallId",
         ),
         ({"operation": "load-thread"}, "threadId"),
-        ({"messages": [{"role": "user", "content": "Hi"}], "toolChoice": "required"}, "tool_choice"),
+        ({"messages": [{"role": "user", "content": "Hi"}], "toolChoice": "required"}, "toolChoice"),
+        ({"messages": [{"role": "user", "content": "Hi"}], "responseFormat": {"type": 7}}, "responseFormat"),
     ],
     ids=str,
 )

@@ -1,0 +1,70 @@
+"""The bridges stand behind the same gate as `/v1/responses`: what is refused there is refused here, in JSON."""
+
+import json
+
+import pytest
+
+from tests.bridges.scripts import ENDLESS, TOML, Json, said
+from tests.server.callers import key_table
+from tests.server.conftest import Serve
+from tests.server.serving import Client, Serving, until
+
+ROUTES = {
+    "/api/v1/chat": "user",
+    "/api/v1/chat?protocol=data-v1": "user",
+    "/api/v1/chat?protocol=open-responses": "user",
+    "/api/hashbrown": "user",
+    "/api/hashbrown?dialect=open-responses": "user",
+    "/api/vscode/chat": 1,
+}
+
+pytestmark = pytest.mark.parametrize("route", ROUTES)
+
+
+@pytest.fixture(scope="module")
+def server(serve_all: Serve) -> Serving:
+    keys = key_table("alice") + key_table("bob")
+    return serve_all(TOML + keys, SERVER__BODY_LIMIT="2000", SERVER__ORIGINS="https://app.example")
+
+
+@pytest.fixture
+def client(server: Serving) -> Client:
+    return server.client("sk-alice")
+
+
+def body(route: str, text: str = "Hi") -> Json:
+    return {"messages": [{"role": ROUTES[route], "content": text}]}
+
+
+def test_a_key_is_asked_for(server: Serving, route: str) -> None:
+    for key in (None, "sk-mallory"):
+        assert server.client(key).refused(401, "POST", route, json=body(route))["code"]
+    assert server.client("sk-alice").post(route, json=body(route)).status_code == 200
+
+
+def test_a_page_of_a_foreign_origin_is_turned_away(client: Client, route: str) -> None:
+    foreign = {"Origin": "https://evil.example"}
+    assert client.refused(403, "POST", route, json=body(route), headers=foreign)["code"] == "forbidden"
+    answer = client.post(route, json=body(route), headers={"Origin": "https://app.example"})
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+
+
+def test_a_body_that_is_none_is_refused(client: Client, route: str) -> None:
+    for content, code in ((b"", "no_body"), (b"{", "invalid_json"), (b"[]", "invalid_value")):
+        assert client.refused(400, "POST", route, content=content)["code"] == code
+    assert client.refused(413, "POST", route, json=body(route, "x" * 2000))["code"]
+    text = {"Content-Type": "text/plain"}
+    assert client.refused(415, "POST", route, content=b"{}", headers=text)["code"] == "unsupported_media_type"
+
+
+def test_half_a_character_is_refused_with_its_place(client: Client, route: str) -> None:
+    content = json.dumps(body(route)).replace("Hi", r"\ud83d")
+    error = client.refused(400, "POST", route, content=content.encode())
+    assert (error["code"], error["param"]) == ("invalid_utf8", "messages[0].content")
+
+
+def test_a_client_that_goes_away_ends_the_run(server: Serving, client: Client, route: str) -> None:
+    with client.stream("POST", route, json=body(route, said(ENDLESS))) as answer:
+        assert b"word" in next(chunk for chunk in answer.iter_raw() if b"word" in chunk)
+        assert server.gateway._runs
+    until(lambda: not server.gateway._runs)
