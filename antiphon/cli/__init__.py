@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from antiphon import __version__
-from antiphon.cli import config, models, serve, store
+from antiphon.cli import comply, comply_client, config, models, serve, store
 from antiphon.cli.common import FAILED, Failure, show_help
 
-COMMANDS: Final = (serve, config, models, store)
+COMMANDS: Final = (serve, config, models, store, comply, comply_client)
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -31,6 +31,7 @@ examples:
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that are on this machine
   antiphon store size                 how much is stored
+  antiphon comply http://HOST/v1      hold a server to the specification
 
 exit codes: 0 done, 1 it failed, 2 a mistake in the command or the configuration, 130 interrupted.
 Set ANTIPHON_DEBUG=1 to see a Python traceback where something unexpected fails.

@@ -1,0 +1,87 @@
+"""A recorded stream, audited without a server: server-sent events, or one JSON event a line."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from antiphon import __version__
+from antiphon.compliance.catalog import LATEST, OBSERVED, Rule, Spec, select
+from antiphon.compliance.exchange import Arrival, Exchange
+from antiphon.compliance.observing import observations
+from antiphon.compliance.results import Report, Result
+from antiphon.stream.aliases import BROKEN
+from antiphon.stream.sse import Decoder
+
+Form = Literal["sse", "jsonl"]
+
+
+class NotACapture(ValueError):
+    """The bytes hold no events."""
+
+
+def read(data: bytes, form: Form | None = None) -> Exchange:
+    """The stream in these bytes; without a form it is told by the first line."""
+    lines = [line for line in data.splitlines() if line.strip()]
+    if not lines:
+        raise NotACapture("there is nothing in it")
+    if form is None:
+        form = "jsonl" if lines[0].lstrip().startswith(b"{") else "sse"
+    if form == "sse":
+        return _sse(data)
+    return _jsonl(lines)
+
+
+def _sse(data: bytes) -> Exchange:
+    decoder = Decoder(max(1, len(data)))
+    events = decoder.feed(data) + decoder.close()
+    if not events:
+        raise NotACapture("it holds no server-sent event")
+    exchange = Exchange("sse", "CAPTURE", "", b"", status=200, headers={"content-type": "text/event-stream"})
+    exchange.body = data
+    exchange.arrivals = [Arrival(0.0, event.data, event.event) for event in events]
+    return exchange
+
+
+def _jsonl(lines: Iterable[bytes]) -> Exchange:
+    exchange = Exchange("websocket", "CAPTURE", "", b"")
+    for number, line in enumerate(lines, 1):
+        try:
+            msgspec.json.decode(line)
+        except BROKEN as error:
+            raise NotACapture(f"line {number} is not JSON: {error}") from None
+        exchange.arrivals.append(Arrival(0.0, line.decode(errors="replace")))
+    return exchange
+
+
+def audit_capture(
+    subject: str, exchange: Exchange, *, spec: Spec = LATEST, only: Iterable[str] = ()
+) -> Report:
+    """Judges one stream by every rule that can be seen in it."""
+    findings, seen = observations(exchange, spec)
+    transports = (exchange.transport,)
+    rules = [rule for rule in select(spec=spec, transports=transports, only=only).values() if _visible(rule)]
+    results: list[Result] = []
+    for rule in rules:
+        found = [finding for finding in findings if finding.rule == rule.id]
+        if found:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            results.append(
+                Result(rule, "fail", found[0].message + more, exchanges=[exchange], findings=found)
+            )
+        elif seen.intersection(rule.needs or rule.transports):
+            results.append(Result(rule, "pass"))
+        else:
+            results.append(Result(rule, "skip", f"the stream has no {' or '.join(rule.needs)}"))
+    return Report(subject, _model(exchange), spec, __version__, results, exchanges=1)
+
+
+def _visible(rule: Rule) -> bool:
+    return rule.id in OBSERVED
+
+
+def _model(exchange: Exchange) -> str:
+    for event in exchange.events:
+        if isinstance(response := event.get("response"), dict):
+            return str(response.get("model"))
+    return "unknown"

@@ -1,0 +1,146 @@
+"""Requests that are wrong as a whole: bodies, content types, keys, paths, methods, models."""
+
+import asyncio
+
+from antiphon.compliance.catalog import check
+from antiphon.compliance.checks.asking import ENOUGH, user
+from antiphon.compliance.probe import Failed, Probe, Skipped, expect, refusal, require_contact, respond, said
+
+_ERRORS = "Errors; 1.11"
+
+
+@check("body.not_json", "MUST", "A body that is not JSON is refused with HTTP 400.", _ERRORS)
+async def not_json(probe: Probe) -> None:
+    exchange = await probe.send("POST", "/responses", b'{"model": "x", "input": ')
+    refusal(exchange)
+    expect(exchange.status in (400, 422), f"the status is {exchange.status}")
+
+
+@check("body.not_object", "MUST", "A body that is not a JSON object is refused.", _ERRORS)
+async def not_object(probe: Probe) -> None:
+    refusal(await probe.post("/responses", [{"model": probe.model, "input": "Hello"}]))
+
+
+@check("body.empty", "MUST", "A request without a body is refused.", _ERRORS)
+async def empty(probe: Probe) -> None:
+    refusal(await probe.send("POST", "/responses"))
+
+
+@check("body.not_utf8", "SHOULD", "A body that is not UTF-8 is refused, not guessed.", "JSON")
+async def not_utf8(probe: Probe) -> None:
+    body = b'{"model": "' + probe.model.encode() + b'", "input": "caf\xe9"}'
+    refusal(await probe.send("POST", "/responses", body))
+
+
+@check(
+    "body.media_type",
+    "SHOULD",
+    "A body of another content type than the schema names is refused.",
+    "HTTP requests; 1.2",
+)
+async def media_type(probe: Probe) -> None:
+    refusal(await probe.post("/responses", {"model": probe.model, "input": "Hi"}, content_type="image/png"))
+
+
+@check("body.charset", "MUST", "`application/json; charset=utf-8` is JSON.", "HTTP requests; 1.2")
+async def charset(probe: Probe) -> None:
+    body = {"model": probe.model, "input": "Say hello.", "max_output_tokens": ENOUGH}
+    respond(await probe.post("/responses", body, content_type="application/json; charset=utf-8"))
+
+
+@check("body.unknown_model", "MUST", "A model that does not exist is an error of the client.", _ERRORS)
+async def unknown_model(probe: Probe) -> None:
+    refusal(await probe.post("/responses", {"model": "no-such-model-anywhere", "input": "Hello"}))
+
+
+@check(
+    "body.unknown_field", "SHOULD", "A field that the server does not know does not make it fail.", "R002-31"
+)
+async def unknown_field(probe: Probe) -> None:
+    body = {"model": probe.model, "input": "Say hello.", "max_output_tokens": ENOUGH}
+    respond(await probe.post("/responses", body | {"acme:note": {"any": ["thing"]}}))
+
+
+@check("body.nulls", "MUST", "Optional fields may be null.", "Schema of CreateResponseBody")
+async def nulls(probe: Probe) -> None:
+    names = (
+        "previous_response_id instructions tools tool_choice metadata text temperature top_p "
+        "presence_penalty frequency_penalty parallel_tool_calls max_tool_calls reasoning "
+        "safety_identifier prompt_cache_key truncation include top_logprobs stream_options"
+    )
+    await probe.create(input="Say hello.", max_output_tokens=ENOUGH, **dict.fromkeys(names.split()))
+
+
+@check(
+    "error.names_param",
+    "SHOULD",
+    "The error of a wrong parameter names it in `param`.",
+    "Schema of ErrorPayload; 1.11",
+)
+async def names_param(probe: Probe) -> None:
+    error = await probe.refused(input="Hello", temperature="hot")
+    expect("temperature" in str(error.get("param")), f"param is {error.get('param')!r}, not temperature")
+
+
+@check(
+    "error.in_stream",
+    "MUST",
+    "A wrong request with `stream: true` is refused as plain JSON, or with `error` and `response.failed`.",
+    _ERRORS,
+    "sse",
+    drives=True,
+)
+async def in_stream(probe: Probe) -> None:
+    refusal(await probe.ask(input=7, stream=True))
+
+
+@check("path.unknown", "SHOULD", "A path that does not exist is 404.", "HTTP")
+async def unknown_path(probe: Probe) -> None:
+    exchange = await probe.send("GET", "/no-such-path-here", content_type=None)
+    require_contact(exchange)
+    expect(exchange.status == 404, f"expected HTTP 404, got {said(exchange)}")
+
+
+@check("path.method", "SHOULD", "A method that the path does not have is 404 or 405.", "HTTP; 1.1")
+async def method(probe: Probe) -> None:
+    exchange = await probe.send("PUT", "/responses", b"{}")
+    require_contact(exchange)
+    expect(exchange.status in (404, 405), f"expected HTTP 405, got {said(exchange)}")
+
+
+@check("key.required", "MUST", "Without a key a protected server answers 401.", "HTTP requests; 1.2")
+async def key_required(probe: Probe) -> None:
+    await _unauthorized(probe, None)
+
+
+@check("key.wrong", "MUST", "With a wrong key a protected server answers 401 or 403.", "HTTP requests; 1.2")
+async def key_wrong(probe: Probe) -> None:
+    await _unauthorized(probe, "no-such-key-0123456789")
+
+
+async def _unauthorized(probe: Probe, key: str | None) -> None:
+    if probe.target.api_key is None:
+        raise Skipped("no --api-key was given, so the server is taken as open")
+    exchange = await probe.post(
+        "/responses", {"model": probe.model, "input": "Hello"}, key=key, anonymous=key is None
+    )
+    require_contact(exchange)
+    if exchange.status == 200:
+        raise Failed("the request was carried out")
+    expect(exchange.status in (401, 403), f"expected HTTP 401, got {said(exchange)}")
+
+
+@check("body.many", "MUST", "Requests at the same time do not disturb each other.", "Our requirement", "json")
+async def many(probe: Probe) -> None:
+    marks = [f"mark-{n}" for n in range(4)]
+    responses = await asyncio.gather(
+        *(
+            probe.create(input=[user("Say hello.")], metadata={"mark": mark}, max_output_tokens=ENOUGH)
+            for mark in marks
+        )
+    )
+    found = [(response.get("metadata") or {}).get("mark") for response in responses]
+    if not any(found):
+        raise Skipped("the server does not repeat the metadata, which would tell the answers apart")
+    expect(found == marks, f"the answers belong to {found}")
+    expect(len({response["id"] for response in responses}) == len(marks), "two responses have one id")

@@ -1,0 +1,112 @@
+"""Compaction: the round trip, and what must not be possible with a compaction item."""
+
+import base64
+import binascii
+from typing import Final
+
+from antiphon.compliance.catalog import SPECS, CheckRun, Level, Rule, add_check
+from antiphon.compliance.checks.asking import ENOUGH, assistant, user
+from antiphon.compliance.checks.official import compact
+from antiphon.compliance.exchange import Json, answers
+from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, refusal
+
+_TALK: Final = [user("Remember this: the secret word is heron."), assistant("I will remember: heron.")]
+_QUESTION: Final = user("What is the secret word? Reply with that word only.")
+
+
+def _item(resource: Json) -> Json:
+    return next(dict(item) for item in resource["output"] if item.get("type") == "compaction")
+
+
+async def round_trip(probe: Probe) -> None:
+    resource = await compact(probe, input=_TALK)
+    await probe.create(input=[*resource["output"], user("Say hello.")], max_output_tokens=ENOUGH)
+
+
+async def remembers(probe: Probe) -> None:
+    control = await probe.create(input=[*_TALK, _QUESTION])
+    if not answers(control, "heron"):
+        raise TooWeak("the model does not know the word from the full history either")
+    resource = await compact(probe, input=_TALK)
+    response = await probe.create(input=[*resource["output"], _QUESTION])
+    if not answers(response, "heron"):
+        raise Failed("what was said is lost")
+
+
+async def forged(probe: Probe) -> None:
+    item = _item(await compact(probe, input=_TALK))
+    sealed = str(item["encrypted_content"])
+    middle = len(sealed) // 2
+    other = "A" if sealed[middle] != "A" else "B"
+    item["encrypted_content"] = sealed[:middle] + other + sealed[middle + 1 :]
+    refusal(await probe.ask(input=[item, user("Say hello.")], max_output_tokens=ENOUGH))
+
+
+async def invented(probe: Probe) -> None:
+    await compact(probe, input=_TALK)
+    item = {"type": "compaction", "encrypted_content": "VGhlIHNlY3JldCB3b3JkIGlzIGhlcm9uLg=="}
+    refusal(await probe.ask(input=[item, user("Say hello.")], max_output_tokens=ENOUGH))
+
+
+async def opaque(probe: Probe) -> None:
+    resource = await compact(probe, input=_TALK)
+    sealed = str(_item(resource)["encrypted_content"])
+    try:
+        plain = base64.b64decode(sealed + "=" * (-len(sealed) % 4), altchars=b"-_")
+    except (binascii.Error, ValueError):
+        plain = b""
+    for words in (sealed.encode(), plain):
+        expect(b"secret word" not in words and b"heron" not in words, "the content can be read without a key")
+
+
+async def of_a_chain(probe: Probe) -> None:
+    first = await probe.create(input="Remember the word heron.", store=True, max_output_tokens=ENOUGH)
+    if first.get("store") is False:
+        raise Skipped("capability absent: the server says that it stores nothing")
+    await compact(probe, input=_TALK)  # is there such a thing at all?
+    await compact(probe, previous_response_id=first["id"])
+
+
+async def unknown_chain(probe: Probe) -> None:
+    await compact(probe, input=_TALK)
+    body = {"model": probe.model, "previous_response_id": "resp_that_never_was"}
+    refusal(await probe.post("/responses/compact", body))
+
+
+async def unknown_model(probe: Probe) -> None:
+    await compact(probe, input=_TALK)
+    refusal(await probe.post("/responses/compact", {"model": "no-such-model-anywhere", "input": _TALK}))
+
+
+_RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
+    ("compact.round_trip", "MUST", "The output of a compaction may be sent as input.", round_trip, False),
+    ("compact.remembers", "MAY", "What was compacted is still known.", remembers, True),
+    ("compact.forged", "SHOULD", "A compaction item that was changed is refused.", forged, False),
+    (
+        "compact.invented",
+        "SHOULD",
+        "A compaction item that the server did not make is refused.",
+        invented,
+        False,
+    ),
+    ("compact.opaque", "SHOULD", "`encrypted_content` is encrypted, not only encoded.", opaque, False),
+    ("compact.chain", "SHOULD", "A stored chain can be compacted by its last response.", of_a_chain, False),
+    ("compact.unknown_chain", "MUST", "A chain that does not exist is refused.", unknown_chain, False),
+    ("compact.unknown_model", "MUST", "A model that does not exist is refused.", unknown_model, False),
+)
+
+for _id, _level, _says, _run, _model in _RULES:
+    add_check(
+        Rule(
+            _id,
+            _level,
+            _says,
+            "Compaction; 1.1, 1.7",
+            ("json",),
+            "compaction",
+            SPECS[1:],
+            f"`compaction.{_run.__name__}`",
+        ),
+        _run,
+        model=_model,
+    )

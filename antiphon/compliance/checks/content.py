@@ -1,0 +1,211 @@
+"""Every kind of item and content part that may be sent."""
+
+from typing import Any
+
+from antiphon.compliance.catalog import check
+from antiphon.compliance.checks.asking import (
+    ENOUGH,
+    WEATHER,
+    assistant,
+    call,
+    message,
+    output,
+    red_square,
+    text,
+    text_file,
+    user,
+)
+from antiphon.compliance.exchange import answers
+from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_contact, respond, said
+
+_INPUT = "Schema of ItemParam; 1.9"
+
+
+async def _taken(probe: Probe, *items: Any, **more: Any) -> None:
+    await probe.create(input=list(items), max_output_tokens=ENOUGH, **more)
+
+
+@check("content.string", "MUST", "The input may be a plain text.", _INPUT)
+async def string(probe: Probe) -> None:
+    response = await probe.create(input="Say hello.", max_output_tokens=ENOUGH)
+    expect(response.get("output"), "the response has no output")
+
+
+@check("content.parts", "MUST", "The content of a message may be a list of `input_text` parts.", _INPUT)
+async def parts(probe: Probe) -> None:
+    await _taken(probe, user([text("Say "), text("hello.")]))
+
+
+@check(
+    "content.no_type",
+    "SHOULD",
+    "An item with a `role` and no `type` is a message.",
+    "The specification's own examples; R002-07",
+)
+async def no_type(probe: Probe) -> None:
+    await _taken(probe, {"role": "user", "content": "Say hello."})
+
+
+@check("content.roles", "MUST", "Messages may be of the roles user, assistant, system and developer.", _INPUT)
+async def roles(probe: Probe) -> None:
+    await _taken(
+        probe,
+        message("system", "Be brief."),
+        message("developer", "Be kind."),
+        user("Hello."),
+        assistant("Hello!"),
+        user("Say goodbye."),
+    )
+
+
+@check(
+    "content.assistant_parts",
+    "MUST",
+    "Assistant messages may hold `output_text` and `refusal` parts.",
+    _INPUT,
+)
+async def assistant_parts(probe: Probe) -> None:
+    said_before = {"type": "output_text", "text": "Hello!", "annotations": []}
+    refused = {"type": "refusal", "refusal": "I would rather not."}
+    await _taken(
+        probe, user("Hello."), assistant([said_before]), user("Sing."), assistant([refused]), user("Bye.")
+    )
+
+
+@check("content.own_output", "MUST", "The items of a response may be sent back as they came.", _INPUT)
+async def own_output(probe: Probe) -> None:
+    first = await probe.create(input="Say hello.", max_output_tokens=ENOUGH)
+    items = [item for item in first["output"] if isinstance(item, dict)]
+    await _taken(probe, user("Say hello."), *items, user("Say goodbye."))
+
+
+@check("content.calls", "MUST", "Calls and their outputs may be sent as history.", _INPUT)
+async def calls(probe: Probe) -> None:
+    await _taken(
+        probe,
+        user("What is the weather in Paris?"),
+        call("call_1"),
+        output("call_1"),
+        user("Thank you. Say goodbye."),
+        tools=[WEATHER],
+        tool_choice="none",
+    )
+
+
+@check("content.output_parts", "MUST", "The output of a call may be a list of parts.", _INPUT)
+async def output_parts(probe: Probe) -> None:
+    told = [text("Sunny, "), text("21 degrees.")]
+    await _taken(probe, user("Weather in Paris?"), call("call_1"), output("call_1", told), tools=[WEATHER])
+
+
+@check("content.reasoning", "MUST", "Reasoning items may be sent as history.", _INPUT)
+async def reasoning(probe: Probe) -> None:
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "They greeted me."}]}
+    await _taken(probe, user("Hello."), thought, assistant("Hello!"), user("Say goodbye."))
+
+
+@check("content.image", "MUST", "An `input_image` with a data URL is taken, where the model sees.", _INPUT)
+async def image(probe: Probe) -> None:
+    picture = {"type": "input_image", "image_url": red_square(), "detail": "low"}
+    await probe.supported("images", input=[user([text("Which colour?"), picture])], max_output_tokens=ENOUGH)
+
+
+@check("content.broken_image", "MAY", "A picture that is none is an error of the client.", _INPUT)
+async def broken_image(probe: Probe) -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,@@@@"}
+    exchange = await probe.ask(input=[user([text("Which colour?"), picture])], max_output_tokens=ENOUGH)
+    require_contact(exchange)
+    if exchange.status == 200:
+        raise Failed("the request was carried out, as if there were a picture")
+    expect(400 <= (exchange.status or 0) < 500, f"a broken picture was answered with {said(exchange)}")
+
+
+@check("content.file", "MUST", "An `input_file` with data is taken, where the model reads files.", _INPUT)
+async def file(probe: Probe) -> None:
+    parts_ = [text("What does the file say?"), text_file("The password is heron.")]
+    await probe.supported("files", input=[user(parts_)], max_output_tokens=ENOUGH)
+
+
+@check("content.file_read", "SHOULD", "The model is given what the file says.", _INPUT, model=True)
+async def file_read(probe: Probe) -> None:
+    question = "Which animal does the file name? Reply with one word."
+    note = "The only animal here is the heron."
+    inline = await probe.create(input=[user([text(question), text(note)])], max_output_tokens=ENOUGH)
+    if not answers(inline, "heron"):
+        raise TooWeak("the model cannot tell it from plain text either")
+    response = await probe.supported("files", input=[user([text(question), text_file(note)])])
+    expect(answers(response, "heron"), "the answer does not know what the file says")
+
+
+@check("content.reference", "SHOULD", "An `item_reference` stands for an item of a stored response.", _INPUT)
+async def reference(probe: Probe) -> None:
+    first = await probe.create(input="Say hello.", max_output_tokens=ENOUGH, store=True)
+    known = {"type": "item_reference", "id": first["output"][0]["id"]}
+    exchange = await probe.ask(input=[user("Hello."), known, user("Say goodbye.")], max_output_tokens=ENOUGH)
+    if exchange.status in (400, 404, 422) and exchange.error is not None:
+        raise Skipped(f"capability absent: references to items ({said(exchange)})")
+    respond(exchange)
+
+
+@check("content.unknown_reference", "MUST", "A reference to an item that does not exist is refused.", _INPUT)
+async def unknown_reference(probe: Probe) -> None:
+    await probe.refused(input=[{"type": "item_reference", "id": "msg_that_never_was"}, user("Hello.")])
+
+
+@check(
+    "content.vendor_item",
+    "SHOULD",
+    "An item of a vendor's own type is taken, or refused as an error of the client.",
+    "Extending items; R002-29",
+)
+async def vendor_item(probe: Probe) -> None:
+    item = {"type": "acme:note", "id": "note_1", "status": "completed", "data": {"any": ["thing"]}}
+    await _taken_or_refused(probe, item, user("Say hello."))
+
+
+@check(
+    "content.unknown_item",
+    "MUST",
+    "An item of a type that the schema does not name never breaks the server.",
+    "Schema of ItemParam; Errors",
+)
+async def unknown_item(probe: Probe) -> None:
+    await _taken_or_refused(probe, {"type": "telepathy", "thought": "Hello."}, user("Say hello."))
+
+
+@check(
+    "content.unknown_part",
+    "MUST",
+    "A content part of a type that the schema does not name never breaks the server.",
+    "Schema of ItemParam; Errors",
+)
+async def unknown_part(probe: Probe) -> None:
+    await _taken_or_refused(probe, user([text("Say hello."), {"type": "smell", "data": "x"}]))
+
+
+async def _taken_or_refused(probe: Probe, *items: Any) -> None:
+    exchange = await probe.ask(input=list(items), max_output_tokens=ENOUGH)
+    require_contact(exchange)
+    if exchange.status == 200:
+        respond(exchange)
+    else:
+        expect(400 <= (exchange.status or 0) < 500, f"it was answered with {said(exchange)}")
+
+
+@check(
+    "content.orphan_output",
+    "SHOULD",
+    "The output of a call that nobody made is refused.",
+    "Function calls; 1.16 e, C26",
+)
+async def orphan_output(probe: Probe) -> None:
+    await probe.refused(input=[user("Hello."), output("call_of_nobody")], tools=[WEATHER])
+
+
+@check("content.unicode", "MUST", "Text of every script comes through unharmed.", "UTF-8")
+async def unicode(probe: Probe) -> None:
+    mark = "Grüße, 世界, שלום, 🎼\u2028end"
+    response = await probe.create(input=[user("Say hello.")], instructions=mark, max_output_tokens=ENOUGH)
+    if response.get("instructions") is None:
+        raise Skipped("the server does not repeat the instructions, so their text cannot be compared")
+    expect(response["instructions"] == mark, "the text came back changed")

@@ -1,0 +1,89 @@
+"""Structured output."""
+
+import json
+from typing import Final
+
+from antiphon.compliance.catalog import check
+from antiphon.compliance.checks.asking import ROOM
+from antiphon.compliance.exchange import Json, text_of
+from antiphon.compliance.probe import Failed, Probe, expect, require_contact, said
+
+_TEXT: Final = "Schema of TextParam; 1.10"
+_SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
+}
+
+
+def _format(schema: Json = _SCHEMA, *, strict: bool = True) -> Json:
+    return {"format": {"type": "json_schema", "name": "weather", "schema": schema, "strict": strict}}
+
+
+def _fits(words: str) -> str | None:
+    """What is wrong with an answer by the schema above."""
+    try:
+        answer = json.loads(words)
+    except ValueError:
+        return "the text is no JSON"
+    if not isinstance(answer, dict) or set(answer) != {"city", "degrees"}:
+        return f"the text has not the keys of the schema: {words[:100]}"
+    if not isinstance(answer["city"], str) or type(answer["degrees"]) is not int:
+        return f"the values are not of the schema's types: {words[:100]}"
+    return None
+
+
+@check(
+    "format.strict",
+    "MUST",
+    "A completed answer fits a strict `json_schema`; one that does not fit is an error.",
+    _TEXT,
+    "json",
+    model=True,
+)
+async def strict(probe: Probe) -> None:
+    exchange = await probe.ask(
+        input="It is 21 degrees in Paris. Give the city and the degrees as JSON.",
+        text=_format(),
+        max_output_tokens=ROOM,
+    )
+    require_contact(exchange)
+    if exchange.status != 200:
+        expect(exchange.error is not None, f"it was answered with {said(exchange)}")
+        return
+    response = exchange.response
+    if response is None:
+        raise Failed("the answer is no response object")
+    if response.get("status") == "completed" and (wrong := _fits(text_of(response))):
+        raise Failed(f"the response is completed, but {wrong}")
+
+
+@check("format.streamed", "MUST", "The same holds for a stream.", _TEXT, "sse", model=True)
+async def streamed(probe: Probe) -> None:
+    exchange = await probe.ask(
+        input="It is 21 degrees in Paris. Give the city and the degrees as JSON.",
+        text=_format(),
+        max_output_tokens=ROOM,
+        stream=True,
+    )
+    require_contact(exchange)
+    response = exchange.response
+    if response is not None and response.get("status") == "completed" and (wrong := _fits(text_of(response))):
+        raise Failed(f"the response is completed, but {wrong}")
+    expect(
+        response is not None or exchange.error is not None, "the stream has neither a response nor an error"
+    )
+
+
+@check("format.bad_schema", "SHOULD", "A schema that is none is refused.", _TEXT)
+async def bad_schema(probe: Probe) -> None:
+    await probe.refused(input="Hello", text=_format({"type": "nonsense", "required": 7}))
+
+
+@check("format.text", "MUST", "`text.format` of the type `text` is plain text.", _TEXT)
+async def plain(probe: Probe) -> None:
+    response = await probe.create(
+        input="Say hello.", text={"format": {"type": "text"}}, max_output_tokens=ROOM
+    )
+    expect(text_of(response), "the response has no text")

@@ -1,0 +1,263 @@
+"""The 17 acceptance scenarios of the specification, under their own ids."""
+
+import json
+
+from antiphon.compliance.catalog import Level, Rule, Transport, add_check
+from antiphon.compliance.checks.asking import WEATHER, assistant, message, red_square, text, user
+from antiphon.compliance.exchange import Json, calls_of
+from antiphon.compliance.probe import Failed, Probe, TooWeak, expect, refusal, require_offered, respond
+from antiphon.spec.content import OutputText
+from antiphon.spec.items import Message, Phase
+from antiphon.spec.opaque import to_builtins
+from antiphon.spec.response import Response
+from antiphon.stream.shapes import RESOURCES
+
+
+async def basic_response(probe: Probe) -> None:
+    _completed(await probe.create(input=[user("Say hello in exactly 3 words.")]))
+
+
+async def assistant_phase(probe: Probe) -> None:
+    history = [
+        user("Please answer in two steps."),
+        assistant("I will look first.", phase="commentary"),
+        assistant("The answer is four.", phase="final_answer"),
+        user("Thank you. Say goodbye."),
+    ]
+    _completed(await probe.create(input=history))
+
+
+async def response_output_phase_schema(probe: Probe) -> None:
+    """As in the official runner, the schema that answers are held to admits both phases, and no others; then
+    the phases that the server itself gives, if it does."""
+    phases: tuple[Phase, ...] = ("commentary", "final_answer")
+    response = Response.new("resp_1", probe.model, now=1)
+    response.output = [
+        Message(id=f"m_{phase}", role="assistant", status="completed", phase=phase, content=[OutputText("a")])
+        for phase in phases
+    ]
+    response.complete(None, now=2)
+    payload = to_builtins(response)
+    assert isinstance(payload, dict)
+    expect(not _objections(payload), "a response with both phases is not valid")
+    expect([item["phase"] for item in payload["output"]] == list(phases), "the phases were lost")
+    payload["output"][0]["phase"] = "thinking"
+    expect(_objections(payload), "a phase outside the schema is valid")
+    answer = await probe.create(
+        input=[user("Say hello."), assistant("Hello.", phase="final_answer"), user("Bye.")]
+    )
+    for item in answer["output"]:
+        expect(item.get("phase") in (None, *phases), f"a message has the phase {item.get('phase')!r}")
+
+
+class _Objections:
+    def __init__(self) -> None:
+        self.rules: list[str] = []
+
+    def report(self, rule: str, message: str) -> None:
+        self.rules.append(rule)
+
+    def admits(self, type_name: str) -> bool:
+        return False
+
+    def admits_tools(self) -> bool:
+        return False
+
+
+def _objections(payload: Json) -> list[str]:
+    judge = _Objections()
+    RESOURCES["response"].check(payload, "", judge)
+    return judge.rules
+
+
+async def streaming_response(probe: Probe) -> None:
+    exchange = await probe.stream(input=[user("Count from 1 to 5.")])
+    _completed(exchange.response or {})
+
+
+async def websocket_response(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        await socket.completed(input=[user("Count from 1 to 3.")])
+
+
+async def websocket_sequential_responses(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        first = await socket.completed(store=False, input="Reply with exactly: first")
+        second = await socket.completed(store=False, input="Reply with exactly: second")
+        expect(first["id"] != second["id"], "two turns have the same response id")
+
+
+async def websocket_continuation(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        first = await socket.completed(store=False, input="Remember the code word: cobalt. Reply with OK.")
+        second = await socket.completed(
+            store=False,
+            previous_response_id=first["id"],
+            input="What is the code word? Reply with only that.",
+        )
+        expect(second["previous_response_id"] == first["id"], "the response does not name the previous one")
+
+
+async def websocket_reconnect_store_false_recovery(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        first = await socket.completed(store=False, input="Remember the code word: copper. Reply with OK.")
+    async with probe.socket() as socket:
+        lost = await socket.turn(store=False, previous_response_id=first["id"], input="Go on after all.")
+        _not_found(refusal(lost))
+        await socket.completed(store=False, input=[user("Start anew and reply with exactly: recovered")])
+
+
+async def websocket_previous_response_not_found(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        turn = await socket.turn(
+            store=False, previous_response_id="resp_that_never_was", input="This must fail."
+        )
+        _not_found(refusal(turn))
+
+
+async def websocket_failed_continuation_evicts_cache(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        first = await socket.completed(store=False, input="Remember the code word: ember. Reply with OK.")
+        orphan = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "nobody called"}
+        refusal(await socket.turn(store=False, previous_response_id=first["id"], input=[orphan]))
+        retried = await socket.turn(
+            store=False, previous_response_id=first["id"], input="Go on all the same."
+        )
+        _not_found(refusal(retried))
+
+
+async def websocket_compact_new_chain(probe: Probe) -> None:
+    compacted = await compact(probe, input=[user("The code word is amber."), assistant("Understood.")])
+    async with probe.socket() as socket:
+        response = await socket.completed(
+            store=False, input=[*compacted["output"], user("Reply with exactly: continued")]
+        )
+        expect(response["previous_response_id"] is None, "a new chain has no previous response")
+
+
+async def system_prompt(probe: Probe) -> None:
+    prompt = message("system", "You are a pirate. Always talk like one.")
+    _completed(await probe.create(input=[prompt, user("Say hello.")]))
+
+
+async def tool_calling(probe: Probe) -> None:
+    question = "What's the weather like in San Francisco?"
+    response = await probe.create(input=[user(question)], tools=[WEATHER])
+    calls = calls_of(response)
+    if not calls:
+        raise TooWeak("the model did not call the tool")
+    for call in calls:
+        expect(call["name"] == "get_weather", f"a tool that was not given was called: {call['name']!r}")
+        try:
+            arguments = json.loads(call["arguments"])
+        except ValueError:
+            raise TooWeak("the model's arguments are no JSON") from None
+        if not isinstance(arguments, dict) or not isinstance(arguments.get("location"), str):
+            raise TooWeak("the model's arguments do not fit the tool's schema")
+
+
+async def image_input(probe: Probe) -> None:
+    parts = [
+        text("What do you see in this image? Answer in one sentence."),
+        {"type": "input_image", "image_url": red_square()},
+    ]
+    _completed(await probe.supported("images as input", input=[user(parts)]))
+
+
+async def multi_turn(probe: Probe) -> None:
+    history = [user("My name is Alice."), assistant("Hello Alice! How can I help?"), user("What is my name?")]
+    _completed(await probe.create(input=history))
+
+
+async def compact_response(probe: Probe) -> None:
+    await compact(
+        probe,
+        prompt_cache_key="scenario-compact",
+        input=[user("We launch on Tuesday and tell support first."), assistant("Understood: Tuesday.")],
+    )
+
+
+async def compact_missing_model(probe: Probe) -> None:
+    exchange = await probe.post("/responses/compact", {"input": [user("Compact this conversation.")]})
+    refusal(exchange)
+    expect(exchange.status in (400, 422), f"a missing model is 400 or 422, not {exchange.status}")
+
+
+async def compact(probe: Probe, **body: object) -> Json:
+    """A compaction that must come, with one compaction item in it."""
+    exchange = await probe.post("/responses/compact", {"model": probe.model, **body})
+    if "previous_response_id" not in body:
+        require_offered(exchange, "/responses/compact")
+    resource = exchange.json
+    if exchange.status != 200 or not isinstance(resource, dict):
+        respond(exchange)
+        raise Failed("the answer is no compaction")
+    expect(resource.get("object") == "response.compaction", f"object is {resource.get('object')!r}")
+    kinds = [item.get("type") for item in resource.get("output") or () if isinstance(item, dict)]
+    expect("compaction" in kinds, f"the output has no compaction item, it has {kinds}")
+    return resource
+
+
+def _completed(response: Json) -> None:
+    expect(response.get("status") == "completed", f"the response is {response.get('status')!r}")
+    expect(response.get("output"), "the response has no output")
+
+
+def _not_found(error: Json) -> None:
+    code = error.get("code")
+    expect(code == "previous_response_not_found", f"the code is {code!r}, not previous_response_not_found")
+
+
+_JSON: tuple[Transport, ...] = ("json",)
+_SSE: tuple[Transport, ...] = ("sse",)
+_SOCKET: tuple[Transport, ...] = ("websocket",)
+_SAYS = {
+    basic_response: ("A text is answered with a completed response.", _JSON),
+    assistant_phase: ("Assistant messages of a history may have a `phase`.", _JSON),
+    response_output_phase_schema: ("Messages of a response may have a `phase` of the schema.", _JSON),
+    streaming_response: ("The answer can be streamed as server-sent events.", _SSE),
+    websocket_response: ("The answer can come over a WebSocket.", _SOCKET),
+    websocket_sequential_responses: ("A WebSocket carries one turn after the other.", _SOCKET),
+    websocket_continuation: ("A turn continues one that was not stored, on the same socket.", _SOCKET),
+    websocket_reconnect_store_false_recovery: (
+        "After reconnecting what was not stored is gone, and the new socket works.",
+        _SOCKET,
+    ),
+    websocket_previous_response_not_found: (
+        "An unknown previous response is an error with the code `previous_response_not_found`.",
+        _SOCKET,
+    ),
+    websocket_failed_continuation_evicts_cache: (
+        "A continuation that fails drops the response that it continued.",
+        _SOCKET,
+    ),
+    websocket_compact_new_chain: ("The output of a compaction begins a new chain on a WebSocket.", _SOCKET),
+    system_prompt: ("Messages of the role `system` are taken.", _JSON),
+    tool_calling: ("The model can call a function, with arguments as JSON.", _JSON),
+    image_input: ("Pictures are taken as input.", _JSON),
+    multi_turn: ("A history of several turns is taken.", _JSON),
+    compact_response: ("`/responses/compact` gives a compaction.", _JSON),
+    compact_missing_model: ("A compaction without a model is refused.", _JSON),
+}
+_LEVEL: Level = "MUST"
+
+for _run, (_says, _transports) in _SAYS.items():
+    _id = _run.__name__.replace("_", "-")
+    _is_new = _id.startswith(("websocket", "compact")) or "phase" in _id
+    add_check(
+        Rule(
+            _id,
+            _LEVEL,
+            _says,
+            "Acceptance tests; 1.15",
+            _transports,
+            "official",
+            ("2026-04-24",) if _is_new else ("2026-01-15", "2026-04-24"),
+            f"`official.{_run.__name__}`",
+        ),
+        _run,
+        model=_run is tool_calling,
+        drives=_run in (basic_response, streaming_response, websocket_response),
+    )
+
+OFFICIAL = tuple(run.__name__.replace("_", "-") for run in _SAYS)

@@ -1,0 +1,225 @@
+"""The WebSocket, besides the official scenarios."""
+
+import json
+from typing import Final
+
+from antiphon.compliance.catalog import SPECS, CheckRun, Level, Rule, add_check
+from antiphon.compliance.checks.asking import ENOUGH, ROOM, TIME, WEATHER, user
+from antiphon.compliance.exchange import calls_of
+from antiphon.compliance.probe import (
+    Failed,
+    NotOffered,
+    Probe,
+    Skipped,
+    TooWeak,
+    expect,
+    refusal,
+    require_contact,
+    said,
+)
+
+_SOCKET: Final = "WebSocket; 1.14"
+
+
+async def bad_json(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        refusal(await socket.say('{"type": "response.create", '))
+
+
+async def unknown_type(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        refusal(await socket.say(json.dumps({"type": "response.sing", "model": probe.model})))
+
+
+async def bad_request(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        exchange = await socket.turn(input=7)
+        error = refusal(exchange)
+        expect(exchange.types == ["error"], f"the turn had {exchange.types}, not one error")
+        expect(error.get("code"), "the error has no code")
+
+
+async def after_an_error(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        refusal(await socket.turn(input=7))
+        exchange = await socket.turn(input="Say hello.", max_output_tokens=ENOUGH)
+        expect(exchange.response is not None, f"the next turn ended with {said(exchange)}")
+
+
+async def in_order(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        marks = ("one", "two")
+        turns = await socket.say_all(
+            *(
+                {
+                    "input": "Say hello.",
+                    "metadata": {"mark": mark},
+                    "max_output_tokens": ENOUGH,
+                    "store": False,
+                }
+                for mark in marks
+            )
+        )
+        found = [((turn.response or {}).get("metadata") or {}).get("mark") for turn in turns]
+        expect(tuple(found) == marks, f"the turns came as {found}: {said(turns[-1])}")
+
+
+async def ignores_stream(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        exchange = await socket.turn(
+            input="Say hello.", stream=True, background=False, max_output_tokens=ENOUGH
+        )
+        require_contact(exchange)
+        expect(exchange.arrivals, "nothing came")
+        expect(exchange.response is not None or exchange.error is not None, "the turn has no proper end")
+
+
+async def local_memory(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        first = await socket.completed(input="Say OK.", store=False)
+        exchange = await probe.ask(input="Go on.", previous_response_id=first["id"])
+        if exchange.status == 200:
+            raise Failed("what was not stored could be continued over HTTP")
+        refusal(exchange)
+
+
+async def stored_memory(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        exchange = await socket.turn(input="Say OK.", store=True, max_output_tokens=ENOUGH)
+    first = exchange.response
+    if first is None:
+        raise Failed(f"the turn ended with {said(exchange)}")
+    if first.get("store") is False:
+        raise Skipped("capability absent: the server says that it stores nothing")
+    second = await probe.create(input="Go on.", previous_response_id=first["id"], max_output_tokens=ENOUGH)
+    expect(second.get("previous_response_id") == first["id"], "the response does not name the previous one")
+
+
+async def calls(probe: Probe) -> None:
+    async with probe.socket() as socket:
+        exchange = await socket.turn(
+            input=[user("What is the weather in Paris? Use the tool.")],
+            tools=[WEATHER],
+            tool_choice="required",
+            store=False,
+            max_output_tokens=ROOM,
+        )
+        first = exchange.response
+        made = calls_of(first) if first is not None else []
+        if first is None or not made:
+            raise TooWeak(f"the model made no call: {said(exchange)}")
+        outputs = [
+            {"type": "function_call_output", "call_id": c["call_id"], "output": "Sunny."} for c in made
+        ]
+        second = await socket.turn(
+            input=outputs, previous_response_id=first["id"], store=False, max_output_tokens=ENOUGH
+        )
+        expect(second.response is not None, f"the output was answered with {said(second)}")
+
+
+async def allowed(probe: Probe) -> None:
+    choice = {"type": "allowed_tools", "tools": [{"type": "function", "name": "get_time"}]}
+    async with probe.socket() as socket:
+        exchange = await socket.turn(
+            input=[user("Call get_weather for Paris. Call nothing else.")],
+            tools=[WEATHER, TIME],
+            tool_choice=choice,
+            store=False,
+            max_output_tokens=ENOUGH,
+        )
+    require_contact(exchange)
+    names = [call.get("name") for call in calls_of(exchange.response or {})]
+    expect("get_weather" not in names, "get_weather was called, which is not allowed")
+
+
+async def key_required(probe: Probe) -> None:
+    if probe.target.api_key is None:
+        raise Skipped("no --api-key was given, so the server is taken as open")
+    try:
+        async with probe.socket(key="no-such-key-0123456789") as socket:
+            exchange = await socket.turn(input="Hello.")
+    except NotOffered:
+        raise
+    except Failed:
+        return
+    expect(exchange.response is None, "a socket with a wrong key was served")
+
+
+async def connection_limit(probe: Probe) -> None:
+    limit = probe.target.websocket_limit
+    if limit is None:
+        raise Skipped("the limit is 60 minutes; give --websocket-limit when the server's was made short")
+    async with probe.socket() as socket:
+        exchange = await socket.wait_for_close(limit + probe.target.timeout)
+    require_contact(exchange)
+    code = (exchange.error or {}).get("code")
+    expect(code == "websocket_connection_limit_reached", f"the socket ended with {code!r}")
+
+
+_RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
+    ("websocket.bad_json", "MUST", "A message that is not JSON is answered with an error.", bad_json, False),
+    (
+        "websocket.unknown_type",
+        "MUST",
+        "A message of an unknown type is answered with an error.",
+        unknown_type,
+        False,
+    ),
+    (
+        "websocket.bad_request",
+        "MUST",
+        "A wrong request is answered with one error envelope alone.",
+        bad_request,
+        False,
+    ),
+    ("websocket.after_error", "SHOULD", "After an error the socket goes on.", after_an_error, False),
+    (
+        "websocket.in_order",
+        "MUST",
+        "Turns sent at once are answered in order, not interleaved.",
+        in_order,
+        False,
+    ),
+    (
+        "websocket.stream_fields",
+        "SHOULD",
+        "`stream` and `background` in a message do no harm.",
+        ignores_stream,
+        False,
+    ),
+    (
+        "websocket.local_memory",
+        "MUST",
+        "What a socket remembers unstored is not visible over HTTP.",
+        local_memory,
+        False,
+    ),
+    ("websocket.stored", "MUST", "What was stored can be continued elsewhere.", stored_memory, False),
+    ("websocket.calls", "MUST", "A call can be answered in the next turn of the socket.", calls, True),
+    ("websocket.allowed_tools", "MUST", "`allowed_tools` holds on a WebSocket too.", allowed, True),
+    ("websocket.key", "MUST", "A socket with a wrong key is not served.", key_required, False),
+    (
+        "websocket.limit",
+        "MUST",
+        "A socket that is too old is closed, with an error that says so.",
+        connection_limit,
+        False,
+    ),
+)
+
+for _id, _level, _says, _run, _model in _RULES:
+    add_check(
+        Rule(
+            _id,
+            _level,
+            _says,
+            _SOCKET,
+            ("websocket",),
+            "websocket",
+            SPECS[1:],
+            f"`websocket.{_run.__name__}`",
+        ),
+        _run,
+        model=_model,
+        drives=_run is bad_request,
+    )

@@ -1,0 +1,125 @@
+"""What a client did wrong, by the rules for clients; the eight lines of its check list are among them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from antiphon.compliance.catalog import Level
+from antiphon.compliance.client.plays import PLAYS, Play
+from antiphon.compliance.client.stage import Json, Received, Seen
+from antiphon.compliance.results import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRule:
+    """One rule for clients; `line` is its place in the check list, if it has one."""
+
+    id: str
+    level: Level
+    says: str
+    line: int | None = None
+
+
+RULES: Final[dict[str, ClientRule]] = {
+    rule.id: rule
+    for rule in (
+        ClientRule("client.headers", "MUST", "It sends `Authorization` and `Content-Type`.", 1),
+        ClientRule("client.items", "MUST", "It tells items and parts apart by their type.", 2),
+        ClientRule("client.states", "MUST", "It follows the states of the response to its end.", 3),
+        ClientRule("client.sse", "MUST", "It reads server-sent events however they are framed and cut.", 4),
+        ClientRule("client.done", "SHOULD", "It stops at `[DONE]`, and waits for nothing more."),
+        ClientRule("client.loop", "MUST", "It answers a call with its output.", 5),
+        ClientRule("client.unknown", "MUST", "It ignores events, items and fields that it does not know.", 6),
+        ClientRule("client.previous", "MUST", "It continues with `previous_response_id`.", 7),
+        ClientRule("client.parallel", "MUST", "It answers all calls of one response in one request.", 8),
+        ClientRule("client.utf8", "MUST", "It puts characters together that came in two pieces."),
+        ClientRule("client.errors", "MUST", "It notices that a response has failed."),
+        ClientRule("client.retries", "SHOULD", "It tries again after HTTP 429."),
+        ClientRule("client.no_retries", "SHOULD", "It does not repeat a request that is wrong."),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one rule in one play."""
+
+    rule: ClientRule
+    play: str
+    outcome: Outcome
+    reason: str = ""
+
+
+def verdicts(seen: dict[str, Seen]) -> list[Verdict]:
+    """Everything that was seen, judged; a play that nobody asked for is skipped."""
+    told: list[Verdict] = []
+    for play in PLAYS.values():
+        if (did := seen.get(play.id)) is None:
+            told.append(Verdict(RULES[play.rule], play.id, "skip", "it was never asked for"))
+            continue
+        told.append(_verdict("client.headers", play, _headers(did.requests)))
+        told.append(_verdict(play.rule, play, _performance(play, did)))
+        if did.replies:
+            told.append(_verdict("client.previous", play, _previous(did)))
+    return told
+
+
+def _verdict(rule: str, play: Play, wrong: str | None) -> Verdict:
+    return Verdict(RULES[rule], play.id, "fail" if wrong else "pass", wrong or "")
+
+
+def _headers(requests: list[Received]) -> str | None:
+    for received in requests:
+        if not received.headers.get("authorization", "").startswith("Bearer "):
+            return "a request has no `Authorization: Bearer …`"
+        kind = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return f"a request has the content type {kind!r}"
+    return None
+
+
+def _performance(play: Play, seen: Seen) -> str | None:
+    if play.rule == "client.no_retries":
+        return None if seen.refused == 1 else f"it sent a refused request {seen.refused} times"
+    if seen.refused and not seen.response_ids:
+        return "it gave up at HTTP 429, although it was told when to come back"
+    if seen.left_early:
+        return "it went away before the stream had ended"
+    if seen.held_to_the_end:
+        return "it kept the connection open after [DONE]"
+    if not seen.replies:
+        return "it did not go on: it never said what it understood"
+    if play.calls:
+        return _calls(play, seen)
+    found = _input(seen.replies[-1].json)
+    if found != play.reply:
+        return f"it understood {found[:120]!r}, told was {(play.reply or '')[:120]!r}"
+    return None
+
+
+def _calls(play: Play, seen: Seen) -> str | None:
+    answered = [
+        str(item.get("call_id"))
+        for item in seen.replies[0].json.get("input") or ()
+        if isinstance(item, dict) and item.get("type") == "function_call_output"
+    ]
+    if sorted(answered) != sorted(play.calls):
+        return f"it answered the calls {answered}, made were {list(play.calls)}"
+    return None
+
+
+def _previous(seen: Seen) -> str | None:
+    given = seen.replies[-1].json.get("previous_response_id")
+    return None if given in seen.response_ids else f"previous_response_id is {given!r}"
+
+
+def _input(body: Json) -> str:
+    """The words of the last message of an input, in whichever form."""
+    given = body.get("input")
+    if isinstance(given, str):
+        return given
+    last = given[-1] if isinstance(given, list) and given else {}
+    content = last.get("content") if isinstance(last, dict) else None
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))

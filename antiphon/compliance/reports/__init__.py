@@ -1,0 +1,1 @@
+"""A report in four forms: for a terminal, a program, a build server, a browser."""

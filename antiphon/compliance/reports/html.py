@@ -1,0 +1,162 @@
+"""The report as one self-contained page: a summary, every rule, and each failing stream as a timeline."""
+
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from antiphon.compliance.catalog import LEVELS
+from antiphon.compliance.checklist import lines_of
+from antiphon.compliance.exchange import Exchange
+from antiphon.compliance.observing import Finding
+from antiphon.compliance.reports import words
+from antiphon.compliance.reports.style import STYLE
+from antiphon.compliance.results import Outcome, Report, Result
+
+_MARKS: Final[dict[Outcome, str]] = {"pass": "✓", "fail": "✗", "skip": "·"}
+_MOST_ROWS: Final = 200
+
+
+def page(report: Report) -> str:
+    """A whole HTML document that needs nothing from elsewhere."""
+    return "\n".join(
+        (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>Open Responses: {escape(report.subject)}</title><style>{STYLE}</style></head><body>",
+            *_summary(report),
+            *_failures(report),
+            *_checklist(report),
+            *_rules(report),
+            f"<footer>antiphon {escape(report.version)}, specification {escape(report.spec)}, "
+            f"{escape(report.started or 'a recorded stream')}</footer></body></html>",
+        )
+    )
+
+
+def _summary(report: Report) -> Iterator[str]:
+    verdict = "keeps the contract" if report.exit_code == 0 else "breaks the contract"
+    kind = "pass" if report.exit_code == 0 else "fail"
+    yield f'<header><p class="verdict {kind}">{_MARKS["pass" if kind == "pass" else "fail"]} {verdict}</p>'
+    yield f"<h1>{escape(report.subject)}</h1>"
+    about = [f"model {report.model}", f"{report.exchanges} exchanges", f"{report.seconds:.1f} s"]
+    if report.server:
+        about.append(f"server {report.server}")
+    yield f"<p>{escape(' · '.join(about))}</p></header><section class='levels'>"
+    for level in LEVELS:
+        counts = report.counts(level)
+        total = sum(counts.values())
+        if not total:
+            continue
+        bars = "".join(
+            f'<i class="{outcome}" style="flex:{count}" title="{count} {outcome}"></i>'
+            for outcome, count in counts.items()
+            if count
+        )
+        told = ", ".join(
+            f'<b class="{outcome}">{counts[outcome]}</b> {word}'
+            for outcome, word in _WORDS.items()
+            if counts[outcome]
+        )
+        yield f'<div><h2>{level}</h2><div class="bar">{bars}</div><p>{told}</p></div>'
+    yield "</section>"
+
+
+_WORDS: Final[dict[Outcome, str]] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+
+
+def _failures(report: Report) -> Iterator[str]:
+    if not report.failures:
+        return
+    yield "<section><h2>What is broken</h2>"
+    for result in report.failures:
+        rule = result.rule
+        yield f'<article id="{escape(rule.id)}"><h3><code>{escape(rule.id)}</code> {_level(result)}</h3>'
+        yield f"<p>{_marked(rule.says)}</p><p class='reason'>{escape(result.reason)}</p>"
+        yield f"<p class='from'>{escape(rule.source)} · proved by {_marked(rule.proof)}</p>"
+        exchanges = result.exchanges[:1] if result.findings else result.exchanges
+        for n, exchange in enumerate(exchanges):
+            yield from _exchange(exchange, result.findings, is_open=n == len(exchanges) - 1)
+        yield "</article>"
+    yield "</section>"
+
+
+def _exchange(exchange: Exchange, findings: list[Finding], *, is_open: bool) -> Iterator[str]:
+    about = f"{words.request_line(exchange)} → {words.answered(exchange)} · {exchange.seconds * 1000:.0f} ms"
+    yield f"<details{' open' if is_open else ''}><summary>{escape(about)}</summary>"
+    if exchange.sent:
+        yield f"<h4>sent</h4><pre>{escape(words.sent(exchange))}</pre>"
+    if exchange.is_stream:
+        yield from _timeline(exchange, findings)
+    elif exchange.body:
+        yield f"<h4>received</h4><pre>{escape(words.shorten(exchange.body))}</pre>"
+    yield "</details>"
+
+
+def _timeline(exchange: Exchange, findings: list[Finding]) -> Iterator[str]:
+    """Time runs down; how far an item or a part is nested is how far it stands to the right."""
+    rows = words.timeline(exchange, findings)
+    yield '<ol class="timeline">'
+    for row in rows[:_MOST_ROWS]:
+        depth = _depth(row.type)
+        kind = "wrong" if row.wrong else "end" if row.type.startswith(_ENDS) else ""
+        yield (
+            f'<li class="{kind}" style="--depth:{depth}"><time>{row.at * 1000:.0f} ms</time>'
+            f"<code>{escape(row.type)}</code> <span>{escape(row.about)}</span>"
+        )
+        yield from (f'<p class="reason">↑ {escape(wrong)}</p>' for wrong in row.wrong)
+        yield "</li>"
+    if len(rows) > _MOST_ROWS:
+        yield f"<li>… and {len(rows) - _MOST_ROWS} more</li>"
+    yield "</ol>"
+
+
+_ENDS: Final = ("response.completed", "response.failed", "response.incomplete", "error", "[DONE]")
+
+
+def _depth(event_type: str) -> int:
+    if event_type.startswith("response.output_item"):
+        return 1
+    if "_part." in event_type or "function_call_arguments" in event_type:
+        return 2
+    return 3 if event_type.endswith((".delta", ".done")) or "annotation" in event_type else 0
+
+
+def _checklist(report: Report) -> Iterator[str]:
+    lines = lines_of(report)
+    if not lines:
+        return
+    yield "<section><h2>The server check list</h2><ol class='checklist'>"
+    for line, outcome in lines:
+        yield f'<li><b class="{outcome}">{_MARKS[outcome]}</b> {escape(line.says)}</li>'
+    yield "</ol></section>"
+
+
+def _rules(report: Report) -> Iterator[str]:
+    yield "<section><h2>Every rule</h2>"
+    for group, results in report.by_group().items():
+        passed = sum(result.outcome == "pass" for result in results)
+        opened = " open" if any(result.outcome == "fail" for result in results) else ""
+        yield f"<details{opened}><summary>{escape(group)} <small>{passed} of {len(results)}</small></summary>"
+        yield "<table>"
+        for result in results:
+            rule = result.rule
+            name = escape(rule.id)
+            link = f'<a href="#{name}">{name}</a>' if result.outcome == "fail" else name
+            why = f'<p class="why">{escape(result.reason)}</p>' if result.outcome != "pass" else ""
+            yield (
+                f'<tr><td><b class="{result.outcome}">{_MARKS[result.outcome]}</b></td>'
+                f"<td><code>{link}</code></td><td>{_level(result)}</td><td>{_marked(rule.says)}{why}</td></tr>"
+            )
+        yield "</table></details>"
+    yield "</section>"
+
+
+def _level(result: Result) -> str:
+    level = result.rule.level
+    return f'<small class="level {level.lower()}">{level}</small>'
+
+
+def _marked(text: str) -> str:
+    """Text between backticks as code."""
+    pieces = escape(text).split("`")
+    return "".join(f"<code>{piece}</code>" if n % 2 else piece for n, piece in enumerate(pieces))

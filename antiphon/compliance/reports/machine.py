@@ -1,0 +1,119 @@
+"""The report for programs: JSON, and JUnit XML for build servers."""
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import msgspec
+
+from antiphon.compliance.checklist import lines_of
+from antiphon.compliance.exchange import Exchange
+from antiphon.compliance.reports import words
+from antiphon.compliance.results import Report, Result
+
+
+def to_json(report: Report) -> bytes:
+    document = {
+        "subject": report.subject,
+        "model": report.model,
+        "spec": report.spec,
+        "version": report.version,
+        "server": report.server,
+        "started": report.started,
+        "seconds": round(report.seconds, 3),
+        "exchanges": report.exchanges,
+        "exit_code": report.exit_code,
+        "counts": report.counts(),
+        "checklist": [
+            {"line": line.number, "says": line.says, "outcome": outcome} for line, outcome in lines_of(report)
+        ],
+        "results": [_result(result) for result in report.results],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=1)
+
+
+def _result(result: Result) -> dict[str, Any]:
+    rule = result.rule
+    told: dict[str, Any] = {
+        "rule": rule.id,
+        "level": rule.level,
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "says": rule.says,
+        "source": rule.source,
+        "group": rule.group,
+        "transports": rule.transports,
+        "tries": result.tries,
+        "seconds": round(result.seconds, 3),
+    }
+    if result.outcome == "fail":
+        told["findings"] = [{"message": f.message, "event": f.position} for f in result.findings]
+        told["exchanges"] = [exchange_to_builtins(exchange) for exchange in result.exchanges]
+    return told
+
+
+def exchange_to_builtins(exchange: Exchange) -> dict[str, Any]:
+    """An exchange as it was, for `--json` and `--record`."""
+    return {
+        "transport": exchange.transport,
+        "request": {
+            "method": exchange.method,
+            "path": exchange.path,
+            "headers": exchange.sent_headers,
+            "body": words.shorten(exchange.sent, 100_000),
+        },
+        "status": exchange.status,
+        "headers": exchange.headers,
+        "body": "" if exchange.is_stream else words.shorten(exchange.body, 100_000),
+        "events": [
+            {"at": round(arrival.at, 4), "event": arrival.name, "data": arrival.data}
+            for arrival in exchange.arrivals
+        ],
+        "failure": exchange.failure,
+        "seconds": round(exchange.seconds, 4),
+    }
+
+
+def to_junit(report: Report) -> bytes:
+    counts = report.counts()
+    top = ET.Element(
+        "testsuites",
+        name=f"Open Responses {report.spec}",
+        tests=str(len(report.results)),
+        failures=str(counts["fail"]),
+        skipped=str(counts["skip"]),
+        time=f"{report.seconds:.3f}",
+    )
+    for group, results in report.by_group().items():
+        suite = ET.SubElement(
+            top,
+            "testsuite",
+            name=group,
+            tests=str(len(results)),
+            failures=str(sum(result.outcome == "fail" for result in results)),
+            skipped=str(sum(result.outcome == "skip" for result in results)),
+        )
+        for result in results:
+            _case(suite, result)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(top, encoding="unicode").encode()
+
+
+def _case(suite: ET.Element, result: Result) -> None:
+    rule = result.rule
+    case = ET.SubElement(suite, "testcase", classname=rule.group, name=rule.id, time=f"{result.seconds:.3f}")
+    if result.outcome == "skip":
+        ET.SubElement(case, "skipped", message=_printable(result.reason))
+    elif result.outcome == "fail":
+        failure = ET.SubElement(case, "failure", message=_printable(result.reason), type=rule.level)
+        told = [rule.says, rule.source]
+        for exchange in result.exchanges[-1:]:
+            told += [words.request_line(exchange), words.sent(exchange), words.answered(exchange)]
+            told += [
+                f"{row.position} {row.type} {' '.join(row.wrong)}"
+                for row in words.timeline(exchange, result.findings)
+            ]
+        failure.text = _printable("\n".join(told))
+
+
+def _printable(text: str) -> str:
+    """XML has no place for most control characters."""
+    return "".join(c if c in "\t\n" or ord(c) >= 32 else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,210 @@
+"""Runs checks against a live server, several at a time, and judges everything that went over the wire."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import httpx
+
+from antiphon import __version__
+from antiphon.compliance.catalog import CHECKS, OBSERVED, Check, Rule
+from antiphon.compliance.exchange import Exchange
+from antiphon.compliance.observing import Finding, observations
+from antiphon.compliance.probe import Failed, NotOffered, Probe, Skipped, Target, TooWeak
+from antiphon.compliance.results import Report, Result
+
+CONCURRENCY: Final = 8
+_KEPT: Final = 20
+"""How many findings of one observed rule are kept in full."""
+_MALFORMED: Final = (KeyError, IndexError, TypeError, AttributeError, ValueError)
+
+Watcher = Callable[[Check, Result | None], None]
+"""Is told of a check when it begins, with None, and when it has ended."""
+
+
+class CouldNotRun(Exception):
+    """The server could not be judged at all."""
+
+
+@dataclass(slots=True)
+class _Observed:
+    """What was seen of the observed rules so far."""
+
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    streams: int = 0
+    exchanges: int = 0
+
+    def add(self, exchange: Exchange, target: Target) -> None:
+        found, seen = observations(exchange, target.spec)
+        self.exchanges += 1
+        self.seen |= seen
+        self.streams += "stream" in seen
+        for finding in found:
+            self.counts[finding.rule] = self.counts.get(finding.rule, 0) + 1
+            kept = self.findings.setdefault(finding.rule, [])
+            if len(kept) < _KEPT:
+                kept.append(finding)
+
+    def result(self, rule: Rule) -> Result:
+        if findings := self.findings.get(rule.id):
+            more = self.counts[rule.id] - 1
+            reason = findings[0].message + (f" (and {more} more)" if more else "")
+            exchanges = [finding.exchange for finding in findings[:1] if finding.exchange is not None]
+            return Result(rule, "fail", reason, exchanges=exchanges, findings=findings)
+        needed = rule.needs or rule.transports
+        if not self.seen.intersection(needed):
+            return Result(rule, "skip", f"nothing in this run had {' or '.join(needed)}")
+        return Result(rule, "pass", f"{self.streams} streams, {self.exchanges} exchanges")
+
+
+async def run(
+    target: Target,
+    rules: Mapping[str, Rule],
+    *,
+    concurrency: int = CONCURRENCY,
+    watch: Watcher = lambda check, result: None,
+    keep: Callable[[str, Exchange], None] = lambda rule, exchange: None,
+) -> Report:
+    """Judges the server by these rules. `keep` is given every exchange with the rule it was made for."""
+    begun = time.monotonic()
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    chosen = _checks(rules, target)
+    observed = _Observed()
+    results: dict[str, Result] = {}
+    limit = asyncio.Semaphore(concurrency)
+    async with httpx.AsyncClient(
+        timeout=None,
+        trust_env=False,
+        verify=target.url.startswith("https:"),  # loading certificates takes a while
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+    ) as http:
+        server = await _contact(target, http)
+
+        async def one(check: Check) -> None:
+            async with limit:
+                watch(check, None)
+                result, exchanges = await _try(check, target, http)
+                for exchange in exchanges:
+                    observed.add(exchange, target)
+                    keep(check.rule.id, exchange)
+                results[check.rule.id] = result
+                watch(check, result)
+
+        async with asyncio.TaskGroup() as group:
+            for check in chosen:
+                if not check.alone:
+                    group.create_task(one(check))
+        for check in chosen:
+            if check.alone:
+                await one(check)
+    for rule in rules.values():
+        if rule.id in OBSERVED:
+            results[rule.id] = observed.result(rule)
+    return Report(
+        target.url,
+        target.model,
+        target.spec,
+        __version__,
+        [results[name] for name in rules],
+        time.monotonic() - begun,
+        observed.exchanges,
+        server,
+        started,
+    )
+
+
+def _checks(rules: Mapping[str, Rule], target: Target) -> list[Check]:
+    """The checks of these rules; where only observed rules are asked for, those that drive them."""
+    chosen = [CHECKS[name] for name in rules if name in CHECKS]
+    observed = [rule for rule in rules.values() if rule.id in OBSERVED]
+    if observed:
+        wanted = {transport for rule in observed for transport in rule.transports}
+        wanted.intersection_update(target.transports)
+        chosen += (
+            check
+            for name, check in CHECKS.items()
+            if check.drives
+            and name not in rules
+            and target.spec in check.rule.specs
+            and wanted.intersection(check.rule.transports)
+        )
+    return chosen
+
+
+async def _contact(target: Target, http: httpx.AsyncClient) -> str:
+    """What the server calls itself; raises when nobody answers at all."""
+    try:
+        answer = await http.get(f"{target.url}/models", headers=target.headers(), timeout=target.timeout)
+    except httpx.HTTPError as error:
+        reason = str(error) or type(error).__name__
+        raise CouldNotRun(f"{target.url} does not answer: {reason}") from error
+    return str(answer.headers.get("server", ""))
+
+
+async def find_model(target: Target) -> str:
+    """The first model that the server lists."""
+    async with httpx.AsyncClient(timeout=target.timeout, trust_env=False) as http:
+        try:
+            answer = await http.get(f"{target.url}/models", headers=target.headers())
+            listed = answer.json()["data"][0]["id"]
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise CouldNotRun(f"{target.url} does not answer: {reason}") from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise CouldNotRun(f"{target.url}/models lists no model; name one with --model") from error
+    return str(listed)
+
+
+async def _try(check: Check, target: Target, http: httpx.AsyncClient) -> tuple[Result, list[Exchange]]:
+    begun = time.monotonic()
+    made: list[Exchange] = []
+    result = Result(check.rule, "skip")
+    for number in range(1, check.tries + 1):
+        probe = Probe(target, http)
+        result = await _once(check, probe)
+        result.tries = number
+        made += probe.exchanges
+        if not result.reason.startswith(_WEAK):
+            break
+    if result.tries > 1:
+        result.reason = f"{result.reason} ({result.tries} tries)".strip()
+    result.seconds = time.monotonic() - begun
+    return result, made
+
+
+_WEAK: Final = "model too weak: "
+
+
+async def _once(check: Check, probe: Probe) -> Result:
+    rule = check.rule
+    try:
+        await check.run(probe)
+    except TooWeak as weak:
+        return Result(rule, "skip", f"{_WEAK}{weak}", exchanges=probe.exchanges)
+    except Skipped as skipped:
+        return Result(rule, "skip", str(skipped), exchanges=probe.exchanges)
+    except NotOffered as absent:
+        if rule.group == "official":
+            return Result(rule, "fail", str(absent), exchanges=probe.exchanges)
+        return Result(rule, "skip", f"capability absent: {absent}", exchanges=probe.exchanges)
+    except Failed as failed:
+        return Result(rule, "fail", str(failed), exchanges=probe.exchanges)
+    except _MALFORMED as error:
+        with suppress(IndexError):
+            last = probe.exchanges[-1]
+            if last.failure is not None:
+                return Result(rule, "fail", last.failure, exchanges=probe.exchanges)
+        about = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return Result(
+            rule,
+            "fail",
+            f"the answer has not the form that it must have ({about})",
+            exchanges=probe.exchanges,
+        )
+    return Result(rule, "pass", exchanges=probe.exchanges)
