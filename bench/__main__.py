@@ -1,58 +1,84 @@
 """`python -m bench`: all the benchmarks, or the parts that are named."""
 
 import argparse
+import os
 import sys
+from importlib import import_module
+from pathlib import Path
 
-PARTS = ("startup", "composer", "upstream", "gateway", "memory", "chain")
+from bench.figures import Recorder, Run
+from bench.options import Options
+
+# Each part is imported when it runs, so that one can run while another is broken.
+PARTS = {
+    "startup": "startup",
+    "composer": "composer",
+    "bridges": "bridges",
+    "providers": "providers",
+    "upstream": "exchanges",
+    "gateway": "gateway",
+    "latency": "latency",
+    "concurrency": "concurrency",
+    "bodies": "bodies",
+    "workers": "workers",
+    "memory": "memory",
+    "chain": "chain",
+    "embedded": "embedded",
+}
 
 
 def main() -> None:
+    names = ", ".join(PARTS)
+    defaults = Options()
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default all")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {names}; default all")
+    parser.add_argument("--rounds", type=int, default=defaults.rounds, help="interleaved rounds (default 5)")
+    parser.add_argument("--tokens", type=int, default=defaults.tokens, help="deltas a stream (default 400)")
     parser.add_argument(
-        "--rounds", type=int, default=7, help="interleaved rounds of upstream and gateway (default 7)"
+        "--streams", type=int, default=defaults.streams, help="streams that memory holds open (default 1000)"
     )
-    parser.add_argument("--tokens", type=int, default=400, help="deltas in a stream (default 400)")
-    parser.add_argument("--streams", type=int, default=500, help="streams held open by memory (default 500)")
-    parser.add_argument("--turns", type=int, default=1000, help="length of the chain (default 1000)")
+    parser.add_argument(
+        "--turns", type=int, default=defaults.turns, help="length of the chain (default 1000)"
+    )
     parser.add_argument("--long", action="store_true", help="memory: ten minutes and a million deltas")
     parser.add_argument("--no-install", action="store_true", help="do not install nginx if it is missing")
-    options = parser.parse_args()
-    if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"there is no part {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
+    parser.add_argument(
+        "--litellm",
+        action="store_true",
+        help="gateway: also LiteLLM's proxy, installed in the user's cache",
+    )
+    parser.add_argument("--save", type=Path, metavar="FILE", help="save the figures as JSON")
+    parser.add_argument(
+        "--write", action="store_true", help="put the figures into bench/README.md and draw docs/figures"
+    )
+    given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; the parts are {names}")
     if not sys.platform.startswith("linux"):
         parser.error("the figures come from /proc, so this runs on Linux only")
-    for part in options.parts or PARTS:
-        print(f"\n== {part}", flush=True)
-        _run(part, options)
-
-
-def _run(part: str, options: argparse.Namespace) -> None:
-    # Each part imports what it measures by itself, so that one can run while another is broken.
-    if part == "startup":
-        from bench import startup
-
-        startup.run(rounds=5)
-    elif part == "composer":
-        from bench import composer
-
-        composer.main()
-    elif part == "upstream":
-        from bench import exchanges
-
-        exchanges.run(rounds=options.rounds, tokens=options.tokens)
-    elif part == "gateway":
-        from bench import gateway
-
-        gateway.run(rounds=options.rounds, tokens=options.tokens, install=not options.no_install)
-    elif part == "memory":
-        from bench import memory
-
-        memory.run(streams=options.streams, long=options.long)
-    else:
-        from bench import chain
-
-        chain.run(turns=options.turns)
+    options = Options(
+        rounds=given.rounds,
+        tokens=given.tokens,
+        streams=given.streams,
+        turns=given.turns,
+        long=given.long,
+        install=not given.no_install,
+        litellm=given.litellm,
+    )
+    run = Run({})
+    for name in given.parts or PARTS:
+        print(f"\n== {name}", flush=True)
+        record = Recorder(options)
+        import_module(f"bench.{PARTS[name]}").run(record, options)
+        part = run.parts[name] = record.part()
+        print(
+            f"({part.seconds:.0f} s; other programs kept {part.busy:.1f} of {os.cpu_count()} processors busy)"
+        )
+        if given.save:  # after each part, so that a long run that is stopped has not been in vain
+            run.save(given.save)
+    if given.write:
+        report = import_module("bench.report")
+        report.update(run)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ work leaves the processor's caches cold for the database.
 """
 
 import json
-import statistics
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,10 +20,16 @@ from antiphon.spec.ids import RESPONSE, new_id
 from antiphon.store import Item, NewResponse, Store
 from bench import load
 from bench.contenders import PROMPT, folder, upstream, write_config
+from bench.figures import TIMES, Place, Recorder
+from bench.options import Options
 
 CALLER = Caller(tenant="bench")
 EARLY = 10
+LENGTHS = (30, 100, 300)
+"""Where a growing chain is also compared with turn 10, besides at its end."""
 ROUNDS = 30
+ROUNDS_ON_THE_WAY = 8
+CHART = "turn by chain"
 _MODEL = "fake/burst-20"
 _BODY = b'{"object":"response","metadata":"%b"}' % (b"x" * 800)
 _INPUT = b'{"type":"message","role":"user","content":"%b"}' % (b"x" * 100)
@@ -41,32 +46,54 @@ class Cost:
     whole: float
 
 
+Pairs = list[tuple[Cost, Cost]]
+"""Turn 10 of a short chain and the next turn of a long one, measured one after the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Turn 10 of short chains and the last turns of a long one, in pairs, and the ids at their ends."""
+    """Pairs by the length of the long chain, and the ids at the ends of both."""
 
-    pairs: list[tuple[Cost, Cost]]
+    pairs: dict[int, Pairs]
     heads: tuple[str, str]
 
-    def line(self, name: str, field: str) -> str:
-        early, late = (
-            [getattr(cost, field) * 1e6 for cost in side] for side in zip(*self.pairs, strict=True)
-        )
-        ratio = statistics.median(b / a for a, b in zip(early, late, strict=True))
-        return f"{name:<30}{_figures(early):>18}{_figures(late):>18}{ratio:>9.2f}"
 
-
-def run(*, turns: int) -> None:
+def run(record: Recorder, options: Options) -> None:
+    turns = options.turns
     with folder() as where, upstream(where) as behind:
         config = write_config(where / "antiphon", behind.port)
         alone, whole = load.run(_both(config, turns))
-        print(f"CPU µs a turn, medians of {ROUNDS} rounds (means in brackets); ratios are paired")
-        print(f"{'':<30}{f'turn {EARLY}':>18}{f'turn {turns:,}':>18}{'ratio':>9}")
-        print(alone.line("database alone", "database"))
-        print(whole.line("database in a whole turn", "database"))
-        print(whole.line("whole turn", "whole"))
+        print(f"CPU µs a turn, medians of {ROUNDS} rounds; ratios are paired")
+        print(f"{'':<30}{f'turn {EARLY}':>18}{f'turn {turns:,}':>18}{'ratio':>24}")
+        for name, measured, of in (
+            ("database alone", alone, _database),
+            ("database in a whole turn", whole, _database),
+            ("whole turn", whole, _whole),
+        ):
+            _tell(record, name, measured, of)
         cold = [load.run(_cold(config, head)) * 1e6 for head in whole.heads]
+        for turn, value in zip((EARLY, turns), cold, strict=True):
+            record.add(f"one read after a restart, turn {turn:,}", [value], "µs")
         print(f"{'one read after a restart':<30}{cold[0]:>18.0f}{cold[1]:>18.0f}")
+
+
+def _tell(record: Recorder, name: str, measured: Measured, of: Callable[[Cost], float]) -> None:
+    record.add(f"{name}, turn {EARLY} / turn {EARLY}", [1.0], TIMES, place=Place(CHART, name, EARLY))
+    for length, pairs in measured.pairs.items():
+        early, late = ([of(cost) * 1e6 for cost in side] for side in zip(*pairs, strict=True))
+        place = Place(CHART, name, length)
+        ratio = record.ratio(f"{name}, turn {length:,} / turn {EARLY}", late, early, place=place)
+    first = record.add(f"{name}, turn {EARLY}", early, "µs")
+    last = record.add(f"{name}, turn {length:,}", late, "µs")
+    print(f"{name:<30}{first.median:>18.0f}{last.median:>18.0f}{ratio!s:>24}")
+
+
+def _database(cost: Cost) -> float:
+    return cost.database
+
+
+def _whole(cost: Cost) -> float:
+    return cost.whole
 
 
 async def _both(config: Path, turns: int) -> tuple[Measured, Measured]:
@@ -92,19 +119,28 @@ async def _measure(store: Store, turn: Turn, turns: int) -> Measured:
         return head
 
     async def measured(head: str) -> tuple[str, Cost]:
+        # A response is written a moment after its turn; looking one up waits for all that are on their way.
+        await store.get(CALLER.tenant, head)
         before, clock = store.stats, time.process_time()
         head = await turn(head)
-        whole, after = time.process_time() - clock, store.stats
-        database = after.read_cpu + after.write_cpu - before.read_cpu - before.write_cpu
-        return head, Cost(database, whole)
+        spent, read = time.process_time() - clock, store.stats.read_cpu - before.read_cpu
+        await store.get(CALLER.tenant, head)
+        written = store.stats.write_cpu - before.write_cpu
+        return head, Cost(read + written, spent + written)
 
-    long = await grown(turns - ROUNDS)
-    pairs: list[tuple[Cost, Cost]] = []
-    for _ in range(ROUNDS):
-        short, early = await measured(await grown(EARLY - 1))
-        long, late = await measured(long)
-        pairs.append((early, late))
-    return Measured(pairs, (short, long))
+    found: dict[int, Pairs] = {}
+    long, length = await turn(None), 1
+    for goal in (*(one for one in LENGTHS if one < turns - ROUNDS), turns):
+        rounds = ROUNDS if goal == turns else ROUNDS_ON_THE_WAY
+        while length < goal - rounds:
+            long, length = await turn(long), length + 1
+        found[goal] = []
+        for _ in range(rounds):
+            short, early = await measured(await grown(EARLY - 1))
+            long, late = await measured(long)
+            found[goal].append((early, late))
+        length += rounds
+    return Measured(found, (short, long))
 
 
 async def _save(store: Store, previous: str | None) -> str:
@@ -138,7 +174,3 @@ async def _cold(config: Path, id: str) -> float:
         return after.read_cpu - before.read_cpu
     finally:
         await gateway.close()
-
-
-def _figures(values: list[float]) -> str:
-    return f"{statistics.median(values):.0f} ({statistics.fmean(values):.0f})"

@@ -4,7 +4,6 @@ The floor is msgspec encoding the same event, already made. Rounds are interleav
 machine disturbs all of them alike; figures and ratios are medians, the ratios of single rounds.
 """
 
-import statistics
 import time
 from collections.abc import Callable
 from typing import Literal
@@ -18,6 +17,8 @@ from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import TextDelta
 from antiphon.stream.framing import frames
+from bench.figures import Recorder
+from bench.options import Options
 
 DELTAS = 1_980
 ROUNDS = 30
@@ -75,7 +76,7 @@ def pydantic() -> None:
         ).model_dump_json()
 
 
-def main() -> None:
+def run(record: Recorder, options: Options) -> None:
     work: dict[str, Callable[[], None]] = {
         FLOOR: floor,
         "Composer + encode, one delta a batch": composed(1),
@@ -86,20 +87,13 @@ def main() -> None:
     }
     times: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(ROUNDS):
-        for name, run in work.items():
+        for name, one in work.items():
             start = time.process_time_ns()
-            run()
+            one()
             times[name].append((time.process_time_ns() - start) / DELTAS)
     print(f"{'text delta':<48}{'ns':>8}{'x floor':>10}{'pydantic /':>13}")
     for name, values in times.items():
-        above, below = paired(values, times[FLOOR]), paired(times[PYDANTIC], values)
-        print(f"{name:<48}{statistics.median(values):>8.0f}{above:>10.2f}{below:>13.1f}")
-
-
-def paired(upper: list[float], lower: list[float]) -> float:
-    """The median of the ratios of single rounds."""
-    return statistics.median(a / b for a, b in zip(upper, lower, strict=True))
-
-
-if __name__ == "__main__":
-    main()
+        own = record.add(name, values, "ns")
+        above = record.ratio(f"{name}, / floor", values, times[FLOOR])
+        below = record.ratio(f"{name}, pydantic /", times[PYDANTIC], values, "higher")
+        print(f"{name:<48}{own.median:>8.0f}{above.median:>10.2f}{below.median:>13.1f}")

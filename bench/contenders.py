@@ -7,14 +7,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
-from bench import nginx
-from bench.load import Request
+from bench import litellm, nginx
+from bench.options import Options
+from bench.outcome import Request
 from bench.processes import Program, allow_many_files, free_port
 
-KEY = "bench"
-NGINX, OURS, STRAIGHT = "nginx", "antiphon", "straightforward"
+KEY = "sk-bench"
+NGINX, OURS, STRAIGHT, LITELLM = "nginx", "antiphon", "straightforward", "litellm"
+UNSTORED, SOCKET, DIRECT = "antiphon, store off", "antiphon, WebSocket", "no gateway"
 DEFAULT_CACHE = "64 MiB"
 PROMPT = "Say in two sentences what an antiphon is, and when it is sung."
 
@@ -22,6 +24,7 @@ _CONFIG = """\
 default_model = "fake/each-400"
 [server]
 log_level = "warning"
+receipts = true
 [keys.bench]
 key_sha256 = "{key}"
 [store]
@@ -37,22 +40,38 @@ base_url = "http://127.0.0.1:{upstream}/v1"
 
 @dataclass(frozen=True, slots=True)
 class Contender:
+    """A program, and one way to ask it."""
+
+    name: str
     program: Program
-    speaks_responses: bool
+    speaks: Literal["chat", "responses"] = "responses"
+    prefix: str = ""
+    """What stands before the name of a model."""
+    store: bool = True
+    socket: bool = False
 
-    @property
-    def name(self) -> str:
-        return self.program.name
-
-    def request(self, model: str, *, stream: bool) -> Request:
+    def request(self, model: str, *, stream: bool, text: str = PROMPT) -> Request:
         """The same question, as chat or as Open Responses."""
-        body: dict[str, Any]
-        if self.speaks_responses:
-            name = f"fake/{model}" if self.name == OURS else model
-            body = {"model": name, "input": PROMPT, "stream": stream}
-            return Request(self.program.port, "/v1/responses", body, KEY)
-        body = {"model": model, "messages": [{"role": "user", "content": PROMPT}], "stream": stream}
-        return Request(self.program.port, "/v1/chat/completions", body, KEY)
+        body: dict[str, Any] = {"model": self.prefix + model, "stream": stream}
+        if self.speaks == "chat":
+            body["messages"] = [{"role": "user", "content": text}]
+            return Request(self.program.port, "/v1/chat/completions", body, KEY)
+        body["input"] = text
+        if not self.store:
+            body["store"] = False
+        return Request(self.program.port, "/v1/responses", body, KEY, socket=self.socket)
+
+
+def ours(program: Program) -> Contender:
+    return Contender(OURS, program, prefix="fake/")
+
+
+def unstored(program: Program) -> Contender:
+    return Contender(UNSTORED, program, prefix="fake/", store=False)
+
+
+def over_socket(program: Program) -> Contender:
+    return Contender(SOCKET, program, prefix="fake/", socket=True)
 
 
 @contextmanager
@@ -79,12 +98,12 @@ def write_config(where: Path, upstream: int, cache: str = DEFAULT_CACHE) -> Path
     return config
 
 
-def start_ours(where: Path, upstream: int, cache: str = DEFAULT_CACHE) -> Program:
-    """As a user starts it: one worker, a key, and every response stored."""
+def start_ours(where: Path, upstream: int, cache: str = DEFAULT_CACHE, workers: int = 1) -> Program:
+    """As a user starts it: a key, receipts, and every response stored."""
     config = write_config(where, upstream, cache)
     port = free_port()
     command = [sys.executable, "-m", "antiphon", "serve", "--config", str(config), "--port", str(port)]
-    return Program(OURS, command, port, log=where / "output.log")
+    return Program(OURS, [*command, "--workers", str(workers)], port, log=where / "output.log")
 
 
 def start_straightforward(where: Path, upstream: int) -> Program:
@@ -96,22 +115,32 @@ def start_straightforward(where: Path, upstream: int) -> Program:
 
 
 @contextmanager
-def all_up(*, install: bool) -> Iterator[list[Contender]]:
-    """nginx first, if there is one; then ours; then the straightforward gateway."""
-    program = nginx.find(install=install)
+def proxied(options: Options, *others: str) -> Iterator[dict[str, Contender]]:
+    """nginx, if there is one, and ours; also the other gateways and ways of asking that are named."""
+    found = nginx.find(install=options.install)
     with folder() as where, upstream(where) as behind, ExitStack() as stack:
-        contenders: list[Contender] = []
-        if program is None:
+        made: dict[str, Contender] = {}
+        if DIRECT in others:
+            made[DIRECT] = Contender(DIRECT, behind, speaks="chat")
+        if found is None:
             print("bench: there is no nginx here, so its column stays empty")
         else:
-            proxy = stack.enter_context(
-                nginx.start(program, where / "nginx", free_port(), upstream=behind.port)
-            )
+            proxy = stack.enter_context(nginx.start(found, where / "nginx", free_port(), behind.port))
             proxy.wait_until_up()
-            contenders.append(Contender(proxy, speaks_responses=False))
-        ours = stack.enter_context(start_ours(where / "antiphon", behind.port))
-        straight = stack.enter_context(start_straightforward(where / "straightforward", behind.port))
-        for gateway in (ours, straight):
-            gateway.wait_until_up("/healthz")
-            contenders.append(Contender(gateway, speaks_responses=True))
-        yield contenders
+            made[NGINX] = Contender(NGINX, proxy, speaks="chat")
+        gateway = stack.enter_context(start_ours(where / "antiphon", behind.port))
+        gateway.wait_until_up("/healthz")
+        made[OURS] = ours(gateway)
+        if UNSTORED in others:
+            made[UNSTORED] = unstored(gateway)
+        if SOCKET in others:
+            made[SOCKET] = over_socket(gateway)
+        if STRAIGHT in others:
+            straight = stack.enter_context(start_straightforward(where / "straightforward", behind.port))
+            straight.wait_until_up("/healthz")
+            made[STRAIGHT] = Contender(STRAIGHT, straight)
+        if LITELLM in others:
+            lite = stack.enter_context(litellm.start(where / "litellm", free_port(), behind.port, KEY))
+            lite.wait_until_up("/health/liveliness", limit=90)
+            made[LITELLM] = Contender(LITELLM, lite, speaks="chat")
+        yield made

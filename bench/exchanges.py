@@ -5,7 +5,6 @@ Both ask the same upstream, on one connection after the other and many at once, 
 
 import asyncio
 import json
-import statistics
 import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
@@ -15,11 +14,14 @@ from antiphon.config import Timeouts
 from antiphon.providers.http import UpstreamClient
 from bench import load
 from bench.contenders import PROMPT, folder, upstream
+from bench.figures import Recorder
+from bench.measure import micro
+from bench.options import Options
 
 PLAIN_TOKENS = 64
 CONNECTIONS = 16
-PLAIN = 2000
-STREAMS = 100
+PLAIN = 1500
+STREAMS = 50
 HEADERS = {
     "Content-Type": "application/json",
     "Accept": "text/event-stream, application/json",
@@ -31,12 +33,13 @@ Ask = Callable[[bytes], Awaitable[int]]
 """Send a body, read the whole answer, and say how long it was."""
 
 
-def run(*, rounds: int, tokens: int) -> None:
+def run(record: Recorder, options: Options) -> None:
     with folder() as where, upstream(where) as behind:
-        load.run(_compare(f"http://127.0.0.1:{behind.port}/v1/chat/completions", rounds, tokens))
+        url = f"http://127.0.0.1:{behind.port}/v1/chat/completions"
+        load.run(_compare(record, url, options.rounds, options.tokens))
 
 
-async def _compare(url: str, rounds: int, tokens: int) -> None:
+async def _compare(record: Recorder, url: str, rounds: int, tokens: int) -> None:
     ours = UpstreamClient()
     asks: dict[str, Ask] = {"antiphon": _ours(ours, url)}
     closing: list[Callable[[], Awaitable[None]]] = [ours.close]
@@ -62,8 +65,12 @@ async def _compare(url: str, rounds: int, tokens: int) -> None:
                 each = await _measure(ask, body, count) / units
                 if turn:  # the first one is for warming up
                     spent[name].append(each)
-        medians = "".join(f"{statistics.median(figures) * 1e6:>12.1f}" for figures in spent.values())
-        print(f"{work:<28}{medians}{_ratio(spent):>24}", flush=True)
+        figures = [record.add(f"{work}, {name}", micro(values), "µs") for name, values in spent.items()]
+        line = f"{work:<28}" + "".join(f"{figure.median:>12.1f}" for figure in figures)
+        if "aiohttp" in spent:
+            name = f"{work}, aiohttp / ours"
+            line += f"{record.ratio(name, spent['aiohttp'], spent['antiphon'], 'higher')!s:>24}"
+        print(line, flush=True)
     for close in closing:
         await close()
 
@@ -107,10 +114,3 @@ async def _measure(ask: Ask, body: bytes, count: int) -> float:
     before = time.process_time()
     await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
     return (time.process_time() - before) / count
-
-
-def _ratio(spent: dict[str, list[float]]) -> str:
-    if "aiohttp" not in spent:
-        return ""
-    ratios = sorted(a / b for a, b in zip(spent["aiohttp"], spent["antiphon"], strict=True))
-    return f"{statistics.median(ratios):.1f} ({ratios[0]:.1f}-{ratios[-1]:.1f})"

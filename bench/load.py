@@ -1,47 +1,19 @@
 """The load generator: kept connections that send one request after the other, on uvloop and httptools."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import httptools
 import uvloop
 
+from bench.outcome import FIRST_WORD, Outcome, Request
+from bench.sockets import Socket
+
+__all__ = ["Outcome", "Request", "connect", "hold", "run", "send"]
+
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came back: how many answers, events and bytes, how long it took, and the last body of all."""
-
-    answers: int = 0
-    events: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-    body: bytes = b""
-
-
-@dataclass(slots=True)
-class Request:
-    """One request, rendered once; `key` is sent as a bearer token."""
-
-    port: int
-    path: str
-    body: dict[str, Any]
-    key: str = "bench"
-    data: bytes = field(init=False)
-
-    def __post_init__(self) -> None:
-        body = json.dumps(self.body).encode()
-        head = (
-            f"POST {self.path} HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\n"
-            f"authorization: Bearer {self.key}\r\ncontent-type: application/json\r\naccept: */*\r\n"
-            f"content-length: {len(body)}\r\n\r\n"
-        )
-        self.data = head.encode() + body
 
 
 class Connection(asyncio.Protocol):
@@ -52,6 +24,8 @@ class Connection(asyncio.Protocol):
         self._more = more
         self._outcome = outcome
         self._pieces: list[bytes] = []
+        self._sent = 0.0
+        self._waits = False
         self._parser = httptools.HttpResponseParser(self)
         loop = asyncio.get_running_loop()
         self.began: asyncio.Future[None] = loop.create_future()  # the first piece of the first body is here
@@ -63,8 +37,10 @@ class Connection(asyncio.Protocol):
 
     def _send(self) -> None:
         if self._more():
+            self._waits = True
+            self._sent = time.perf_counter()
             self._transport.write(self._request.data)
-        else:
+        elif not self._request.keeps:
             self.close()
 
     def data_received(self, data: bytes) -> None:
@@ -72,17 +48,20 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         self._pieces.append(data)
+        self._outcome.events += data.count(b"\n\n")
+        if self._waits and FIRST_WORD in data:
+            self._waits = False
+            self._outcome.firsts.append(time.perf_counter() - self._sent)
         if not self.began.done():
             self.began.set_result(None)
 
     def on_message_complete(self) -> None:
-        body = b"".join(self._pieces)
-        self._pieces.clear()
         outcome = self._outcome
+        outcome.times.append(time.perf_counter() - self._sent)
+        outcome.body = b"".join(self._pieces)
+        self._pieces.clear()
         outcome.answers += 1
-        outcome.events += body.count(b"\n\n")
         outcome.failed += self._parser.get_status_code() != 200
-        outcome.body = body
         keeps = self._parser.should_keep_alive()
         self._parser = httptools.HttpResponseParser(self)
         if keeps:
@@ -99,14 +78,20 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
 
-async def connect(request: Request, more: Callable[[], bool], outcome: Outcome) -> Connection:
+async def connect(request: Request, more: Callable[[], bool], outcome: Outcome) -> Connection | Socket:
     loop = asyncio.get_running_loop()
-    made = await loop.create_connection(lambda: Connection(request, more, outcome), "127.0.0.1", request.port)
+    kind = Socket if request.socket else Connection
+    made = await loop.create_connection(lambda: kind(request, more, outcome), "127.0.0.1", request.port)
     return made[1]
 
 
-async def send(request: Request, *, count: int, connections: int, limit: float) -> Outcome:
-    """`count` requests over so many connections; no new one is sent after `limit` seconds."""
+async def send(
+    request: Request, *, count: int, connections: int, limit: float, spread: float = 0.0
+) -> Outcome:
+    """`count` requests over so many connections; no new one is sent after `limit` seconds.
+
+    The connections are opened over `spread` seconds, so that paced streams do not all beat at once.
+    """
     outcome = Outcome()
     left = count
     deadline = time.perf_counter() + limit
@@ -117,8 +102,12 @@ async def send(request: Request, *, count: int, connections: int, limit: float) 
         return left >= 0 and time.perf_counter() < deadline
 
     started = time.perf_counter()
-    opened = [await connect(request, more, outcome) for _ in range(min(connections, count))]
+    opened: list[Connection | Socket] = []
     try:
+        for _ in range(min(connections, count)):
+            opened.append(await connect(request, more, outcome))
+            if spread:
+                await asyncio.sleep(spread / connections)
         async with asyncio.timeout(limit + 30):
             await asyncio.gather(*(connection.ended for connection in opened))
     except TimeoutError:
@@ -130,12 +119,13 @@ async def send(request: Request, *, count: int, connections: int, limit: float) 
     return outcome
 
 
-async def hold(request: Request, *, streams: int, patience: float = 60.0) -> list[Connection]:
+async def hold(
+    request: Request, *, streams: int, outcome: Outcome, requests: int = 1, patience: float = 60.0
+) -> list[Connection | Socket]:
     """So many streams, opened and left open: each has had its first bytes."""
-    outcome = Outcome()
-    opened: list[Connection] = []
+    opened: list[Connection | Socket] = []
     for _ in range(streams):
-        opened.append(await connect(request, iter([True, False]).__next__, outcome))
+        opened.append(await connect(request, iter([True] * requests + [False]).__next__, outcome))
     async with asyncio.timeout(patience):
         await asyncio.gather(*(connection.began for connection in opened))
     return opened

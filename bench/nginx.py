@@ -23,6 +23,7 @@ http {{
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
     keepalive_requests 1000000;
+    client_max_body_size 0;
     upstream chat {{
         server 127.0.0.1:{upstream};
         keepalive 256;
@@ -35,6 +36,7 @@ http {{
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_buffering off;
+            proxy_request_buffering off;
         }}
     }}
 }}

@@ -53,7 +53,7 @@ class Program:
 
     def cpu(self) -> float:
         """CPU seconds of the whole tree so far, to the nanosecond for those that live."""
-        return sum(_cpu(pid) for pid in tree(self.pid))
+        return tree_cpu(self.pid)
 
     def resident(self) -> int:
         """Resident bytes of the whole tree."""
@@ -109,7 +109,7 @@ class Bystanders:
     def _read() -> float:
         user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split()[1:9])
         busy = (user + nice + system + sum(interrupts)) / _TICK
-        return busy - sum(_cpu(pid) for pid in tree(os.getpid()))
+        return busy - tree_cpu(os.getpid())
 
 
 def tree(root: int) -> list[int]:
@@ -125,6 +125,10 @@ def tree(root: int) -> list[int]:
     for pid in found:
         found += children.get(pid, [])
     return found
+
+
+def tree_cpu(root: int) -> float:
+    return sum(_cpu(pid) for pid in tree(root))
 
 
 def _die_with_parent() -> None:

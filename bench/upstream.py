@@ -104,7 +104,8 @@ class Chat(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._received = b""
+        self._received = bytearray()
+        self._size = 0  # of the request that is coming in, once its head is here
         self._script: Script | None = None
         self._next = 0
         self._timer: asyncio.Handle | None = None
@@ -119,13 +120,16 @@ class Chat(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        end = self._received.find(b"\r\n\r\n")
-        if end < 0:
-            return
-        length = _LENGTH.search(self._received, 0, end)
-        size = end + 4 + (int(length[1]) if length else 0)
-        if len(self._received) >= size:
-            request, self._received = self._received[:size], self._received[size:]
+        if not self._size:
+            end = self._received.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            length = _LENGTH.search(self._received, 0, end)
+            self._size = end + 4 + (int(length[1]) if length else 0)
+        if len(self._received) >= self._size:
+            request = bytes(self._received[: self._size])
+            del self._received[: self._size]
+            self._size = 0
             self._answer(request)
 
     def _answer(self, request: bytes) -> None:

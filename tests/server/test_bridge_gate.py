@@ -1,4 +1,4 @@
-"""The bridges stand behind the same gate as `/v1/responses`: what is refused there is refused here, in JSON."""
+"""The bridges stand behind the gate of `/v1/responses`: what is refused there is refused here, in JSON."""
 
 import json
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.stream.hashbrown_frames import NO_THREADS
+from tests.bridges.scripts import TOML
 from tests.server.callers import key_table, script
 from tests.server.conftest import Serve
 from tests.server.serving import Client, Serving, until
@@ -15,13 +16,6 @@ from tests.stream.unframed import Frame, frame_types, message, unframed
 Json = dict[str, Any]
 
 PATH = "/api/hashbrown"
-SCRIPTED = """
-default_model = "demo"
-[providers.demo]
-type = "script"
-[models]
-demo = "demo/script"
-"""
 HELLO = script({"text": "Hello", "chunk": 2})
 SAVED = ["thread-save-start", "thread-save-success"]
 TOOL: Json = {"name": "weather", "description": "Looks out.", "parameters": {"type": "object"}}
@@ -29,7 +23,7 @@ TOOL: Json = {"name": "weather", "description": "Looks out.", "parameters": {"ty
 
 @pytest.fixture(scope="module")
 def server(serve_all: Serve) -> Serving:
-    return serve_all(SCRIPTED)
+    return serve_all(TOML)
 
 
 @pytest.fixture
@@ -327,7 +321,7 @@ def test_r003_42_a_thread_that_cannot_be_saved_is_told_after_the_answer(server: 
 
 
 def test_one_tenant_cannot_load_the_thread_of_another(serve: Serve) -> None:
-    server = serve(SCRIPTED + key_table("ann", tenant="a") + key_table("bob", tenant="b"))
+    server = serve(TOML + key_table("ann", tenant="a") + key_table("bob", tenant="b"))
     ann, bob = server.client("sk-ann"), server.client("sk-bob")
     id = thread_of(ask(ann, HELLO))
     assert load(ann, id)[1]["type"] == "thread-load-success"
@@ -352,7 +346,7 @@ def test_a_client_that_goes_away_ends_the_run_and_saves_nothing(server: Serving)
 
 
 def test_frames_come_while_nothing_is_said(serve: Serve) -> None:
-    server = serve(SCRIPTED, SERVER__KEEPALIVE="0.05")
+    server = serve(TOML, SERVER__KEEPALIVE="0.05")
     frames = ask(server.client(), script({"text": "a"}, {"delay": 0.3}, {"text": "b"}))
     assert "keepalive" in frame_types(frames)
     assert message(frames)["content"] == "ab"

@@ -1,0 +1,92 @@
+"""The load generator and the upstream behind it, over real sockets."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+from websockets.frames import Frame
+from websockets.streams import StreamReader
+
+from bench import load
+from bench.contenders import Contender, folder, upstream
+from bench.measure import Work, in_turns, verify
+from bench.outcome import Outcome
+from bench.processes import Program
+from bench.sockets import frame
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[Program]:
+    with folder() as where, upstream(where) as program:
+        yield program
+
+
+@pytest.fixture
+def chat(behind: Program) -> Contender:
+    return Contender("upstream", behind, speaks="chat")
+
+
+def test_it_counts_answers_events_and_times(chat: Contender) -> None:
+    outcome = load.run(load.send(chat.request("each-20", stream=True), count=6, connections=2, limit=10))
+    assert (outcome.answers, outcome.failed) == (6, 0)
+    assert outcome.events == 6 * (20 + 4)  # the role, the tokens, the reason, the usage and the end
+    assert len(outcome.times) == len(outcome.firsts) == 6
+    assert max(outcome.firsts) <= max(outcome.times)
+
+
+def test_a_request_of_megabytes_is_answered(chat: Contender) -> None:
+    request = chat.request("each-5", stream=False, text="x" * 5_000_000)
+    outcome = load.run(load.send(request, count=2, connections=1, limit=20))
+    assert (outcome.answers, outcome.failed) == (2, 0)
+    assert json.loads(outcome.body)["usage"]["completion_tokens"] == 5
+
+
+def test_an_answer_that_is_no_success_is_counted(chat: Contender) -> None:
+    outcome = load.run(load.send(chat.request("nothing", stream=False), count=2, connections=1, limit=10))
+    assert (outcome.answers, outcome.failed) == (2, 2)
+
+
+def test_streams_are_held_open_until_they_are_closed(chat: Contender) -> None:
+    async def held() -> int:
+        outcome = Outcome()
+        opened = await load.hold(chat.request("paced-500-20", stream=True), streams=5, outcome=outcome)
+        still = sum(not connection.ended.done() for connection in opened)
+        for connection in opened:
+            connection.close()
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(connection.ended for connection in opened))
+        assert outcome.answers == 0
+        return still
+
+    assert load.run(held()) == 5
+
+
+def test_a_contender_that_leaves_tokens_out_is_not_measured(chat: Contender) -> None:
+    work = Work("delta", "each-20", True, 21, {"upstream": 2})
+    with pytest.raises(SystemExit, match="tokens are missing: 20"):
+        verify(chat, work)
+
+
+def test_each_does_only_the_work_that_names_it(chat: Contender) -> None:
+    works = [
+        Work("plain", "each-5", False, 1, {"upstream": 4}),
+        Work("slow", "each-5", True, 5, {"upstream": 2}, rounds=1),
+        Work("other", "each-5", False, 1, {"somebody else": 4}),
+    ]
+    spent = in_turns([chat], works, rounds=2)
+    assert {name: len(values) for name, values in spent.items()} == {
+        ("plain", "upstream"): 2,
+        ("slow", "upstream"): 1,
+    }
+    assert all(value > 0 for values in spent.values() for value in values)
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
+def test_a_frame_is_what_the_protocol_says(size: int) -> None:
+    reader = StreamReader()
+    reader.feed_data(frame(1, b"x" * size))
+    parsing = Frame.parse(reader.read_exact, mask=True)
+    with pytest.raises(StopIteration) as parsed:
+        next(parsing)
+    assert parsed.value.value.data == b"x" * size
