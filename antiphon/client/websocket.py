@@ -21,9 +21,8 @@ _NOT_ABOUT_SOCKETS = frozenset({401, 407, 408, 429})
 _NOT_IMPLEMENTED = 501
 _CLOSING = 1.0
 
-# Its debug lines would show the key.
-_quiet = logging.getLogger("antiphon.client.websocket")
-_quiet.setLevel(logging.WARNING)
+# Its debug lines would show the key. This logger is in no registry, so that nobody turns it on by mistake.
+_quiet = logging.Logger("antiphon.client.websocket", logging.CRITICAL + 1)
 
 
 class NoWebSocket(Exception):

@@ -25,9 +25,9 @@ _KEPT = 16
 _ABSENT = frozenset({200, 400, 404, 405, 426, 501})
 _WORN_OUT = "websocket_connection_limit_reached"
 _TRANSPORT = frozenset({"content-type", "accept"})
-# The library would write headers, and with them the key, and every message.
-_quiet = logging.getLogger(f"{__name__}.wire")
-_quiet.disabled = True
+# The library would write headers, and with them the key, and every message. This logger is in no registry, so
+# that no configuration of logging can turn it on.
+_quiet = logging.Logger(f"{__name__}.wire", logging.CRITICAL + 1)
 
 
 class NoWebSocket(Exception):

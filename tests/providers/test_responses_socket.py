@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import logging.config
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -68,6 +69,8 @@ async def test_turns_follow_each_other_on_one_connection(
 async def test_nothing_of_it_is_logged(
     upstream: FakeResponsesSocket, http: UpstreamClient, caplog: pytest.LogCaptureFixture
 ) -> None:
+    # This turns every logger on that somebody has turned off.
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
     caplog.set_level(logging.DEBUG)
     provider = upstream.made(http)
     upstream.says(HELLO)
