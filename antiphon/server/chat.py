@@ -1,5 +1,6 @@
 """`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
 
+import os
 from dataclasses import replace
 
 from antiphon.bridges import chats
@@ -128,8 +129,7 @@ async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: st
 
 
 def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) -> str:
-    """As the query says, else the header, else the configuration."""
-    configured = default or gateway.config.chat.protocol
+    """As the query says, else the header, else the environment as it is now, else the configuration."""
     for where, name in (
         ("protocol", exchange.query("protocol")),
         ("X-Antiphon-Protocol", exchange.header(b"x-antiphon-protocol")),
@@ -139,7 +139,20 @@ def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) 
                 known = ", ".join((UI, DATA_V1, OPEN_RESPONSES))
                 raise wrong(where, f"there is no protocol {name[:60]!r}; choose one of {known}")
             return _PROTOCOLS[name]
-    return configured
+    return default or _of_environment() or gateway.config.chat.protocol
+
+
+def _of_environment() -> str | None:
+    """Read for each request, so that a flag can be switched while the server runs inside a program."""
+    if name := _PROTOCOLS.get(os.environ.get("ANTIPHON_CHAT__PROTOCOL", "")):
+        return name
+    enabled = os.environ.get("ENABLE_OPEN_RESPONSES", "true").lower() == "true"
+    by_default = enabled and _is_set("OPEN_RESPONSES_DEFAULT")
+    return OPEN_RESPONSES if by_default or _is_set("VERTICE_USE_OPEN_RESPONSES") else None
+
+
+def _is_set(flag: str) -> bool:
+    return os.environ.get(flag, "").lower() == "true"
 
 
 def _caller(exchange: Exchange, protocol: str) -> Caller:

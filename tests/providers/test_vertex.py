@@ -27,7 +27,7 @@ from tests.providers.fake_server import FakeServer, Received, Wire, refusal, ref
 
 PAGE = Path(__file__).parents[2] / "docs/providers/vertex.md"
 ACCOUNT = "robot@a-project.iam.gserviceaccount.com"
-SECRETS = (KEY, "BEGIN PRIVATE KEY", "ya29")
+SECRETS = (KEY, "PRIVATE KEY", "ya29")
 
 
 @pytest.fixture(scope="module")
@@ -338,7 +338,7 @@ async def test_credentials_that_are_none(vertex: Made, account: Callable[..., Pa
     assert "GOOGLE_APPLICATION_CREDENTIALS" in mistake(
         vertex, credentials=str(account(type="authorized_user"))
     )
-    for change in ({"client_email": None}, {"private_key": "BEGIN PRIVATE KEY"}, {"token_uri": None}):
+    for change in ({"client_email": None}, {"private_key": "half a PRIVATE KEY"}, {"token_uri": None}):
         told_by = mistake(vertex, credentials=str(account(**change)))
         assert "whole key of a service account" in told_by
         assert "providers.up.credentials" in told_by

@@ -109,6 +109,23 @@ def test_the_configuration_says_what_is_spoken_where_nobody_asks(serve: Serve, p
             assert answer.text.startswith(first)
 
 
+def test_r001_41_the_flags_are_read_for_each_request(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoken(**flags: str) -> str:
+        with monkeypatch.context() as patch:
+            for name, value in flags.items():
+                patch.setenv(name, value)
+            text = post(client, messages=HELLO).text
+            assert post(client, f"{CHAT}?protocol=ui", messages=HELLO).text.startswith(STARTS["ui"])
+        return next(name for name, start in STARTS.items() if text.startswith(start))
+
+    assert spoken() == "ui"
+    assert spoken(ANTIPHON_CHAT__PROTOCOL="data-v1") == "data-v1"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="True") == "open-responses"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="1") == "ui"
+    assert spoken(OPEN_RESPONSES_DEFAULT="true") == "open-responses"
+    assert spoken(OPEN_RESPONSES_DEFAULT="true", ENABLE_OPEN_RESPONSES="false") == "ui"
+
+
 def test_r001_41_the_names_of_the_guide_are_understood(client: Client) -> None:
     for name, protocol in (("open_responses", "open-responses"), ("vercel", "data-v1")):
         answer = post(client, f"{CHAT}?protocol={name}", messages=HELLO)
