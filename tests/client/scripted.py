@@ -1,14 +1,26 @@
 """A model for tests of agents: it says what it is told to, through the Composer, and keeps its requests."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import Any
 
+from antiphon.client.agent import Agent
+from antiphon.client.agent_events import ToolOutcome
+from antiphon.client.tools import tool
 from antiphon.spec.echo import new_response
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, Item
+from antiphon.spec.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    type_of,
+)
 from antiphon.spec.request import Request, encode_request
 from antiphon.spec.response import Response
 from antiphon.stream.auditor import audit
@@ -102,3 +114,31 @@ def compose(deltas: Iterable[AnyDelta]) -> tuple[list[AnyEvent], Response]:
         events += composer.fail(ErrorPayload("server_error", "no end"))
     assert audit(events, extensions=True, solicited={"custom_tool_call"}) == []
     return events, composer.response
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Tell the weather."""
+    return f"18 degrees in {city}"
+
+
+@tool
+def broken() -> str:
+    """Fails."""
+    raise ValueError("no such thing")
+
+
+def agent(model: ScriptedModel, *tools: Any, **options: Any) -> Agent:
+    return Agent(model="m", tools=tools or [get_weather], client=model, **options)
+
+
+def told(outcome: ToolOutcome) -> tuple[str | None, str]:
+    """The fault, and what the model reads about it."""
+    assert isinstance(outcome.output, str)
+    error = json.loads(outcome.output)["error"]
+    assert error["code"] == outcome.fault
+    return outcome.fault, error["message"]
+
+
+def kinds(items: Any) -> list[str]:
+    return [type_of(item) for item in items]

@@ -16,7 +16,6 @@ from antiphon.client.agent_events import (
     StepStarted,
     ToolCall,
     ToolEnded,
-    ToolOutcome,
     ToolStarted,
 )
 from antiphon.client.errors import UsageError
@@ -30,7 +29,6 @@ from antiphon.spec.items import (
     Item,
     Message,
     Reasoning,
-    type_of,
 )
 from antiphon.spec.opaque import Opaque, encode
 from antiphon.spec.request import Request
@@ -46,15 +44,20 @@ from antiphon.stream.deltas import (
     SignatureDelta,
     TextDelta,
 )
-from tests.client.scripted import Refusal, ScriptedModel, call, say, unanswered
+from tests.client.scripted import (
+    Refusal,
+    ScriptedModel,
+    agent,
+    broken,
+    call,
+    get_weather,
+    kinds,
+    say,
+    told,
+    unanswered,
+)
 
 DEADLINE = 10.0
-
-
-@tool
-def get_weather(city: str) -> str:
-    """Tell the weather."""
-    return f"18 degrees in {city}"
 
 
 @tool(timeout=0.01)
@@ -62,28 +65,6 @@ async def forever() -> str:
     """Never comes back."""
     await asyncio.Event().wait()
     return ""
-
-
-@tool
-def broken() -> str:
-    """Fails."""
-    raise ValueError("no such thing")
-
-
-def agent(model: ScriptedModel, *tools: Any, **options: Any) -> Agent:
-    return Agent(model="m", tools=tools or [get_weather], client=model, **options)
-
-
-def told(outcome: ToolOutcome) -> tuple[str | None, str]:
-    """The fault, and what the model reads about it."""
-    assert isinstance(outcome.output, str)
-    error = json.loads(outcome.output)["error"]
-    assert error["code"] == outcome.fault
-    return outcome.fault, error["message"]
-
-
-def kinds(items: Any) -> list[str]:
-    return [type_of(item) for item in items]
 
 
 async def test_it_runs_what_is_called_and_sends_all_results_in_one_follow_up_in_call_order() -> None:

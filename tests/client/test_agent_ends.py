@@ -2,25 +2,19 @@
 
 import asyncio
 import gc
-import json
 import threading
 from typing import Any
 
 import pytest
 
-from antiphon.client.agent import Agent
 from antiphon.client.agent_events import (
     Hooks,
     Limits,
     ToolCall,
     ToolEnded,
-    ToolOutcome,
 )
 from antiphon.client.tools import tool
 from antiphon.spec.errors import model_error
-from antiphon.spec.items import (
-    type_of,
-)
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
     CallDelta,
@@ -30,15 +24,20 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
-from tests.client.scripted import Refusal, Scene, ScriptedModel, call, say, unanswered
+from tests.client.scripted import (
+    Refusal,
+    Scene,
+    ScriptedModel,
+    agent,
+    call,
+    get_weather,
+    kinds,
+    say,
+    told,
+    unanswered,
+)
 
 DEADLINE = 10.0
-
-
-@tool
-def get_weather(city: str) -> str:
-    """Tell the weather."""
-    return f"18 degrees in {city}"
 
 
 @tool
@@ -46,28 +45,6 @@ async def forever() -> str:
     """Never comes back."""
     await asyncio.Event().wait()
     return ""
-
-
-@tool
-def broken() -> str:
-    """Fails."""
-    raise ValueError("no such thing")
-
-
-def agent(model: ScriptedModel, *tools: Any, **options: Any) -> Agent:
-    return Agent(model="m", tools=tools or [get_weather], client=model, **options)
-
-
-def told(outcome: ToolOutcome) -> tuple[str | None, str]:
-    """The fault, and what the model reads about it."""
-    assert isinstance(outcome.output, str)
-    error = json.loads(outcome.output)["error"]
-    assert error["code"] == outcome.fault
-    return outcome.fault, error["message"]
-
-
-def kinds(items: Any) -> list[str]:
-    return [type_of(item) for item in items]
 
 
 async def test_a_tool_has_its_own_time_limit() -> None:

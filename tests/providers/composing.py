@@ -1,5 +1,6 @@
 """Deltas through the Composer, judged by the Auditor: what every provider's answer must survive."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterable, Iterable
 from contextlib import aclosing
@@ -7,6 +8,7 @@ from itertools import count
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from antiphon.providers.base import Provider, Turn
 from antiphon.spec.decode import decode_request
@@ -111,3 +113,19 @@ async def batches(provider: Provider, turn: Turn) -> list[list[AnyDelta]]:
 
 async def answer(provider: Provider, turn: Turn) -> Response:
     return compose(await batches(provider, turn))
+
+
+async def cancelled(provider: Provider, gone: asyncio.Event) -> None:
+    """Cancels whoever reads an answer; the upstream must notice that its client is gone."""
+    started = asyncio.Event()
+
+    async def consume() -> None:
+        async for _ in provider.stream(make_turn()):
+            started.set()
+
+    task = asyncio.create_task(consume())
+    await asyncio.wait_for(started.wait(), 1)
+    task.cancel()
+    await asyncio.wait_for(gone.wait(), 1)
+    with pytest.raises(asyncio.CancelledError):
+        await task

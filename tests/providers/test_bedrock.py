@@ -20,7 +20,7 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.spec.decode import decode_item
 from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import TextDelta
-from tests.providers.composing import answer, batches, make_turn, plain, told
+from tests.providers.composing import answer, batches, cancelled, make_turn, plain, told
 from tests.providers.conformance.said import Called, Script, Text, Thought
 from tests.providers.fake_bedrock import (
     BEGIN,
@@ -284,18 +284,7 @@ async def test_closing_the_stream_closes_the_upstream(upstream: FakeBedrock, bed
 
 async def test_cancelling_closes_the_upstream(upstream: FakeBedrock, bedrock: Made) -> None:
     upstream.says(stream(BEGIN, Step.HANG))
-    started = asyncio.Event()
-
-    async def consume() -> None:
-        async for _ in bedrock().stream(make_turn()):
-            started.set()
-
-    task = asyncio.create_task(consume())
-    await asyncio.wait_for(started.wait(), 1)
-    task.cancel()
-    await asyncio.wait_for(upstream.gone.wait(), 1)
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled(bedrock(), upstream.gone)
 
 
 # --- beside the turn --------------------------------------------------------------------------------------

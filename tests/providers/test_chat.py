@@ -23,7 +23,7 @@ from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import chat_wire as wire
 from tests.providers.chat_wire import Answer, ToolCall
-from tests.providers.composing import answer, batches, compose, make_turn, plain, told
+from tests.providers.composing import answer, batches, cancelled, compose, make_turn, plain, told
 from tests.providers.fake_chat import FakeChat, Step, Wire, refusal, refusing_address
 
 KEY = "sk-very-secret-key"
@@ -342,18 +342,7 @@ async def test_cancelling_closes_the_upstream(
     upstream: FakeChat, chat: Made, pieces: list[bytes | Step]
 ) -> None:
     upstream.says(Wire(pieces))
-    started = asyncio.Event()
-
-    async def consume() -> None:
-        async for _ in chat().stream(make_turn()):
-            started.set()
-
-    task = asyncio.create_task(consume())
-    await asyncio.wait_for(started.wait(), 1)
-    task.cancel()
-    await asyncio.wait_for(upstream.gone.wait(), 1)
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled(chat(), upstream.gone)
 
 
 async def test_a_connection_survives_a_whole_answer(upstream: FakeChat, chat: Made) -> None:
