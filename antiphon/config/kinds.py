@@ -6,13 +6,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from antiphon.config.secret import Secret, is_sealing_key
-from antiphon.config.units import BYTES, SECONDS
+from antiphon.config.units import BYTES, SECONDS, share
 
 Seconds = Annotated[
     float, Meta(description='a time in seconds, or a text such as "30 s" or "1 h"', extra={"units": SECONDS})
 ]
 Bytes = Annotated[
     int, Meta(description='a size in bytes, or a text such as "64 MiB"', extra={"units": BYTES})
+]
+Share = Annotated[
+    float,
+    Meta(description="true, false, or a share from 0 to 1 such as 0.01", extra={"reads": share}),
 ]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
 Count = Annotated[int, Meta(ge=1, le=65536, description="a whole number from 1 to 65536")]

@@ -116,6 +116,11 @@ class Reader:
             if found is None:
                 raise self._unexpected(kind, value, path)
             return bare(found)
+        if "reads" in extra:
+            found = extra["reads"](value)
+            if found is None:
+                raise self._unexpected(kind, value, path)
+            return found
         text = isinstance(value, Text)
         try:
             return msgspec.convert(str(value) if text else value, kind, strict=not text)

@@ -18,6 +18,7 @@ from antiphon.config.kinds import (
     Seconds,
     Section,
     Sha256,
+    Share,
     Targets,
     Variable,
 )
@@ -38,7 +39,7 @@ class Server(Section, frozen=True, kw_only=True):
     websocket_idle: Seconds = 300.0
     drain: Seconds = 30.0
     log_level: LogLevel = "info"
-    audit: bool = False
+    audit: Share = 0.0
     dialect: Dialect = "open_responses"
     receipts: bool = False
     strict: bool = False

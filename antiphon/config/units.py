@@ -1,4 +1,4 @@
-"""Times and sizes as people write them: `90`, `"1.5 h"`, `"64 MiB"`."""
+"""Times, sizes and shares as people write them: `90`, `"1.5 h"`, `"64 MiB"`, `0.01`."""
 
 import math
 import re
@@ -25,6 +25,7 @@ BYTES: Final[Mapping[str, float]] = {
     "gib": 1024**3,
 }
 
+_WORDS: Final[Mapping[str, str]] = {"true": "1", "false": "0"}
 _AMOUNT: Final = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)\s*")
 
 
@@ -40,3 +41,13 @@ def amount(value: object, units: Mapping[str, float]) -> float | None:
     if not 0 <= value < 1e18 or math.isnan(value):
         return None
     return float(value)
+
+
+def share(value: object) -> float | None:
+    """How much of the whole: `true` is all of it, `false` nothing; None when it is no share."""
+    if isinstance(value, str):
+        try:
+            value = float(_WORDS.get(value.strip().lower(), value))
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None

@@ -71,6 +71,16 @@ class ModelProcess:
         """The child's, if this process runs it."""
         return self._child.pid if self._child is not None else None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Does it run, here or in another process of this host?"""
+        if self._child is not None:
+            return True
+        try:
+            return self._sharing.published() is not None and self._sharing.is_owned()
+        except (ModelError, OSError):
+            return False
+
     @asynccontextmanager
     async def lease(self, on_wait: Callable[[], None] | None = None) -> AsyncIterator[Endpoint]:
         """A slot of the model, first come, first served; `on_wait` is called when none is free."""

@@ -50,6 +50,13 @@ class Sharing:
         except (OSError, ValueError, TypeError):
             return None
 
+    def is_owned(self) -> bool:
+        """Does any process run the model?"""
+        look = FileLock(self._owner.path, shared=True)
+        free = look.acquire(wait=False)
+        look.release()
+        return not free
+
     def use(self) -> FileLock:
         """A lock to hold while using the model; it is refused only while the owner unloads."""
         return FileLock(self._use, shared=True)

@@ -42,7 +42,7 @@ _PREFIXES = {
 Pairing = Literal["reject", "repair"]
 
 
-class Resolved(Struct):
+class Resolved(Struct, gc=False):
     """`items` is the whole context; `input` the part of it that this request brought."""
 
     items: list[Item]
@@ -105,7 +105,9 @@ async def resolve(
 def input_items(given: str | list[Item] | None) -> list[Item]:
     if given is None:
         return []
-    return [Message(role="user", content=given)] if isinstance(given, str) else given
+    if isinstance(given, str):
+        return [Message(id=ids.new_id(ids.MESSAGE), role="user", content=given)]
+    return given
 
 
 def identified(items: list[Item]) -> list[Item]:

@@ -1,12 +1,15 @@
 """The engine: it takes a request, finds its context and its provider, and hands back a run."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from msgspec import Struct
 
 from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, resolve
 from antiphon.engine.media import Media, may_have_addresses
+from antiphon.engine.pictures import check_pictures
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save
@@ -19,15 +22,16 @@ from antiphon.spec.echo import new_response
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.opaque import encode
-from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
+from antiphon.spec.request import CompactRequest, Request, WebSocketCreate, is_bare
 from antiphon.store.base import Append, Context, NewResponse, Store, fragment
 from antiphon.store.base import Item as StoredItem
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
 
+_MANY = 1000
 
-@dataclass(slots=True)
-class Caller:
+
+class Caller(Struct, eq=False):
     """Who asks, and how they want to be answered."""
 
     tenant: str = ""
@@ -53,6 +57,7 @@ class Engine:
         self.seal = seal
         self.clock = clock
         self.media = media
+        self._resolve_model = lru_cache(_MANY)(config.resolve)
 
     async def start(
         self,
@@ -67,45 +72,51 @@ class Engine:
 
         `keep` is awaited before the terminal event goes out, for who keeps the run in a way of their own.
         """
-        check_tools(request)
-        check_schema(request)
+        bare = is_bare(request)
+        if not bare:
+            check_tools(request)
+            check_schema(request)
         provider, turn = self.target(request, caller)
+        turn.bare = bare
         if isinstance(request, WebSocketCreate) and not request.generate:
             provider = Silent()
-        else:
+        elif not bare:
             report_unsupported(turn, provider)
         proofs = self.proofs(provider, turn)
         resolved = await self.resolve(request, caller, proofs, memory)
+        turn.items = resolved.items
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
-        items = resolved.items
-        turn.items = items if request.background else await self.fitted(provider, turn, items)
+        if not request.background and self.may_not_fit(provider, turn.items):
+            turn.items = await self.fitted(provider, turn, turn.items)
         response = new_response(
             request,
             model=request.model or self.default_model,
             now=self.clock(),
             defaults=provider.capabilities.defaults,
+            bare=bare,
         )
         if "service_tier" not in provider.capabilities.parameters:
             response.service_tier = "default"
         if caller.receipts:
             response.receipts = turn.receipts
-        asked = solicited(request.tools)
+        dialect = caller.dialect
+        shows = partial(dialect.shows, solicited=solicited(request.tools)) if request.tools else dialect.shows
         composer = Composer(
             response,
             clock=self.clock,
-            shows=lambda kind: caller.dialect.shows(kind, asked),
-            first_sequence_number=caller.dialect.first_sequence_number,
+            shows=shows,
+            first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
             seal=proofs.sealed,
         )
         # A background response is written by its job, together with its events.
         saves = (request.store and not request.background) or memory is not None or keep is not None
-        save = self._saving(caller, memory, keep) if saves else None
+        save = _Saving(self, caller, memory, keep) if saves else None
         return Run(provider, turn, composer, resolved, save)
 
     def target(self, request: Request | CompactRequest, caller: Caller) -> tuple[Provider, Turn]:
         try:
-            target = self.config.resolve(request.model)
+            target = self._resolve_model(request.model)
         except UnknownModel as unknown:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
@@ -131,6 +142,8 @@ class Engine:
         proofs: Proofs,
         memory: Memory | None = None,
     ) -> Awaitable[Resolved]:
+        if isinstance(request.input, list):
+            check_pictures(request.input)
         return resolve(
             request,
             tenant=caller.tenant,
@@ -146,8 +159,11 @@ class Engine:
 
     async def fitted(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         """The items as this provider takes them, and no more of them than it can hold."""
-        items = await self.embedded(provider, turn, items)
-        return items if known_window(provider.capabilities) is None else await fit(provider, turn, items)
+        return await fit(provider, turn, await self.embedded(provider, turn, items))
+
+    def may_not_fit(self, provider: Provider, items: list[Item]) -> bool:
+        """Is there anything to fetch for this provider, or a window to count for?"""
+        return known_window(provider.capabilities) is not None or may_have_addresses(items)
 
     async def embedded(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         if self.media is None or not may_have_addresses(items):
@@ -158,22 +174,12 @@ class Engine:
     def default_model(self) -> str:
         return self.config.default_model or ""
 
-    def _saving(self, caller: Caller, memory: Memory | None, keep: Save | None) -> Save:
-        async def save(run: Run) -> None:
-            if run.turn.request.store:
-                await self.store.save(self.record(run, caller))
-            if memory is not None and run.response.status in ("completed", "incomplete"):
-                memory.keep(remembered(run))
-            if keep is not None:
-                await keep(run)
-
-        return save
-
     def record(self, run: Run, caller: Caller) -> NewResponse:
         """The finished run as the store keeps it."""
         response, resolved = run.response, run.resolved
         expires = self.expires_at(response.created_at)
         given, made = stored(resolved.input), stored(response.output)
+        run.encoded = encode(response)
         conversation = run.turn.request.conversation
         return NewResponse(
             id=response.id,
@@ -181,7 +187,7 @@ class Engine:
             status=response.status,
             model=response.model,
             created_at=response.created_at,
-            body=encode(response),
+            body=run.encoded,
             input=given,
             output=made,
             previous=resolved.previous,
@@ -192,6 +198,23 @@ class Engine:
     def expires_at(self, now: float) -> int | None:
         ttl = self.config.store.ttl
         return int(now + ttl) if ttl else None
+
+
+class _Saving(Struct, eq=False):
+    """How a run is kept: smaller than a function with all that it needs, for as long as a stream is open."""
+
+    engine: Engine
+    caller: Caller
+    memory: Memory | None
+    keep: Save | None
+
+    async def __call__(self, run: Run) -> None:
+        if run.turn.request.store:
+            await self.engine.store.save(self.engine.record(run, self.caller))
+        if self.memory is not None and run.response.status in ("completed", "incomplete"):
+            self.memory.keep(remembered(run))
+        if self.keep is not None:
+            await self.keep(run)
 
 
 def stored(items: list[Item]) -> list[StoredItem]:

@@ -223,7 +223,7 @@ def _wanted(turn: Turn, items: list[Item], kinds: frozenset[Kind]) -> list[tuple
     first = len(items) - (len(given) if isinstance(given, list) else given is not None)
     found = []
     for n, item in enumerate(items):
-        name, parts = _parts(item)
+        name, parts = parts_of(item)
         for m, part in enumerate(parts):
             if (want := _want(part)) is not None and want.kind in kinds:
                 field = "image_url" if want.kind == "image" else "file_url"
@@ -232,7 +232,8 @@ def _wanted(turn: Turn, items: list[Item], kinds: frozenset[Kind]) -> list[tuple
     return found
 
 
-def _parts(item: Item) -> tuple[str, list[ContentPart]]:
+def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
+    """The field of an item that has parts, and they; nothing where it is plain text."""
     match item:
         case Message(content=list() as parts):
             return "content", parts
@@ -255,7 +256,7 @@ def _is_address(url: str) -> bool:
 
 
 def _with_bytes(item: Item, found: dict[_Wanted, Fetched]) -> Item:
-    _, parts = _parts(item)
+    _, parts = parts_of(item)
     if not any(_want(part) in found for part in parts):
         return item
     made = [_replaced(part, found) for part in parts]

@@ -26,6 +26,8 @@ class _Proof(Struct, array_like=True):
 class Proofs:
     """The proofs of one turn."""
 
+    __slots__ = ("_provider", "_seal", "_turn")
+
     def __init__(self, seal: Seal, provider: Provider, turn: Turn) -> None:
         self._seal = seal
         self._provider = provider

@@ -3,7 +3,10 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, cast
+
+from msgspec import Struct
 
 from antiphon.engine import obfuscation, schema_check
 from antiphon.engine.context import Resolved
@@ -29,11 +32,43 @@ INTERNAL = ErrorPayload(
 )
 
 Save = Callable[["Run"], Awaitable[None]]
-_END: list[AnyDelta] = []
+
+
+class _Rules(Struct):
+    """What has to be looked at on the way from the provider to the client."""
+
+    policy: Policy | None
+    checks_schema: bool
+    obfuscates: bool
+
+
+def _rules(provider: Provider, turn: Turn) -> _Rules | None:
+    request = turn.request
+    policy = Policy(turn) if restricts(request) else None
+    checks_schema = schema_check.needs_check(request) and not provider.capabilities.enforces_schema
+    obfuscates = obfuscation.is_wanted(request)
+    return _Rules(policy, checks_schema, obfuscates) if policy or checks_schema or obfuscates else None
 
 
 class Run:
     """`begin`, then iterate `events` once; or just await `result`. The response is saved before it ends."""
+
+    __slots__ = (
+        "__weakref__",
+        "_batches",
+        "_committed",
+        "_first",
+        "_is_waiting",
+        "_listener",
+        "_queued",
+        "_rules",
+        "_save",
+        "_stopping",
+        "composer",
+        "encoded",
+        "resolved",
+        "turn",
+    )
 
     def __init__(
         self, provider: Provider, turn: Turn, composer: Composer, resolved: Resolved, save: Save | None
@@ -41,18 +76,16 @@ class Run:
         self.turn = turn
         self.composer = composer
         self.resolved = resolved
+        self.encoded: bytes | None = None
+        """The finished response in JSON, where it had to be encoded for the store."""
         self._save = save
-        self._policy = Policy(turn) if restricts(turn.request) else None
-        self._checks_schema = (
-            schema_check.needs_check(turn.request) and not provider.capabilities.enforces_schema
-        )
-        self._obfuscates = obfuscation.is_wanted(turn.request)
-        self._is_plain = self._policy is None and not self._checks_schema and not self._obfuscates
-        self._deltas = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
+        self._rules = None if turn.bare else _rules(provider, turn)
+        self._batches = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
         self._first: asyncio.Task[list[AnyDelta]] | None = None
         self._queued: asyncio.Future[None] | None = None  # done once the turn has to wait
         self._committed = False  # the client has been told that there is a response
-        self._waiting: asyncio.Task[object] | None = None  # the task that waits for the upstream now
+        self._listener: asyncio.Task[object] | None = None  # the task that begins it, or follows it
+        self._is_waiting = False  # it waits for the upstream now
         self._stopping: ErrorPayload | None = None
 
     @property
@@ -66,15 +99,18 @@ class Run:
     async def begin(self, patience: float | None) -> None:
         """Wait until the upstream accepts, the turn is queued, or patience ends; raise if it refuses."""
         self._check_stopped()
-        self._first = asyncio.ensure_future(anext(self._deltas, _END))
+        self._first = asyncio.ensure_future(self._batches.__anext__())
         self._queued = asyncio.get_running_loop().create_future()
         self.turn.on_queued = self._note_queued
-        self._waiting = asyncio.current_task()
+        self._listener, self._is_waiting = asyncio.current_task(), True
         try:
             either: set[asyncio.Future[Any]] = {self._first, self._queued}
             await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if self._first.done():
-                self._first.result()
+                with suppress(
+                    StopAsyncIteration
+                ):  # an answer without a word is told like one that breaks off
+                    self._first.result()
         except BaseException as error:
             await self.close()
             if isinstance(error, asyncio.CancelledError) and self._stopping is not None:
@@ -82,18 +118,20 @@ class Run:
                 self._check_stopped()
             raise
         finally:
-            self._waiting = None
+            self._is_waiting = False
         self._committed = True
 
     async def result(self) -> Response:
         """The response at its end, without an event on the way."""
         composer = self.composer
         composer.mute()
+        self._listener = asyncio.current_task()
         try:
             composer.start()
             while not composer.finished:
                 self._compose(await self._next())
-            await self._finished([])
+            if self._save is not None:
+                await self._finished([])
         except asyncio.CancelledError:
             await self._abandon()
             raise
@@ -102,8 +140,9 @@ class Run:
         return self.response
 
     async def events(self) -> AsyncGenerator[list[AnyEvent], None]:
-        """Batches of events; the terminal one comes last, once the response is stored."""
+        """Batches of events, for one task; the terminal one comes last, once the response is stored."""
         composer = self.composer
+        self._listener = asyncio.current_task()
         try:
             is_queued = self._queued is not None and self._queued.done()
             yield composer.start(queued=is_queued and self._first is not None and not self._first.done())
@@ -126,30 +165,33 @@ class Run:
     def stop(self, error: ErrorPayload = SHUTDOWN) -> None:
         """End as failed now; the listener still gets its terminal event."""
         self._stopping = error
-        if self._waiting is not None:
-            self._waiting.cancel()
+        if self._is_waiting and self._listener is not None:
+            self._listener.cancel()
 
     async def close(self) -> None:
-        self.turn.on_queued = None  # it leads back here, and a ring of objects outlives its use
+        # Both lead back here, and a ring of objects outlives its use.
+        self.turn.on_queued = self._listener = None
         if self._first is not None and not self._first.done():
             # A generator that is still running cannot be closed.
             self._first.cancel()
             await asyncio.gather(self._first, return_exceptions=True)
-        await self._deltas.aclose()
+        await self._batches.aclose()
 
     async def _next(self) -> list[AnyDelta]:
         """The provider's next batch. Whatever goes wrong is a Failure, so that there is always an end."""
         stopped = self._stopping
         if stopped is not None:
             return [Failure(stopped)]
-        self._waiting = asyncio.current_task()
+        self._is_waiting = True
         try:
             if self._first is not None:
                 deltas = await self._first
                 self._first = None
             else:
-                deltas = await anext(self._deltas, _END)
+                deltas = await self._batches.__anext__()
                 self._committed = True
+        except StopAsyncIteration:
+            return [Failure(CLOSED)]
         except (UpstreamError, SpecError) as error:
             if not self._committed:
                 raise
@@ -165,8 +207,8 @@ class Run:
                 raise
             return [Failure(INTERNAL)]
         finally:
-            self._waiting = None
-        return [Failure(CLOSED)] if deltas is _END else deltas
+            self._is_waiting = False
+        return deltas
 
     def _note_queued(self) -> None:
         if self._queued is not None and not self._queued.done():
@@ -182,7 +224,7 @@ class Run:
 
     def _compose(self, deltas: list[AnyDelta]) -> list[AnyEvent]:
         try:
-            return self.composer.feed(deltas) if self._is_plain else self._feed(deltas)
+            return self.composer.feed(deltas) if self._rules is None else self._feed(deltas, self._rules)
         except Exception:
             log.exception("request %s: the answer could not be told", self.turn.request_id)
             return self.composer.fail(INTERNAL)
@@ -193,15 +235,15 @@ class Run:
             self.composer.cancel()
             await asyncio.shield(self._finished([]))
 
-    def _feed(self, deltas: list[AnyDelta]) -> list[AnyEvent]:
+    def _feed(self, deltas: list[AnyDelta], rules: "_Rules") -> list[AnyEvent]:
         """The slow road: calls are held to the policy, and the finished answer to its schema."""
-        passed = deltas if self._policy is None else self._policy.filter(deltas)
-        if self._checks_schema and passed and passed[-1] == Finish():
+        passed = deltas if rules.policy is None else rules.policy.filter(deltas)
+        if rules.checks_schema and passed and passed[-1] == Finish():
             events = self.composer.feed(passed[:-1])
             events += self.composer.feed([self._judged(passed[-1])])
         else:
             events = self.composer.feed(passed)
-        if self._obfuscates:
+        if rules.obfuscates:
             obfuscation.obfuscate(events)
         return events
 
@@ -223,10 +265,12 @@ class Run:
             try:
                 await self._save(self)
             except StoreError as error:
+                self.encoded = None
                 log.error("request %s: the response could not be stored: %s", self.turn.request_id, error)
                 message = f"the response could not be stored: {error}"
                 terminal = self.composer.overrule(ErrorPayload("server_error", message, code="store_failed"))
             except Exception:
+                self.encoded = None
                 log.exception("request %s: the response could not be stored", self.turn.request_id)
                 terminal = self.composer.overrule(INTERNAL)
         return terminal

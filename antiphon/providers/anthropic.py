@@ -1,6 +1,6 @@
 """`type = "anthropic"`: the Messages API, of Anthropic or of a server that imitates it."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -10,9 +10,8 @@ from antiphon.providers import questions
 from antiphon.providers.anthropic_request import LATEST, Prepared, Shape, prepare
 from antiphon.providers.anthropic_stream import AnthropicStream
 from antiphon.providers.base import SUPPRESSED, Capabilities, Environment, Turn
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.http import UpstreamClient
-from antiphon.stream.deltas import AnyDelta
 
 BASE_URL = "https://api.anthropic.com"
 IMITATED = "2023-06-01"
@@ -52,8 +51,8 @@ class Anthropic:
         self._headers.setdefault("anthropic-version", self._shape.version)
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        return exchange(self._http, lambda: self._call(turn))
+    def stream(self, turn: Turn) -> Answer:
+        return Answer(self._http, lambda: self._call(turn))
 
     async def count_tokens(self, turn: Turn) -> int | None:
         prepared = prepare(turn, self._shape)

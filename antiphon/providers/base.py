@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+from msgspec import Struct
+
 from antiphon.config import Local, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -32,8 +35,7 @@ FALLBACK = "fallback"
 TRUNCATED = "truncated"
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(Struct, eq=False):
     """One request with its context resolved: everything a provider needs, and where it leaves receipts."""
 
     model: str
@@ -45,7 +47,9 @@ class Turn:
     strict: bool = False
     stream: bool = True
     """Does somebody follow the answer while it is made? Otherwise it may be fetched whole."""
-    receipts: list[Receipt] = field(default_factory=list)
+    bare: bool = False
+    """The request is known to set no option, so that none has to be looked at."""
+    receipts: list[Receipt] = msgspec.field(default_factory=list)
     on_queued: Callable[[], None] | None = None
     """Called when the turn has to wait for a free slot before it can begin."""
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -16,9 +16,8 @@ from antiphon.providers.bedrock_models import Family, find
 from antiphon.providers.bedrock_request import prepare
 from antiphon.providers.bedrock_stream import BedrockStream
 from antiphon.providers.eventstream import CONTENT_TYPE
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.http import UpstreamClient
-from antiphon.stream.deltas import AnyDelta
 
 CAPABILITIES = Capabilities(
     parameters=frozenset(
@@ -71,8 +70,8 @@ class Bedrock:
         self._timeouts = timeouts or Timeouts()
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        return exchange(self._http, lambda: self._call(turn))
+    def stream(self, turn: Turn) -> Answer:
+        return Answer(self._http, lambda: self._call(turn))
 
     async def count_tokens(self, turn: Turn) -> int | None:
         """Only some models can be counted, and only under their own names."""

@@ -1,6 +1,6 @@
 """`type = "chat"`: any server that speaks OpenAI's `/chat/completions`."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
 from antiphon.config import ChatProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
@@ -9,12 +9,11 @@ from antiphon.providers.base import Capabilities, Environment, Turn
 from antiphon.providers.chat_profiles import Profile, choose
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Call, Prepared, exchange
+from antiphon.providers.exchange import Answer, Call, Prepared
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.thoughts import Kept
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.opaque import encode
-from antiphon.stream.deltas import AnyDelta
 
 
 class Chat:
@@ -41,8 +40,8 @@ class Chat:
         self._headers, self._secrets = questions.introduction(api_key, headers)
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        return exchange(self._http, lambda: self._call(turn))
+    def stream(self, turn: Turn) -> Answer:
+        return Answer(self._http, lambda: self._call(turn))
 
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:

@@ -29,7 +29,8 @@ def prepare(turn: Turn, profile: Profile = GENERIC, provider: str = "chat") -> P
             body["stream_options"] = {"include_usage": True}
     if names.functions:
         body |= tool_fields(turn, profile, provider, names)
-    body |= parameters(turn, profile, provider)
+    if not turn.bare:
+        body |= parameters(turn, profile, provider)
     if turn.request.text is not None:
         body |= format_fields(turn, profile, provider, body["messages"])
     return Prepared(body, names)

@@ -21,6 +21,7 @@ from antiphon.providers.chat_chunks import (
     decode,
 )
 from antiphon.providers.lines import Lines
+from antiphon.providers.refrain import Refrain
 from antiphon.providers.think_tags import ThinkTags
 from antiphon.providers.thoughts import Kept, detailed
 from antiphon.providers.tools import ToolNames
@@ -76,6 +77,23 @@ class _Call:
 class ChatStream:
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
 
+    __slots__ = (
+        "_by_index",
+        "_calls",
+        "_deltas",
+        "_harmless",
+        "_kept",
+        "_lines",
+        "_provider",
+        "_reason",
+        "_refrain",
+        "_secrets",
+        "_think",
+        "_told",
+        "_usage",
+        "over",
+    )
+
     def __init__(
         self,
         names: ToolNames | None = None,
@@ -93,6 +111,7 @@ class ChatStream:
         self._think = ThinkTags() if think_tags else None
         self._kept = keeps
         self._lines = Lines(provider, max_line)
+        self._refrain: Refrain | None = None
         self._deltas: list[AnyDelta] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -110,7 +129,8 @@ class ChatStream:
         for line in lines:
             if line:
                 self._line(line)
-        return self._take()
+        deltas, self._deltas = self._deltas, []
+        return deltas
 
     def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
         """Nothing more will come; `error` says why, if the connection broke."""
@@ -142,6 +162,11 @@ class ChatStream:
     def _line(self, line: bytes, is_last: bool = False) -> None:
         if self.over:
             return
+        refrain = self._refrain
+        if refrain is not None and not self._kept and (words := refrain.words(line)):
+            self._deltas.append(TextDelta(words))
+            return
+        given = line
         if line.startswith(b"data:"):
             line = line[5:]
         elif not line.startswith(b"{"):
@@ -157,6 +182,8 @@ class ChatStream:
             if type(text) is str and text and chunk == Chunk([Choice(0, Delta(text), self._harmless)]):
                 # Nearly every chunk is this one: some words, and nothing else.
                 self._deltas.append(TextDelta(text))
+                self._refrain = refrain or Refrain()
+                self._refrain.learn(given, b"content", text)
                 return
         if not choices and (complaint := self._complaint(line, chunk)):
             self._fail(complaint.payload)

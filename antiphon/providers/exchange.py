@@ -1,6 +1,6 @@
 """One request to an upstream and its answer as batches of deltas: the same for every wire over HTTP."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.config import Timeouts
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.http import Response, UpstreamClient
+from antiphon.providers.http import Exchange, Response, UpstreamClient
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.opaque import encode
@@ -32,7 +32,7 @@ class Parser(Protocol):
         """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """One request, ready to be sent, and the reader of its answer."""
 
     provider: str
@@ -45,7 +45,7 @@ class Call(Struct, frozen=True):
     secrets: Collection[str] = ()
 
 
-class Prepared(Struct, frozen=True):
+class Prepared(Struct, frozen=True, gc=False):
     """A body, and what is needed to read its answer."""
 
     body: dict[str, Any]
@@ -59,38 +59,86 @@ Prepare = Callable[[], Call | Awaitable[Call]]
 """Makes the call; where its credentials have to be fetched or refreshed first, in its own time."""
 
 
-async def exchange(http: UpstreamClient, prepare: Prepare) -> AsyncGenerator[list[AnyDelta], None]:
-    """Send it and read the answer: an empty batch once it is accepted, then one batch a network read."""
-    prepared = prepare()
-    call = prepared if isinstance(prepared, Call) else await prepared
-    provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets
-    request = http.post(call.url, call.body, call.headers, call.timeouts, provider=provider, reuse=reuse)
-    del call, prepared  # an answer may take minutes, and the body may be large
-    async with request as response:
-        if not 200 <= response.status < 300:
-            body = await response.read_error()
-            raise errors.refused(provider, response.status, response.headers, body, secrets=secrets)
-        if response.content_type == "text/html":
-            raise errors.invalid(provider, "it answered with a web page; check its base_url")
-        if response.content_type != "application/json":
-            yield []
-            broken: ErrorPayload | None = None
-            try:
-                async for data in response:
-                    batch = parser.feed(data)
-                    if parser.over:
-                        if reuse:
-                            response.finished()
-                        yield _identified(batch, response)
-                        return
-                    if batch:
-                        yield batch
-            except UpstreamError as error:
-                broken = error.payload
-            yield _identified(parser.end(broken), response)
-            return
-        body = await response.read()
-    yield _whole(parser, body, response)
+class Answer:
+    """Sends a request and reads the answer: an empty batch once it is accepted, then one a network read.
+
+    It is no asynchronous generator, because an event loop keeps account of every one of those.
+    """
+
+    __slots__ = ("_http", "_parser", "_prepare", "_request", "_response", "_reuse")
+
+    def __init__(self, http: UpstreamClient, prepare: Prepare) -> None:
+        self._http = http
+        self._prepare: Prepare | None = prepare
+        self._request: Exchange | None = None  # while it is open
+        self._response: Response | None = None  # while it streams
+
+    def __aiter__(self) -> "Answer":
+        return self
+
+    async def __anext__(self) -> list[AnyDelta]:
+        response = self._response
+        if response is None:
+            return await self._begin()
+        parser = self._parser
+        broken: ErrorPayload | None = None
+        try:
+            while True:
+                batch = parser.feed(await response.__anext__())
+                if parser.over:
+                    if self._reuse:
+                        response.finished()
+                    self._leave()
+                    return _identified(batch, response)
+                if batch:
+                    return batch
+        except StopAsyncIteration:
+            pass
+        except UpstreamError as error:
+            broken = error.payload
+        except BaseException:
+            self._leave()
+            raise
+        self._leave()
+        return _identified(parser.end(broken), response)
+
+    async def aclose(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._prepare = self._response = None
+        if (request := self._request) is not None:
+            self._request = None
+            request.leave()
+
+    async def _begin(self) -> list[AnyDelta]:
+        if self._prepare is None:
+            raise StopAsyncIteration
+        prepared = self._prepare()
+        self._prepare = None
+        call = prepared if isinstance(prepared, Call) else await prepared
+        provider, self._parser, self._reuse = call.provider, call.parser, call.reuse
+        request = self._http.post(
+            call.url, call.body, call.headers, call.timeouts, provider=provider, reuse=call.reuse
+        )
+        secrets = call.secrets
+        del call, prepared  # an answer may take minutes, and the body may be large
+        response = await request.__aenter__()
+        self._request = request
+        try:
+            if not 200 <= response.status < 300:
+                body = await response.read_error()
+                raise errors.refused(provider, response.status, response.headers, body, secrets=secrets)
+            if response.content_type == "text/html":
+                raise errors.invalid(provider, "it answered with a web page; check its base_url")
+            if response.content_type != "application/json":
+                self._response = response
+                return []
+            body = await response.read()
+        finally:
+            if self._response is None:
+                self._leave()
+        return _whole(self._parser, body, response)
 
 
 def _whole(parser: Parser, body: bytes, response: Response) -> list[AnyDelta]:

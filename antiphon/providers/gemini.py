@@ -1,20 +1,19 @@
 """`type = "gemini"`: Google's Gemini API, `generateContent` and `streamGenerateContent`."""
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from antiphon.config import GeminiProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors, questions
 from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.gemini_request import PARAMETERS, prepare
 from antiphon.providers.gemini_stream import GeminiStream
 from antiphon.providers.http import UpstreamClient
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.opaque import encode
-from antiphon.stream.deltas import AnyDelta
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 CAPABILITIES = Capabilities(
@@ -62,8 +61,8 @@ class Gemini:
         self._headers, self._secrets = questions.introduction(api_key, headers, key="x-goog-api-key: ")
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        return exchange(self._http, lambda: self._call(turn))
+    def stream(self, turn: Turn) -> Answer:
+        return Answer(self._http, lambda: self._call(turn))
 
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")

@@ -1,7 +1,8 @@
 """From a turn to the body of `generateContent`: contents, tools, and what else Google takes."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.errors import unsupported

@@ -282,7 +282,7 @@ class _Translator:
         elif "properties" in schema:
             made["type"] = "OBJECT"
         format_ = schema.get("format")
-        if format_ in _FORMATS:
+        if isinstance(format_, str) and format_ in _FORMATS:
             made["format"] = format_
         elif format_ is not None:
             self._lose(f"{at}/format")

@@ -61,18 +61,21 @@ def speeches(turn: Turn, provider: str, vendor: str = "") -> list[Speech]:
 
     `vendor` is how the types of items begin that only this provider knows, and that its model said.
     """
-    return _Speeches(turn, provider, vendor).all()
+    told = entries(turn)
+    if len(told) == 1 and isinstance(said := told[0].item, Message) and said.role == "user":
+        return [Speech("user", told)]  # how every conversation begins
+    return _Speeches(turn, told, provider, vendor).all()
 
 
 class _Speeches:
-    def __init__(self, turn: Turn, provider: str, vendor: str) -> None:
+    def __init__(self, turn: Turn, told: list[Entry], provider: str, vendor: str) -> None:
         self._turn = turn
         self._provider = provider
         self._vendor = vendor
         self._done: list[Speech] = []
         self._outputs: defaultdict[str, deque[Entry]] = defaultdict(deque)
-        self._entries = entries(turn)
-        for entry in self._entries:
+        self._entries = told
+        for entry in told:
             if isinstance(entry.item, (FunctionCallOutput, CustomToolCallOutput)):
                 self._outputs[entry.item.call_id].append(entry)
 

@@ -3,6 +3,8 @@
 from antiphon.providers import errors
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 
+(_LF,) = b"\n"
+
 
 class Lines:
     """Feed it what comes; a line that grows over the limit is the upstream's fault."""
@@ -18,7 +20,7 @@ class Lines:
         """The lines that these bytes complete, empty ones too; raises `UpstreamError` over the limit."""
         pending = self._pending
         if pending:
-            if b"\n" not in data:
+            if _LF not in data:
                 pending += data
                 self._check()
                 return []

@@ -7,7 +7,6 @@ in words. Everything else is the wire of `chat`.
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Turn, 
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Call, Prepared, exchange
+from antiphon.providers.exchange import Answer, Call, Prepared
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.pictures import describe
 from antiphon.providers.tools import Function, ToolNames
@@ -70,7 +69,7 @@ class Llama:
         try:
             async with self._process.lease(turn.on_queued) as endpoint:
                 call = await self._call(turn, prepared, endpoint)
-                async with aclosing(exchange(self._http, lambda: call)) as batches:
+                async with aclosing(Answer(self._http, lambda: call)) as batches:
                     async for batch in batches:
                         yield batch
         except ModelError as error:
@@ -87,8 +86,8 @@ class Llama:
 
     @property
     def loaded(self) -> bool:
-        """Does this process have the model running? The first request loads it."""
-        return self._process.pid is not None
+        """Does the model run? The first request loads it."""
+        return self._process.is_loaded
 
     async def models(self) -> list[str]:
         return [self.alias]
@@ -98,7 +97,7 @@ class Llama:
 
     def _prepared(self, turn: Turn) -> Prepared:
         items = [self._seen(turn, item, n) for n, item in enumerate(turn.items)]
-        return prepare(replace(turn, items=items), _PROFILE, self.name)
+        return prepare(msgspec.structs.replace(turn, items=items), _PROFILE, self.name)
 
     def _seen(self, turn: Turn, item: Item, n: int) -> Item:
         """The item with its pictures in words."""

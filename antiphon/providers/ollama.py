@@ -1,7 +1,7 @@
 """`type = "ollama"`: a local or remote Ollama over its own `/api/chat`, lines of JSON instead of events."""
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,11 @@ from antiphon.config import OllamaProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
 from antiphon.providers.base import Capabilities, Environment, Turn
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama_request import CAPABILITIES, prepare
 from antiphon.providers.ollama_stream import OllamaStream
 from antiphon.spec.opaque import encode
-from antiphon.stream.deltas import AnyDelta
 
 BASE_URL = "http://127.0.0.1:11434"
 
@@ -47,8 +46,8 @@ class Ollama:
         self._headers, self._secrets = questions.introduction(api_key, headers, accept="application/x-ndjson")
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        return exchange(self._http, lambda: self._call(turn))
+    def stream(self, turn: Turn) -> Answer:
+        return Answer(self._http, lambda: self._call(turn))
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None

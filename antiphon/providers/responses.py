@@ -4,8 +4,9 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from antiphon.config import Provider as ProviderConfig
 from antiphon.config import ResponsesProvider, Secret, Timeouts
@@ -15,7 +16,7 @@ from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_profiles import choose as choose_profile
 from antiphon.providers.errors import NotThere
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.responses_quirks import Quirks, choose
 from antiphon.providers.responses_request import Prepared, prepare
@@ -136,7 +137,7 @@ class Responses:
                 turn.receipt(
                     self.name, "model", f"there is no WebSocket here, so HTTP is used: {refused}", FALLBACK
                 )
-        async with aclosing(exchange(self._http, lambda: self._call(turn))) as batches:
+        async with aclosing(Answer(self._http, lambda: self._call(turn))) as batches:
             async for batch in batches:
                 yield batch
 

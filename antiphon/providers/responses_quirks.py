@@ -34,6 +34,8 @@ class Quirks:
     parameters: frozenset[str] = _EVERYTHING
     refuses: frozenset[str] = frozenset()
     """Fields outside the specification that it refuses; every other one is passed on."""
+    prefixed: bool = True
+    """It takes, or ignores, fields under a prefix that is not its own: `acme:note`."""
     efforts: tuple[str, ...] = ("none", "low", "medium", "high", "xhigh")
     extended: bool = True
     """It knows what grew beside functions and texts: custom tools, namespaces, phases, refusals as input."""
@@ -80,6 +82,7 @@ OPENAI = Quirks(
     hosts=("api.openai.com",),
     parameters=_OPENAI,
     refuses=_CHAT_FIELDS,
+    prefixed=False,
     all_keys=True,
     padded=True,
     counts_tokens=True,

@@ -4,7 +4,7 @@ The whole context is sent each time and stored nowhere upstream, so items go wit
 proof of reasoning keeps the id that it was given with.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -116,7 +116,7 @@ class _Preparing:
         self._names: ToolNames | None = None
         if not quirks.extended:
             functions = [tool for tool in turn.tools if not _is_hosted(tool)]
-            self._names = flatten(replace(turn, tools=functions), provider)
+            self._names = flatten(structs.replace(turn, tools=functions), provider)
 
     def done(self) -> Prepared:
         request = self._turn.request
@@ -133,7 +133,7 @@ class _Preparing:
         if text := self._text():
             body["text"] = text
         for name, value in extras(request).items():
-            if name in self._quirks.refuses:
+            if name in self._quirks.refuses or (":" in name and not self._quirks.prefixed):
                 self._receipt(name, "this server refuses it")
             elif name not in _OURS:
                 body.setdefault(name, value)

@@ -1,6 +1,6 @@
 """`type = "vertex"`: the wire of `gemini` on Google Cloud, by project and location, with its accounts."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,12 +8,11 @@ from antiphon.config import ConfigErrors, Mistake, Secret, Timeouts, VertexProvi
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors
 from antiphon.providers.base import Environment, Turn, UpstreamError
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.gemini import Gemini
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.questions import named
 from antiphon.spec.errors import ErrorPayload
-from antiphon.stream.deltas import AnyDelta
 
 if TYPE_CHECKING:
     from antiphon.providers.vertex_tokens import Tokens
@@ -57,8 +56,8 @@ class Vertex(Gemini):
         self._own_headers = self._headers
         self._own_secrets = self._secrets
 
-    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        return exchange(self._http, lambda: self._signed(turn))
+    def stream(self, turn: Turn) -> Answer:
+        return Answer(self._http, lambda: self._signed(turn))
 
     async def count_tokens(self, turn: Turn) -> int | None:
         await self._sign_in()

@@ -21,22 +21,22 @@ ITEM = "item_"
 
 _here = urandom(3).hex()
 _numbers = count(int.from_bytes(urandom(3)))
+_AT_ONCE = 256
 
 
-_chances: list[str] = []
-register_at_fork(after_in_child=_chances.clear)
+_ready: list[str] = []
+register_at_fork(after_in_child=_ready.clear)
 
 
 def new_id(prefix: str) -> str:
     try:
-        chance = _chances.pop()
+        return prefix + _ready.pop()
     except IndexError:
-        chance = _ask_for_chance()
-    return f"{prefix}{_here}{next(_numbers):08x}{chance}"
+        _make_ready()
+        return prefix + _ready.pop()
 
 
-def _ask_for_chance() -> str:
-    """Asking the kernel costs more than the rest of an id, so it is asked for many at once."""
-    chance, *rest = urandom(5 * 256).hex(" ", 5).split()
-    _chances.extend(rest)
-    return chance
+def _make_ready() -> None:
+    """Many at once, because asking the kernel for chance costs more than all the rest; the first is last."""
+    chances = urandom(5 * _AT_ONCE).hex(" ", 5).split()
+    _ready.extend([f"{_here}{next(_numbers):08x}{chance}" for chance in chances][::-1])

@@ -88,6 +88,20 @@ class CompactRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 S = TypeVar("S", bound=Struct)
 
 
+def is_bare(request: Request) -> bool:
+    """Does it set no option: nothing but what to answer, what came before, and how to be told?"""
+    return request == Request(
+        model=request.model,
+        input=request.input,
+        instructions=request.instructions,
+        previous_response_id=request.previous_response_id,
+        conversation=request.conversation,
+        store=request.store,
+        background=request.background,
+        stream=request.stream,
+    )
+
+
 def encode_request(request: Request) -> bytes:
     """A request for another server. Tools and formats say `null` where a response must, a request may not."""
     tools = [tool if isinstance(tool, Opaque) else without_nulls(tool) for tool in request.tools]

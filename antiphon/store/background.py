@@ -5,13 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-import msgspec
-
 from . import conversations, responses
 from .base import RUNNING, Change, LoggedEvent, StoreConflict, StoredResponse, fragment
 
 # A terminal response has no owner, so a row with this owner is running.
-MINE = "SELECT key, tenant, items FROM responses WHERE id = ? AND owner = ?"
+MINE = "SELECT key, tenant, input FROM responses WHERE id = ? AND owner = ?"
 
 
 def log(db: sqlite3.Connection, key: int, first: int, events: Sequence[bytes]) -> None:
@@ -63,18 +61,18 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
     row = db.execute(MINE, (change.id, change.owner)).fetchone()
     if row is None:
         return False
-    key, tenant, items = row
-    body, spliced = change.body, None
+    key, tenant, input = row
+    body, spliced = change.body, -1
     if change.output is not None:
         output = fragment([item.data for item in change.output])
         body, spliced = responses.splice(body, output)
-        kept = [place for place in msgspec.json.decode(items) if place[1] == 0]
+        names = responses.named_in(input) + [item.id for item in change.output if item.id is not None]
         db.execute(
             "UPDATE responses SET output = ?, items = ? WHERE key = ?",
-            (output or None, responses.encoded(kept + responses.directory(change.output, 1)), key),
+            (output or None, responses.encoded(names), key),
         )
     db.execute(
-        "UPDATE responses SET status = ?, owner = ?, body = ?, spliced = ? WHERE key = ?",
+        "UPDATE responses SET status = ?, owner = ?, body = ?, spliced = nullif(?, -1) WHERE key = ?",
         (change.status, change.owner if change.status in RUNNING else None, body, spliced, key),
     )
     log(db, key, change.first_event, change.events)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from . import responses
-from .base import RUNNING, Place, StoreConflict, StoreError
+from .base import RUNNING, StoreConflict, StoreError
 from .journal import Abandoned, Journal
 from .responses import Plan
 
@@ -50,15 +50,15 @@ class Backlog:
 
     @staticmethod
     def takes(plan: Plan) -> bool:
-        return plan.plain and plan.size <= LARGE and plan.response.status not in RUNNING
+        return plan.size <= LARGE and plan.is_plain and plan.response.status not in RUNNING
 
     @property
     def is_stuck(self) -> bool:
         """The database does not take what is here, or not fast enough: `settled` before adding more."""
         return self._trouble is not None or self._bytes > MOST_BYTES
 
-    def add(self, plan: Plan) -> Place:
-        """Safe when this returns; the place is the one it will have unless somebody else is quicker."""
+    def add(self, plan: Plan) -> None:
+        """Safe when this returns; it will have the place that it wishes for, unless somebody is quicker."""
         self._journal.append(_encode(plan.row))
         self._plans.append(plan)
         self._bytes += plan.size
@@ -66,7 +66,6 @@ class Backlog:
             self.begin()
         elif self._timer is None:
             self._timer = self._loop.call_later(SOON, self.begin)
-        return plan.wish
 
     def begin(self) -> bool:
         """Hands everything to the writer, unless it is still busy with what it was given before."""
@@ -116,9 +115,8 @@ class Backlog:
 
 def insert_all(db: sqlite3.Connection, plans: Sequence[Plan]) -> None:
     for wave in _waves(plans):
-        for plan, place in zip(wave, responses.insert_plain(db, wave), strict=True):
-            if place is None:
-                _insert_elsewhere(db, plan)
+        for plan in responses.insert_plain(db, wave):
+            _insert_elsewhere(db, plan)
 
 
 def _insert_elsewhere(db: sqlite3.Connection, plan: Plan) -> None:
@@ -130,6 +128,8 @@ def _insert_elsewhere(db: sqlite3.Connection, plan: Plan) -> None:
 
 def _waves(plans: Sequence[Plan]) -> list[list[Plan]]:
     """Plans that can go in with one statement: not too many, and none that follows another of them."""
+    if len(plans) <= responses.MOST and not any(plan.row[-1] for plan in plans):
+        return [list(plans)]
     waves: list[list[Plan]] = []
     here: set[str] = set()
     for plan in plans:

@@ -88,7 +88,7 @@ class Append:
     expires_at: int | None = None
 
 
-class NewResponse(Struct, frozen=True):
+class NewResponse(Struct, frozen=True, gc=False):
     """A response to store. One that still runs has an owner, which must have called `heartbeat` before."""
 
     id: str

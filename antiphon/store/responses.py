@@ -1,11 +1,14 @@
 """The SQL of responses: storing them in chains, and reading one, its context and its items.
 
 New rows go in with one INSERT for the whole batch: for every statement the writer thread must get the
-interpreter lock back, and under a busy event loop that wait, not SQLite, is what a save costs.
+interpreter lock back, and under a busy event loop that wait, not SQLite, is what a save costs. Their values
+are of the types that `sqlite3` binds as they are (str, int, bytearray): for any other, None and bytes among
+them, it looks for an adapter first, which takes longer than the binding.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import sqlite3
 import time
@@ -14,7 +17,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from . import conversations
 from .base import RUNNING, Context, Item, NewResponse, Place, StoreConflict, StoredResponse, fragment
@@ -25,6 +28,13 @@ COLUMNS = (
     "key, id, tenant, chain, position, status, model, created_at, expires_at, background, owner, "
     "items, input, output, body, spliced"
 )
+# The same, where a row says in another way that there is no value.
+VALUES = (
+    "key, id, tenant, chain, position, status, model, created_at, nullif(expires_at, -1), background, "
+    "nullif(owner, ''), items, nullif(input, x''), nullif(output, x''), body, nullif(spliced, -1)"
+)
+_ITEMS = COLUMNS.split(", ").index("items")
+_OUTPUT = b'"output":['
 WIDTH = len(COLUMNS.split(",")) + 1
 # SQLite before 3.32 allows 999 parameters in a statement.
 MOST = 999 // WIDTH
@@ -50,8 +60,7 @@ CONTEXT = f"""
 """
 
 ITEM = """
-    SELECT substr(CASE items.side WHEN 0 THEN responses.input ELSE responses.output END, start + 1, length)
-    FROM items JOIN responses ON responses.key = items.response
+    SELECT input, output FROM items JOIN responses ON responses.key = items.response
     WHERE items.id = ? AND tenant = ? ORDER BY items.response DESC LIMIT 1
 """
 
@@ -61,10 +70,12 @@ def new_key() -> int:
     return (time.time_ns() // 1000) << 10 | random.getrandbits(10)
 
 
-def splice(body: bytes, output: bytes) -> tuple[bytes, int | None]:
-    """Cuts the output, which is stored beside it anyway, out of a body; and where it was."""
-    at = body.find(output) if output else -1
-    return (body, None) if at < 0 else (body[:at] + body[at + len(output) :], at)
+def splice(body: bytes, output: bytes) -> tuple[bytes, int]:
+    """Cuts the output, which is stored beside it anyway, out of a body; and where it was, or -1."""
+    at = body.find(_OUTPUT) + len(_OUTPUT)
+    if not output or not body.startswith(output, at):
+        return body, -1
+    return body[:at] + body[at + len(output) :], at
 
 
 def whole(body: bytes, spliced: int | None, output: bytes | None) -> bytes:
@@ -72,29 +83,39 @@ def whole(body: bytes, spliced: int | None, output: bytes | None) -> bytes:
     return body if spliced is None or output is None else body[:spliced] + output + body[spliced:]
 
 
-def directory(items: Sequence[Item], side: int) -> list[tuple[str, int, int, int]]:
-    """Where each item that has an id lies in the fragment of these items."""
-    places = []
-    at = 0
-    for item in items:
-        if item.id is not None and item.data:
-            places.append((item.id, side, at, len(item.data)))
-        at += len(item.data) + 1 if item.data else 0
-    return places
+class Named(Struct):
+    """What has to be read of an item to find it again."""
+
+    id: Any = None
 
 
-def encoded(places: list[tuple[str, int, int, int]]) -> str:
-    return msgspec.json.encode(places).decode()
+_split = msgspec.json.Decoder(list[Raw]).decode
+_named = msgspec.json.Decoder(list[Named]).decode
+_ids = msgspec.json.Decoder(list[str]).decode
 
 
-class Plan(Struct, frozen=True):
+def named_in(fragment: bytes | None) -> list[str]:
+    """The ids of the items in a fragment."""
+    found = [item.id for item in _named(b"[%b]" % (fragment or b""))]
+    return [id for id in found if id and isinstance(id, str)]
+
+
+def encoded(ids: Sequence[str]) -> str:
+    return msgspec.json.encode(ids).decode()
+
+
+def joined(items: Sequence[Item]) -> bytes:
+    """Items as one fragment."""
+    return items[0].data if len(items) == 1 else fragment([item.data for item in items])
+
+
+class Plan(Struct, frozen=True, gc=False):
     """A response ready to be written: everything that can be worked out before the transaction.
 
     `wish` is the place that it takes unless something stands in the way: right after the previous response.
     """
 
     response: NewResponse
-    key: int
     wish: Place
     input: bytes
     output: bytes
@@ -104,10 +125,11 @@ class Plan(Struct, frozen=True):
     @classmethod
     def of(cls, new: NewResponse) -> Plan:
         key, previous = new_key(), new.previous
-        before = previous.place if previous is not None else None
-        wish = Place(key, 0) if before is None else Place(before.chain, before.position + 1)
-        input = fragment([item.data for item in new.input])
-        output = fragment([item.data for item in new.output])
+        if previous is None or previous.place is None:
+            wish, follows = Place(key, 0), ""
+        else:
+            wish, follows = Place(previous.place.chain, previous.place.position + 1), previous.response
+        input, output = joined(new.input), joined(new.output)
         body, spliced = splice(new.body, output)
         row = (
             key,
@@ -118,52 +140,73 @@ class Plan(Struct, frozen=True):
             new.status,
             new.model,
             new.created_at,
-            new.expires_at,
-            new.background,
-            new.owner,
-            encoded(directory(new.input, 0) + directory(new.output, 1)),
-            input or None,
-            output or None,
-            body,
+            -1 if new.expires_at is None else new.expires_at,
+            1 if new.background else 0,
+            new.owner or "",
+            encoded([item.id for item in (*new.input, *new.output) if item.id is not None and item.data]),
+            bytearray(input),
+            bytearray(output),
+            bytearray(body),
             spliced,
-            previous.response if previous is not None and before is not None else None,
+            follows,
         )
-        return cls(new, key, wish, input, output, len(input) + len(output) + len(body), row)
+        return cls(new, wish, input, output, len(input) + len(output) + len(body), row)
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether it is one row that can be written together with others."""
         response = self.response
         return response.append is None and (response.previous is None or response.previous.place is not None)
 
 
 @cache
-def insertion(rows: int) -> str:
-    """A row that names its previous response goes in only while that response is still in its place."""
+def insertion(rows: int, follow: bool) -> str:
+    """A row that follows another goes in only while that one is still in its place.
+
+    To look for it while rows go in, SQLite sets them all aside first: so only where some do follow.
+    """
     values = ", ".join([f"({', '.join('?' * WIDTH)})"] * rows)
-    return f"""
+    statement = f"""
         INSERT OR IGNORE INTO responses ({COLUMNS})
         WITH new ({COLUMNS}, previous) AS (VALUES {values})
-        SELECT {COLUMNS} FROM new
-        WHERE previous IS NULL OR EXISTS (
+        SELECT {VALUES} FROM new
+    """
+    if not follow:
+        return statement
+    return f"""{statement}
+        WHERE previous = '' OR EXISTS (
             SELECT 1 FROM responses AS parent
             WHERE parent.id = new.previous
             AND parent.chain = new.chain AND parent.position = new.position - 1)
     """
 
 
-def insert(db: sqlite3.Connection, rows: Sequence[Row]) -> int:
-    return db.execute(insertion(len(rows)), [value for row in rows for value in row]).rowcount
+@cache
+def naming(items: int) -> str:
+    values = ", ".join(["(?, ?)"] * items)
+    return f"INSERT OR IGNORE INTO items (id, response) VALUES {values}"
 
 
-def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Place | None]:
-    """Writes plain plans in one statement. None for each that did not get the place it wished for."""
-    if insert(db, [plan.row for plan in plans]) == len(plans):
-        return [plan.wish for plan in plans]
-    found = "SELECT 1 FROM responses WHERE key = ? AND id = ?"
-    return [
-        plan.wish if db.execute(found, (plan.key, plan.response.id)).fetchone() else None for plan in plans
-    ]
+def insert(db: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
+    """Writes rows and the names of their items; returns the rows that did not get their place."""
+    follow = any(row[-1] for row in rows)
+    values = list(itertools.chain.from_iterable(rows))
+    left: list[Row] = []
+    if db.execute(insertion(len(rows), follow), values).rowcount != len(rows):
+        found = "SELECT 1 FROM responses WHERE key = ? AND id IS ?"
+        left = [row for row in rows if db.execute(found, row[:2]).fetchone() is None]
+        rows = [row for row in rows if row not in left]
+    names = [value for row in rows for id in _ids(row[_ITEMS]) for value in (id, row[0])]
+    for at in range(0, len(names), 2 * MOST):
+        some = names[at : at + 2 * MOST]
+        db.execute(naming(len(some) // 2), some)
+    return left
+
+
+def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Plan]:
+    """Writes plain plans in one statement; returns those that did not get the place they wished for."""
+    left = insert(db, [plan.row for plan in plans])
+    return [plan for plan in plans if plan.row in left] if left else []
 
 
 def insert_branch(db: sqlite3.Connection, plan: Plan) -> Place:
@@ -174,9 +217,9 @@ def insert_branch(db: sqlite3.Connection, plan: Plan) -> Place:
 
 def insert_again(db: sqlite3.Connection, row: Row) -> None:
     """Writes a row that was meant to be written before, if it was not, on what is stored of its beginning."""
-    if insert(db, [row]) or db.execute("SELECT 1 FROM responses WHERE id = ?", (row[1],)).fetchone():
+    if not insert(db, [row]) or db.execute("SELECT 1 FROM responses WHERE id = ?", (row[1],)).fetchone():
         return
-    previous = context(db, row[2], row[-1]) if row[-1] is not None else None
+    previous = context(db, row[2], row[-1]) if row[-1] else None
     _insert_branch(db, row, previous.fragments() if previous else None)
 
 
@@ -184,19 +227,20 @@ def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | N
     _, id, tenant, _, _, status, model, created_at, *rest, _ = row
     chain = new_key()
     position = 0 if before is None else 1
-    rows: list[Row] = [(chain, id, tenant, chain, position, status, model, created_at, *rest, None)]
+    rows: list[Row] = [(chain, id, tenant, chain, position, status, model, created_at, *rest, "")]
     if before is not None:
         # The row that begins a branch: everything said before, in one piece.
-        facts = (status, "", created_at, None, False, None, "[]", fragment(before) or None)
-        rows.insert(0, (new_key(), None, tenant, chain, 0, *facts, None, None, None, None))
-    if insert(db, rows) != len(rows):
+        facts = (status, "", created_at, -1, 0, "", "[]", fragment(before))
+        rows.insert(0, (new_key(), None, tenant, chain, 0, *facts, b"", None, -1, ""))
+    if insert(db, rows):
         raise StoreConflict(f"A response with the id {id!r} is already stored.")
     return Place(chain, position)
 
 
 def insert_one(db: sqlite3.Connection, plan: Plan) -> Place:
-    place = insert_plain(db, [plan])[0] if plan.wish.chain != plan.key else None
-    place = place or insert_branch(db, plan)
+    place = plan.wish
+    if not place.position or insert_plain(db, [plan]):
+        place = insert_branch(db, plan)
     if plan.response.append is not None:
         conversations.join(db, plan.response.tenant, plan.response.id, plan.response.append)
     return place
@@ -231,7 +275,17 @@ def find_items(db: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> dict[
     found: dict[str, bytes] = {}
     for id in ids:
         row = db.execute(ITEM, (id, tenant)).fetchone()
-        data = row[0] if row else conversations.find_item(db, tenant, id)
+        data = _item(row, id) if row else conversations.find_item(db, tenant, id)
         if data is not None:
             found[id] = data
     return found
+
+
+def _item(fragments: Sequence[bytes | None], id: str) -> bytes | None:
+    """The item with this id, in the first fragment that has it."""
+    for part in fragments:
+        array = b"[%b]" % (part or b"")
+        for raw, item in zip(_split(array), _named(array), strict=True):
+            if item.id == id:
+                return bytes(raw)
+    return None

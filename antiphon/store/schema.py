@@ -107,7 +107,33 @@ FIRST = (
     "CREATE UNIQUE INDEX conversation_items_id ON conversation_items (id, conversation)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST,)
+# Only the ids of a response's items, because finding an item is rare and storing one is not.
+SECOND = (
+    "DROP TRIGGER items_in",
+    "DROP TRIGGER items_out",
+    "DROP TRIGGER items_anew",
+    "DROP TABLE items",
+    """
+    UPDATE responses SET items = (SELECT json_group_array(json_extract(value, '$[0]')) FROM json_each(items))
+    WHERE items != '[]'
+    """,
+    "CREATE TABLE items (id TEXT, response INTEGER, PRIMARY KEY (id, response)) WITHOUT ROWID",
+    "INSERT OR IGNORE INTO items (id, response) SELECT value, responses.key FROM responses, json_each(items)",
+    # No trigger for new rows: with one, SQLite copies all rows of a statement before it writes any.
+    """
+    CREATE TRIGGER items_out AFTER DELETE ON responses WHEN old.items != '[]' BEGIN
+        DELETE FROM items WHERE response = old.key AND id IN (SELECT value FROM json_each(old.items));
+    END
+    """,
+    """
+    CREATE TRIGGER items_anew AFTER UPDATE OF items ON responses BEGIN
+        DELETE FROM items WHERE response = old.key AND id IN (SELECT value FROM json_each(old.items));
+        INSERT OR IGNORE INTO items (id, response) SELECT value, new.key FROM json_each(new.items);
+    END
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND)
 
 
 def migrate(db: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:

@@ -72,6 +72,8 @@ def connect(
         # 16 MB of log between checkpoints: a quarter less CPU for each save than with SQLite's default of 4.
         db.execute("PRAGMA wal_autocheckpoint = 4000")
         db.execute("PRAGMA journal_size_limit = 67108864")
+        # What a statement may have to undo is kept in memory, not in a file that is made for each group.
+        db.execute("PRAGMA temp_store = MEMORY")
         if max_bytes is not None:
             (page,) = db.execute("PRAGMA page_size").fetchone()
             db.execute(f"PRAGMA max_page_count = {max(1, max_bytes // page)}")
@@ -274,7 +276,8 @@ class SqliteStore:
                 await self._backlog.settled()
             if (response.tenant, response.id) in self._contexts:
                 raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
-            place = self._backlog.add(plan)
+            self._backlog.add(plan)
+            place = plan.wish
         else:
             place = await self._write(lambda db: responses.insert_one(db, plan))
         if response.status in RUNNING or response.append is not None:

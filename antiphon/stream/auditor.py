@@ -16,9 +16,10 @@ from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.opaque import Opaque, to_builtins
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.aliases import BROKEN
-from antiphon.stream.ledger import Ledger, Payload, same, text_at
-from antiphon.stream.rules import RULES, Level
-from antiphon.stream.shapes import EVENT_SHAPES, VENDOR_EVENT, WEBSOCKET_ERROR, is_int, show
+from antiphon.stream.ledger import Ledger, Payload, alike, text_at
+from antiphon.stream.resources import check_resource
+from antiphon.stream.rules import RESPONSE_RULES, RULES, Level
+from antiphon.stream.shapes import EVENT_SHAPES, VENDOR_EVENT, WEBSOCKET_ERROR, is_int, outline, show
 from antiphon.stream.sse import Decoder, SSEEvent
 
 Transport = Literal["sse", "websocket", "none"]
@@ -38,7 +39,7 @@ class Violation:
 
     @property
     def level(self) -> Level:
-        return RULES[self.rule].level
+        return (RULES.get(self.rule) or RESPONSE_RULES[self.rule]).level
 
     def __str__(self) -> str:
         return f"#{self.position} {self.event_type or 'stream'}: {self.message} [{self.rule}]"
@@ -50,7 +51,7 @@ class Auditor:
     `extensions` welcomes `slug:name` types. `solicited` are the item types outside the specification that
     the client's own tools ask for, as `dialects.solicited(tools)` gives them: `custom_tool_call` with its
     `response.custom_tool_call…` events, or `acme:` for everything of that vendor. Where anything of this is
-    welcome, so are the tools that the response repeats.
+    welcome, so are the tools that the response repeats. Without `quotes` no message repeats any content.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class Auditor:
         transport: Transport = "none",
         extensions: bool = False,
         solicited: Collection[str] = (),
+        quotes: bool = True,
     ) -> None:
         self.violations: list[Violation] = []
+        self.quote = show if quotes else outline
         self._transport = transport
         self._extensions = extensions
         self._solicited = frozenset(solicited)
@@ -81,7 +84,7 @@ class Auditor:
         if isinstance(payload, Struct | OtherEvent | Opaque):
             payload = _plain(payload)
         if not isinstance(payload, dict):
-            self.report("event.object", f"an event is a JSON object, not {show(payload)}")
+            self.report("event.object", f"an event is a JSON object, not {self.quote(payload)}")
             return
         # Without a type the event line may still say what was meant, so that the rest is judged fairly.
         self._type = event_type = text_at(payload, "type") or event_name
@@ -112,6 +115,12 @@ class Auditor:
             payload = event.data
         self.feed(payload, event.event)
 
+    def feed_resource(self, body: object) -> None:
+        """An answer that was not streamed: a whole response, or a compaction. It needs no `finish`."""
+        self._next()
+        if not isinstance(body, dict) or not check_resource(body, self):
+            self.report("keys.value", "the answer is neither a response nor a compaction")
+
     def done(self) -> None:
         """The `[DONE]` that ends a stream of server-sent events."""
         self._next()
@@ -133,6 +142,11 @@ class Auditor:
         if self._transport == "sse" and not self._done:
             self.report("done.required", "the stream ended without [DONE]")
         return self.violations
+
+    def taken(self) -> list[Violation]:
+        """What was wrong since this was asked last; it is not held any longer."""
+        found, self.violations = self.violations, []
+        return found
 
     def report(self, rule: str, message: str) -> None:
         self.violations.append(Violation(rule, self._position, message, self._type))
@@ -276,7 +290,7 @@ class Auditor:
         if len(output) != len(items):
             self.report("response.output_final", f"output has {len(output)} items, the stream {len(items)}")
         for n, (item, final) in enumerate(zip(items, output, strict=False)):
-            if item.done is not None and not same(item.done, final):
+            if item.done is not None and not alike(item.done, final):
                 self.report("response.output_final", f"output[{n}] is not the item that was done")
 
 

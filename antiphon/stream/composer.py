@@ -107,6 +107,7 @@ class Composer:
     ) -> None:
         self.response = response
         self.state = lifecycle.ABSENT
+        self.finished = False
         self.error: ErrorPayload | None = None
         self._clock = clock
         self._new_id = new_id
@@ -127,10 +128,6 @@ class Composer:
         self._touched: dict[OpenCall, None] = {}  # calls to look at again when something else begins
         self._used_ids: set[str] = set()
         self._text: OpenMessage | None = None  # the message whose text part is open: the hot path
-
-    @property
-    def finished(self) -> bool:
-        return self.state in lifecycle.TERMINAL_STATUSES
 
     def mute(self) -> None:
         """Only the response is wanted: from now on no events are made."""
@@ -185,7 +182,7 @@ class Composer:
         if not self.finished:
             return self.fail(error)
         self._sequence -= 1
-        self.state = lifecycle.IN_PROGRESS
+        self.state, self.finished = lifecycle.IN_PROGRESS, False
         self.response.incomplete_details = None
         self._fail(error)
         return self._take()
@@ -198,21 +195,25 @@ class Composer:
     # --- what was said ------------------------------------------------------------------------------------
 
     def _say(self, delta: AnyDelta) -> None:
+        # What every answer has is looked for first, by its class, which is quicker than a pattern.
+        if type(delta) is TextDelta:
+            self._words_of_message(delta)
+        elif type(delta) is UsageDelta:
+            self.response.usage = delta.usage
+        elif type(delta) is Finish:
+            self._finish(delta.reason)
+        else:
+            self._say_more(delta)
+        current = self._current
+        self._text = current if type(current) is OpenMessage and current.part is OutputText else None
+
+    def _say_more(self, delta: AnyDelta) -> None:
         match delta:
-            case TextDelta(text, logprobs):
-                if text:
-                    self._message().text(text, logprobs)
-                elif logprobs and self._text is not None:
-                    self._text.held += logprobs
             case ReasoningDelta(text):
                 if text and self._visible("reasoning"):
                     self._reasoning().text(text)
             case CallDelta():
                 self._call(delta)
-            case UsageDelta(usage):
-                self.response.usage = usage
-            case Finish(reason):
-                self._finish(reason)
             case SummaryDelta(text, part):
                 if text and self._visible("reasoning"):
                     self._reasoning().summarise(text, part)
@@ -242,8 +243,12 @@ class Composer:
                 self._vendor_event(delta)
             case Failure(error):
                 self._fail(error)
-        current = self._current
-        self._text = current if type(current) is OpenMessage and current.part is OutputText else None
+
+    def _words_of_message(self, delta: TextDelta) -> None:
+        if delta.text:
+            self._message().text(delta.text, delta.logprobs)
+        elif delta.logprobs and self._text is not None:
+            self._text.held += delta.logprobs
 
     def _message(self) -> OpenMessage:
         current = self._current
@@ -460,6 +465,7 @@ class Composer:
 
     def _lifecycle(self, event: type[ev.LifecycleEvent]) -> None:
         self.state = lifecycle.step(lifecycle.RESPONSE, self.state, _TRIGGERS[event])
+        self.finished = event.is_terminal
         if self._is_mute:
             return
         snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))

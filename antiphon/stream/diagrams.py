@@ -6,7 +6,7 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from antiphon.stream import lifecycle as lc
-from antiphon.stream.rules import RULES, SPECIFICATION
+from antiphon.stream.rules import RESPONSE_RULES, RULES, SPECIFICATION, Rule
 
 _MADE = "<!-- Written by `python -m antiphon.stream.diagrams`; change the tables instead. -->"
 
@@ -93,9 +93,19 @@ def rules_page() -> str:
         "The last column says which part of the specification, or which of our requirements, a rule is from.",
     ]
     for group, rules in groupby(RULES.values(), key=lambda rule: rule.id.partition(".")[0]):
-        rows = ((f"`{r.id}`", r.level, r.summary, r.area) for r in rules)
-        sections += [f"## {group}", _table(("rule", "level", "says", "from"), rows)]
+        sections += [f"## {group}", _rules(rules)]
+    sections += [
+        "## Whole responses",
+        "A response that was not streamed is held to the rules on keys and on the types of items and parts, "
+        "and to these.",
+        _rules(RESPONSE_RULES.values()),
+    ]
     return "\n\n".join(sections) + "\n"
+
+
+def _rules(rules: Iterable[Rule]) -> str:
+    rows = ((f"`{r.id}`", r.level, r.summary, r.area) for r in rules)
+    return _table(("rule", "level", "says", "from"), rows)
 
 
 PAGES: Mapping[str, Callable[[], str]] = {"lifecycle.md": lifecycle_page, "rules.md": rules_page}

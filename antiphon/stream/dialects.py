@@ -108,6 +108,8 @@ class Dialect:
     error_beside_failed: bool = False
     echoes_schema: bool = False
     input_tokens_details: Mapping[str, int] = field(default_factory=dict)
+    # Has `cancelled` for a status of its own, not as a reason to be incomplete.
+    cancelled_status: bool = False
     names_response: bool = False
     response_id: str | None = None
 
@@ -148,8 +150,10 @@ class Dialect:
         """Does an event of this class go out exactly as the specification spells it?"""
         return cls not in self._special_types
 
-    def encode_response(self, response: Response) -> bytes:
-        return encode(self._response(response))
+    def encode_response(self, response: Response, encoded: bytes | None = None) -> bytes:
+        """`encoded` is the response as the specification spells it, where somebody has it already."""
+        own = self._response(response)
+        return encoded if own is response and encoded is not None else encode(own)
 
     def error(self, payload: ErrorPayload) -> ErrorPayload:
         """The error as this dialect names it, for an HTTP body or a WebSocket envelope."""
@@ -218,7 +222,7 @@ class Dialect:
     @property
     def _changes_responses(self) -> bool:
         kept = self.echoes_schema and not self.error_beside_failed
-        return not kept or bool(self.error_codes or self.input_tokens_details)
+        return not kept or bool(self.error_codes or self.input_tokens_details or self.cancelled_status)
 
     def _tail(self) -> bytes:
         return b"" if self.response_id is None else b',"response_id":' + encode(self.response_id)
@@ -264,6 +268,9 @@ class Dialect:
             changes["text"] = altered(response.text, format=altered(form, schema=None))
         if response.error is not None and response.error.code in self.error_codes:
             changes["error"] = altered(response.error, code=self.error_codes[response.error.code])
+        cut = response.incomplete_details
+        if self.cancelled_status and cut is not None and cut.reason == "cancelled":
+            changes |= {"status": "cancelled", "incomplete_details": None}
         if self.input_tokens_details and response.usage is not None:
             known = to_builtins(response.usage.input_tokens_details)
             details = Opaque(encode({**self.input_tokens_details, **known}))
@@ -304,6 +311,7 @@ OPENAI = Dialect(
     flat_error_event=True,
     echoes_schema=True,
     input_tokens_details={"cache_write_tokens": 0},
+    cancelled_status=True,
 )
 
 VTCODE = Dialect("vtcode", slug="vtcode", custom_event="response.custom_event", names_response=True)

@@ -16,6 +16,7 @@ _DELTAS = (
     ev.FunctionCallArgumentsDelta,
     ev.CustomToolCallInputDelta,
 )
+_LF, _CR = b"\n\r"
 _HEADS: dict[type, bytes] = {cls: f"event: {cls.__struct_config__.tag}\ndata: ".encode() for cls in _DELTAS}
 
 
@@ -25,6 +26,8 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
     One call encodes a run of like deltas to lines, and one replacement puts the frame between them: several
     times cheaper than encoding each on its own. A delta that carries foreign line breaks shows in the count.
     """
+    if len(events) == 1:
+        return _frame(events[0], dialect)
     chunks: list[bytes] = []
     for cls, group in groupby(events, type):
         run = list(group)
@@ -33,8 +36,17 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
             if lines.count(b"\n") == len(run):
                 chunks += (head, lines[:-1].replace(b"\n", b"\n\n" + head), b"\n\n")
                 continue
-        chunks += [sse.encode(dialect.type_of(event), single_line(dialect.encode(event))) for event in run]
+        chunks += [_frame(event, dialect) for event in run]
     return b"".join(chunks)
+
+
+def _frame(event: ev.AnyEvent, dialect: Dialect) -> bytes:
+    head = _HEADS.get(type(event))
+    if head is not None and dialect.is_plain(type(event)):
+        line = encoder.encode(event)
+        if _LF not in line and _CR not in line:
+            return head + line + b"\n\n"
+    return sse.encode(dialect.type_of(event), single_line(dialect.encode(event)))
 
 
 def lines(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> bytes:

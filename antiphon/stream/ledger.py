@@ -30,7 +30,8 @@ class Text:
     table: lc.Table | None = None
     type: str | None = None
     state: str = lc.OPEN
-    pieces: list[str] = field(default_factory=list)
+    first: str = ""
+    pieces: bytearray = field(default_factory=bytearray)  # many small strings would be far larger
     whole: str | None = None
     annotations: list[Any] = field(default_factory=list)
     done: Payload | None = None
@@ -78,6 +79,7 @@ class Ledger:
     def __init__(self, judge: Judge) -> None:
         self.items: list[Item] = []
         self._report = judge.report
+        self._quote = judge.quote
         self._by_index: dict[int, Item] = {}
         self._by_id: dict[str, Item] = {}
         self._call_ids: set[str] = set()
@@ -101,14 +103,16 @@ class Ledger:
 
     def _item_added(self, event_type: str, payload: Payload) -> None:
         index, added = _index(payload, "output_index"), payload.get("item")
-        if index is None:
-            return
+        if index is None:  # which was reported as a key that is missing
+            index = len(self.items)
         if index != len(self.items):
             self._report("index.output", f"output_index {show(index)}, the next is {len(self.items)}")
         item = self._begin(index, text_at(added, "id"), text_at(added, "type") or "")
         if not isinstance(added, dict):
             return
         item.added = added
+        if item.call is not None and item.kind in lc.CHANNEL_OF_CALL:
+            item.call.first = text_at(added, lc.CHANNEL_OF_CALL[item.kind].key) or ""
         if item.call is not None and (call_id := text_at(added, "call_id")) is not None:
             if call_id in self._call_ids:
                 self._report("id.call_unique", f"call_id {show(call_id)} was used before")
@@ -135,10 +139,11 @@ class Ledger:
     def _find(self, payload: Payload, item_id: str | None) -> Item | None:
         """The open item that an event speaks of; one never added is taken as begun here."""
         index = _index(payload, "output_index")
+        item = None if item_id is None else self._by_id.get(item_id)
         if index is None:
-            return None
+            return None if item is None or item.closed else item
         here = self._by_index.get(index)
-        item = here or (None if item_id is None else self._by_id.get(item_id))
+        item = here or item
         if item is None:
             self._report("item.added_first", f"nothing was added at output_index {show(index)}")
             return self._begin(index, item_id, "")
@@ -198,7 +203,7 @@ class Ledger:
             )
         for n, part in enumerate(parts):
             text = streamed.get(n)
-            if text is not None and text.done is not None and not same(text.done, part):
+            if text is not None and text.done is not None and not alike(text.done, part):
                 self._report("text.part_equals_item", f"part {n} of the item is not the part that was done")
 
     # --- parts and texts ----------------------------------------------------------------------------------
@@ -215,12 +220,15 @@ class Ledger:
         item = self._inside(event_type, payload)
         key = _PART_INDEX[event_type]
         index, part = _index(payload, key), payload.get("part")
-        if item is None or index is None:
+        if item is None:
             return
         parts = item.parts[key]
+        if index is None:
+            index = len(parts)
         if index != len(parts):
             self._report("index.part", f"{key} {show(index)}, the next is {len(parts)}")
         parts[index] = text = Text(type=text_at(part, "type"))
+        text.first = text_at(part, "text") or text_at(part, "refusal") or ""
         if item.kind in lc.PARTS and text.type is not None:
             table = lc.PARTS[item.kind].get(text.type)
             if table is not None and event_type in table[lc.ABSENT]:
@@ -238,10 +246,10 @@ class Ledger:
         if key is None:
             item.call = text = item.call or Text()
         else:
+            parts = item.parts[key]
             index = _index(payload, key)
             if index is None:
-                return None
-            parts = item.parts[key]
+                index = max(parts, default=0)
             if index not in parts:
                 self._report("part.added_first", f"no part was added at {key} {show(index)}")
                 parts[index] = Text()
@@ -271,7 +279,7 @@ class Ledger:
             return
         if not delta:
             self._report("text.no_empty_delta", "the delta is empty")
-        text.pieces.append(delta)
+        text.pieces += delta.encode("utf-8", "surrogatepass")
 
     def _text_done(self, event_type: str, payload: Payload) -> None:
         channel = lc.CHANNEL_OF[event_type]
@@ -280,15 +288,20 @@ class Ledger:
         if text is None or whole is None:
             return
         text.whole = whole
-        if (joined := "".join(text.pieces)) != whole:
-            self._report("text.deltas_equal_done", f"{show(whole)} is done, the deltas were {show(joined)}")
+        joined = text.pieces.decode("utf-8", "surrogatepass")
+        # Deltas tell what changed since the item or part was added, which may have told something already.
+        if whole not in (joined, text.first + joined):
+            self._report(
+                "text.deltas_equal_done",
+                f"{self._quote(whole)} is done, the deltas were {self._quote(joined)}",
+            )
 
     def _annotation_added(self, event_type: str, payload: Payload) -> None:
         text = self._text(event_type, payload, "content_index")
         index = _index(payload, "annotation_index")
-        if text is None or index is None:
+        if text is None:
             return
-        if index != len(text.annotations):
+        if index is not None and index != len(text.annotations):
             self._report(
                 "index.annotation", f"annotation_index {show(index)}, the next is {len(text.annotations)}"
             )
@@ -305,7 +318,8 @@ class Ledger:
             return
         whole = text_at(part, "refusal" if text.type == "refusal" else "text")
         if text.whole is not None and whole is not None and whole != text.whole:
-            self._report("text.done_equals_part", f"the part has {show(whole)}, done was {show(text.whole)}")
+            told = f"the part has {self._quote(whole)}, done was {self._quote(text.whole)}"
+            self._report("text.done_equals_part", told)
         annotations = part.get("annotations")
         if isinstance(annotations, list):
             if not same(annotations[: len(text.annotations)], text.annotations):
@@ -330,3 +344,17 @@ def same(one: object, other: object) -> bool:
         return bool(one == other)
     except RecursionError:
         return False
+
+
+def alike(one: object, other: object) -> bool:
+    """Are they the same, where a key with null is as good as none?"""
+    try:
+        return bool(one == other) or _without_nulls(one) == _without_nulls(other)
+    except RecursionError:
+        return False
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value

@@ -45,6 +45,7 @@ def silence(*_: object) -> None:
 class OpenItem(ABC):
     """An item that has its index."""
 
+    __slots__ = ("emit", "final", "id", "index", "over", "state")
     table: ClassVar[lifecycle.Table] = lifecycle.ITEM
 
     def __init__(self, emit: Emit, id: str, index: int) -> None:
@@ -83,6 +84,8 @@ class OpenItem(ABC):
 
 
 class OpenMessage(OpenItem):
+    __slots__ = ("annotations", "chunks", "held", "logprobs", "part", "part_index", "parts", "phase")
+
     def __init__(self, emit: Emit, id: str, index: int, phase: Phase | None) -> None:
         super().__init__(emit, id, index)
         self.phase = phase
@@ -155,6 +158,8 @@ class OpenMessage(OpenItem):
 
 
 class OpenReasoning(OpenItem):
+    __slots__ = ("content", "encrypted_content", "raw_chunks", "summary", "summary_chunks", "summary_part")
+
     def __init__(self, emit: Emit, id: str, index: int) -> None:
         super().__init__(emit, id, index)
         self.content: list[ContentPart] = []
@@ -218,6 +223,8 @@ class OpenReasoning(OpenItem):
 class OpenCall(OpenItem):
     """A function call; its arguments are known to be whole once they are a JSON object."""
 
+    __slots__ = ("call_id", "chunks", "given_id", "name", "namespace", "sealed")
+
     def __init__(
         self,
         emit: Emit,
@@ -269,6 +276,8 @@ class OpenCall(OpenItem):
 class OpenCustomCall(OpenCall):
     """A freeform call: any text is a whole input, so only the provider knows when it ends."""
 
+    __slots__ = ()
+
     def snapshot(self, status: ItemStatus) -> CustomToolCall:
         return CustomToolCall(
             id=self.id,
@@ -297,6 +306,7 @@ class OpenCustomCall(OpenCall):
 class OpenWhole(OpenItem):
     """An item that comes whole: a hosted tool's, a tool output, a vendor's."""
 
+    __slots__ = ("item",)
     table: ClassVar[lifecycle.Table] = lifecycle.VENDOR_ITEM
 
     def __init__(self, emit: Emit, index: int, item: WholeItem) -> None:

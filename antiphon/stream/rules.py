@@ -22,7 +22,7 @@ class Rule:
     area: str
 
 
-_ALL = (
+_OF_STREAMS = (
     # what an event is
     Rule("event.object", "MUST", "The data of every event is a JSON object.", "Streaming HTTP responses"),
     Rule("event.type", "MUST", "Every event has a `type`, and it is a string.", "Streaming events"),
@@ -153,7 +153,7 @@ _ALL = (
     Rule("item.starts_in_progress", "SHOULD", "A message or a call is added in progress.", "R000-17"),
     Rule(
         "item.starts_empty",
-        "MUST",
+        "SHOULD",
         "An item added in progress has no text yet: no parts, empty arguments.",
         "C07, 8.4",
     ),
@@ -216,7 +216,7 @@ _ALL = (
         "A part is added before anything is said of it.",
         "Items are streamable; C13",
     ),
-    Rule("part.starts_empty", "MUST", "A part is added without text and annotations.", "C07"),
+    Rule("part.starts_empty", "SHOULD", "A part is added without text and annotations.", "C07"),
     Rule(
         "part.text_done_first",
         "MUST",
@@ -238,7 +238,10 @@ _ALL = (
     ),
     # text
     Rule(
-        "text.deltas_equal_done", "MUST", "Joined deltas are the text of the done event.", "Delta events; C07"
+        "text.deltas_equal_done",
+        "MUST",
+        "Joined deltas are the text of the done event, after what was there when it was added.",
+        "Delta events; C07",
     ),
     Rule("text.done_equals_part", "MUST", "The done text is the text of the part that is done.", "C07"),
     Rule(
@@ -267,4 +270,28 @@ _ALL = (
     ),
 )
 
-RULES: Mapping[str, Rule] = {rule.id: rule for rule in _ALL}
+_OF_RESPONSES = (
+    Rule(
+        "usage.adds_up",
+        "SHOULD",
+        "The total of the usage is its input and its output, and no detail is more than its whole.",
+        "Schema of Usage; 1.6",
+    ),
+    Rule(
+        "response.times",
+        "SHOULD",
+        "`created_at` and `completed_at` are in seconds, and the end is not before the beginning.",
+        "Schema of ResponseResource; 1.5, R000-05",
+    ),
+    Rule(
+        "response.consistent",
+        "MUST",
+        "What a whole response says of itself fits its status: `completed_at`, `error`, "
+        "`incomplete_details`, and the statuses of its items.",
+        "State machines; 1.5, 1.12, R000-06",
+    ),
+)
+
+RULES: Mapping[str, Rule] = {rule.id: rule for rule in _OF_STREAMS}
+RESPONSE_RULES: Mapping[str, Rule] = {rule.id: rule for rule in _OF_RESPONSES}
+"""What a response that was not streamed is held to, besides its keys."""

@@ -171,9 +171,14 @@ _SOLICITED = {
 
 
 class Judge(Protocol):
-    """Who hears of the faults, and says which types outside the specification are welcome."""
+    """Who hears of the faults, and says which types outside the specification are welcome.
+
+    What may be content is put into a message by `quote` alone.
+    """
 
     def report(self, rule: str, message: str) -> None: ...
+
+    def quote(self, value: object) -> str: ...
 
     def admits(self, type_name: str) -> bool: ...
 
@@ -202,6 +207,17 @@ def show(value: object) -> str:
             return f"a {type(value).__name__}"
 
 
+def outline(value: object) -> str:
+    """What kind of value it is, and nothing of what it says."""
+    match value:
+        case str():
+            return "a string"
+        case int() | float() if not isinstance(value, bool):
+            return "a number"
+        case _:
+            return show(value)
+
+
 def is_int(value: object) -> TypeGuard[int | float]:
     """Is this an integer to JSON Schema, to which 1.0 is one?"""
     return (isinstance(value, int) and not isinstance(value, bool)) or (
@@ -221,14 +237,14 @@ _SCALARS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
 
 def _scalar(wanted: str, accepts: Callable[[object], bool], value: object, path: str, judge: Judge) -> None:
     if not accepts(value):
-        judge.report("keys.type", f"{path} must be {wanted}, not {show(value)}")
+        judge.report("keys.type", f"{path} must be {wanted}, not {judge.quote(value)}")
 
 
 def _word(words: frozenset[str], value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, str):
-        judge.report("keys.type", f"{path} must be a string, not {show(value)}")
+        judge.report("keys.type", f"{path} must be a string, not {judge.quote(value)}")
     elif value not in words:
-        judge.report("keys.value", f"{path} is {show(value)}; known are {', '.join(sorted(words))}")
+        judge.report("keys.value", f"{path} is {judge.quote(value)}; known are {', '.join(sorted(words))}")
 
 
 def _nullable(check: Check, value: object, path: str, judge: Judge) -> None:
@@ -238,7 +254,7 @@ def _nullable(check: Check, value: object, path: str, judge: Judge) -> None:
 
 def _list(check: Check, value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, list):
-        judge.report("keys.type", f"{path} must be a list, not {show(value)}")
+        judge.report("keys.type", f"{path} must be a list, not {judge.quote(value)}")
         return
     for n, member in enumerate(value):
         check(member, f"{path}[{n}]", judge)
@@ -246,7 +262,7 @@ def _list(check: Check, value: object, path: str, judge: Judge) -> None:
 
 def _named(name: str, value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, dict):
-        judge.report("keys.type", f"{path} must be an object, not {show(value)}")
+        judge.report("keys.type", f"{path} must be an object, not {judge.quote(value)}")
     elif name in _UNIONS:
         _member(name, value, path, judge)
     else:
@@ -258,7 +274,7 @@ def _member(union: str, value: dict[str, Any], path: str, judge: Judge) -> None:
     if "type" not in value:
         judge.report("keys.required", f"{path} has no type")
     elif not isinstance(kind, str):
-        judge.report("keys.type", f"{path}.type must be a string, not {show(kind)}")
+        judge.report("keys.type", f"{path}.type must be a string, not {judge.quote(kind)}")
     elif (shape := _SHAPES.get(f"{union}/{kind}")) is not None:
         shape.check(value, path, judge)
     elif union in _CLIENTS_OWN and judge.admits_tools():

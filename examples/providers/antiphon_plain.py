@@ -1,11 +1,10 @@
 """`type = "plain"`: a server that takes a prompt as text and answers with text, as it comes."""
 
 import codecs
-from collections.abc import AsyncGenerator
 
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers.base import Capabilities, Environment, Turn
-from antiphon.providers.exchange import Call, exchange
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.history import speeches
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Message
@@ -24,8 +23,8 @@ class Plain:
         # A key of your own in the table is an option.
         self._url = f"{config.base_url}{config.options.get('path', '/complete')}"
 
-    def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        return exchange(self._http, lambda: self._call(turn))
+    def stream(self, turn: Turn) -> Answer:
+        return Answer(self._http, lambda: self._call(turn))
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None

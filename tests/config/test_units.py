@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config.units import BYTES, SECONDS, amount
+from antiphon.config.units import BYTES, SECONDS, amount, share
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,22 @@ def test_no_amounts(value: object) -> None:
 def test_an_amount_is_finite_and_not_negative(value: object) -> None:
     found = amount(value, SECONDS)
     assert found is None or 0 <= found < 1e24
+
+
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [(True, 1), (False, 0), (1, 1), (0, 0), (0.01, 0.01), ("true", 1), ("FALSE", 0), (" 0.5 ", 0.5)],
+)
+def test_shares(value: object, part: float) -> None:
+    assert share(value) == part
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, 2, "", "half", "1 %", "Inf", float("nan"), [], None])
+def test_no_shares(value: object) -> None:
+    assert share(value) is None
+
+
+@given(st.text() | st.integers() | st.floats() | st.booleans())
+def test_a_share_is_never_more_than_all(value: object) -> None:
+    found = share(value)
+    assert found is None or 0 <= found <= 1

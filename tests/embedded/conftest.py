@@ -18,6 +18,6 @@ def model() -> Path:
 
 @pytest.fixture(scope="session")
 def child(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    settings = Settings(model=weights.DEFAULT, alias="tiny", key=KEY, slots=4, context=512, threads=0)
+    settings = Settings(model=weights.DEFAULT, alias="tiny", key=KEY, slots=4, context=512, threads=1)
     with running(settings, tmp_path_factory.mktemp("child") / "log") as ready:
         yield ready

@@ -164,11 +164,14 @@ async def test_it_is_unloaded_when_nobody_uses_it(start: Start) -> None:
 
 
 async def test_one_process_serves_every_worker(start: Start, tmp_path: Path) -> None:
-    owner, guest = start(HASTY), start(HASTY)
+    owner, guest, bystander = start(HASTY), start(HASTY), start(HASTY)
+    assert [process.is_loaded for process in (owner, guest, bystander)] == [False] * 3
     async with owner.lease() as endpoint, guest.lease() as same:
         assert same == endpoint
         assert owner.pid is not None
         assert guest.pid is None
+        # So every worker says the same at /readyz.
+        assert [process.is_loaded for process in (owner, guest, bystander)] == [True] * 3
     (address,) = (tmp_path / "run" / "model").glob("*.json")
     assert address.stat().st_mode & 0o777 == 0o600
     async with guest.lease() as endpoint:

@@ -20,7 +20,8 @@ from antiphon.providers.anthropic_request import LATEST
 from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
 from tests.providers import anthropic_wire as wire
-from tests.providers.conformance.said import Script
+from tests.providers.conformance import asked
+from tests.providers.conformance.said import Mind, Script
 from tests.providers.fake_server import FakeServer, Received, Wire, refusal
 from tests.providers.typed_dicts import mistakes
 
@@ -36,8 +37,9 @@ _BETA: dict[Any, Any] = {
 
 
 class FakeAnthropic(FakeServer):
-    """Queue replies with `says` or `plays`, else it says hello."""
+    """Queue replies with `says` or `plays`, else its mind answers, or it says hello."""
 
+    mind: Mind | None = None
     lacks: ClassVar[Mapping[str, str]] = {
         "calls without ids": "every tool_use block has an id on this wire",
         "interleaved arguments": "the blocks of a message follow one another on this wire",
@@ -106,6 +108,8 @@ class FakeAnthropic(FakeServer):
             return _json(json.dumps({"input_tokens": len(json.dumps(received.body))}).encode())
         if self._replies:
             return self._replies.popleft()
+        if self.mind is not None:
+            return self.mind(asked.anthropic(received.body))
         return Wire([wire.start() + wire.text(0, "Hello") + wire.finish()])
 
 

@@ -14,9 +14,11 @@ from antiphon.providers.bedrock import Bedrock
 from antiphon.providers.bedrock_auth import Key
 from antiphon.providers.http import UpstreamClient
 from tests.providers import service_model
+from tests.providers.conformance import asked
 from tests.providers.conformance.said import (
     Called,
     Counted,
+    Mind,
     Redacted,
     Saying,
     Script,
@@ -43,8 +45,9 @@ Reply = Wire | Script
 
 
 class FakeBedrock(FakeServer):
-    """Queue replies with `says` or `plays`, else it echoes the last words."""
+    """Queue replies with `says` or `plays`, else its mind answers, or it echoes the last words."""
 
+    mind: Mind | None = None
     lacks: ClassVar[Mapping[str, str]] = {
         "calls without ids": "every toolUse block has its toolUseId",
         "refusal": "Converse has no refusals, only words",
@@ -82,7 +85,15 @@ class FakeBedrock(FakeServer):
             return refused("ValidationException", "; ".join(wrong), 400)
         if operation == "CountTokens":
             return answer({"inputTokens": len(json.dumps(received.body["input"]))})
-        chosen = self._replies.popleft() if self._replies else Script((Text(_last_words(received.body)),))
+        chosen: Reply
+        if self._replies:
+            chosen = self._replies.popleft()
+        else:
+            chosen = (
+                self.mind(asked.bedrock(received.body))
+                if self.mind
+                else Script((Text(_last_words(received.body)),))
+            )
         if isinstance(chosen, Wire):
             return chosen
         return (

@@ -20,7 +20,8 @@ from antiphon.providers.chat_profiles import OPENAI, PROFILES
 from antiphon.providers.http import UpstreamClient
 from tests.providers import chat_script
 from tests.providers.chat_wire import MODEL, Answer, error
-from tests.providers.conformance.said import Script
+from tests.providers.conformance import asked
+from tests.providers.conformance.said import Mind, Script
 from tests.providers.fake_server import FakeServer, Piece, Received, Step, Wire, refusal, refusing_address
 from tests.providers.typed_dicts import mistakes
 
@@ -32,8 +33,9 @@ _NO_PROOFS = "reasoning has no proof on this wire, except at OpenRouter"
 
 
 class FakeChat(FakeServer):
-    """Queue replies with `says`, else it echoes the last message."""
+    """Queue replies with `says`, else its mind answers, or it echoes the last message."""
 
+    mind: Mind | None = None
     prefix = "/v1"
     lacks: ClassVar[Mapping[str, str]] = {"signed reasoning": _NO_PROOFS, "redacted reasoning": _NO_PROOFS}
 
@@ -85,6 +87,8 @@ class FakeChat(FakeServer):
             return refusal(404, b'{"detail":"Not Found"}')
         if self._strict and (wrong := self.mistakes(received)):
             return refusal(400, error("; ".join(wrong), "invalid_request_error", "unknown_parameter"))
+        if not self._replies and self.mind is not None:
+            return self.mind(asked.chat(received.body))
         return self._replies.popleft() if self._replies else Answer(_last_words(received.body))
 
     def _told(self, answer: Answer | Script, request: dict[str, Any]) -> Wire:

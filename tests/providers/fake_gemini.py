@@ -7,6 +7,7 @@ import json
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Self
 from urllib.parse import parse_qs
 
@@ -17,9 +18,11 @@ from antiphon.providers.base import Provider
 from antiphon.providers.gemini import Gemini
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.vertex import Vertex
+from tests.providers.conformance import asked
 from tests.providers.conformance.said import (
     Called,
     Counted,
+    Mind,
     Redacted,
     Refused,
     Script,
@@ -192,8 +195,13 @@ def _turns(contents: Sequence[dict[str, Any]]) -> list[str]:
     return found + ([f"contents: calls without responses: {waiting}"] if waiting else [])
 
 
+@cache
+def _adapter(shape: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(shape)
+
+
 def misfits(key: str, value: object, shape: Any, *, also_snakes: bool = False) -> list[str]:
-    check = pydantic.TypeAdapter(shape)
+    check = _adapter(shape)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -208,8 +216,9 @@ def misfits(key: str, value: object, shape: Any, *, also_snakes: bool = False) -
 
 
 class FakeGemini(FakeServer):
-    """Queue replies with `plays` or `says`, else it answers `Hello`."""
+    """Queue replies with `plays` or `says`, else its mind answers, or it says `Hello`."""
 
+    mind: Mind | None = None
     prefix = "/v1beta"
     lacks: Mapping[str, str] = {
         "refusal": "this wire has no refusals apart from text",
@@ -248,7 +257,11 @@ class FakeGemini(FakeServer):
             return refusal(400, error(400, "INVALID_ARGUMENT", "; ".join(wrong)))
         if method == "countTokens":
             return refusal(200, json.dumps({"totalTokens": len(json.dumps(received.body))}).encode())
-        chosen = self._replies.popleft() if self._replies else Script((Text("Hello"),))
+        chosen: Reply
+        if self._replies:
+            chosen = self._replies.popleft()
+        else:
+            chosen = self.mind(asked.gemini(received.body)) if self.mind else Script((Text("Hello"),))
         if isinstance(chosen, Wire):
             return chosen
         if method == "streamGenerateContent" and received.query == "alt=sse":

@@ -13,7 +13,8 @@ from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama import Ollama
 from tests.providers.chat_script import cut
-from tests.providers.conformance.said import Called, Redacted, Refused, Saying, Script, Text, Thought
+from tests.providers.conformance import asked
+from tests.providers.conformance.said import Called, Mind, Redacted, Refused, Saying, Script, Text, Thought
 from tests.providers.fake_server import FakeServer, Piece, Received, Step, Wire, refusal
 
 MODEL = "qwen3:latest"
@@ -25,8 +26,9 @@ _NO_DETAILS = "tokens are counted without details"
 
 
 class FakeOllama(FakeServer):
-    """Queue scripts with `plays`, or exact bytes with `says`."""
+    """Queue scripts with `plays`, or exact bytes with `says`; else its mind answers."""
 
+    mind: Mind | None = None
     lacks: ClassVar[Mapping[str, str]] = {
         "call ids": "its calls have no ids, only names",
         "interleaved arguments": _WHOLE_CALLS,
@@ -66,7 +68,11 @@ class FakeOllama(FakeServer):
             return refusal(404, b"404 page not found")
         if wrong := self.mistakes(received):
             return refusal(400, error("; ".join(wrong)))
-        chosen = self._replies.popleft() if self._replies else Script((Text("Hello."),))
+        chosen: Script | Wire
+        if self._replies:
+            chosen = self._replies.popleft()
+        else:
+            chosen = self.mind(asked.ollama(received.body)) if self.mind else Script((Text("Hello."),))
         if isinstance(chosen, Wire):
             return chosen
         if received.body.get("stream") is False:

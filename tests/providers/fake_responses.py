@@ -23,7 +23,8 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.providers.responses import Responses
 from antiphon.providers.responses_quirks import OPENAI, Quirks
 from tests.providers import responses_wire as wire
-from tests.providers.conformance.said import Script
+from tests.providers.conformance import asked
+from tests.providers.conformance.said import Mind, Script
 from tests.providers.fake_server import FakeServer, Piece, Received, Step, Wire, refusal
 from tests.providers.typed_dicts import mistakes
 
@@ -33,8 +34,9 @@ _JSON = {"content-type": "application/json"}
 
 
 class FakeResponses(FakeServer):
-    """Queue replies with `says`: scripts, events, or bytes; else it says Hello."""
+    """Queue replies with `says`: scripts, events, or bytes; else its mind answers, or it says nothing."""
 
+    mind: Mind | None = None
     prefix = "/v1"
     lacks: ClassVar[Mapping[str, str]] = {}
 
@@ -81,7 +83,11 @@ class FakeResponses(FakeServer):
         if received.path == "/v1/responses/input_tokens":
             counted = {"object": "response.input_tokens", "input_tokens": len(json.dumps(received.body))}
             return refusal(200, json.dumps(counted).encode())
-        chosen = self._replies.popleft() if self._replies else Script()
+        chosen: Reply
+        if self._replies:
+            chosen = self._replies.popleft()
+        else:
+            chosen = self.mind(asked.responses(received.body)) if self.mind else Script()
         if isinstance(chosen, Wire):
             return chosen
         if isinstance(chosen, list):
@@ -100,6 +106,7 @@ def _pieces(script: Script, request: wire.Json) -> Iterable[Piece]:
 class FakeResponsesSocket:
     """The same over a WebSocket, where an error with a status is the answer to a turn that is refused."""
 
+    mind: Mind | None = None
     lacks: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self) -> None:
@@ -171,7 +178,11 @@ class FakeResponsesSocket:
             refused = json.loads(wire.error("; ".join(wrong), code="unknown_parameter"))
             await socket.send(json.dumps({"type": "error", "status": 400, **refused}))
             return
-        chosen = self._replies.popleft() if self._replies else Script()
+        chosen: Script | Events | Step
+        if self._replies:
+            chosen = self._replies.popleft()
+        else:
+            chosen = self.mind(asked.responses(received.body)) if self.mind else Script()
         if chosen is Step.HANG:
             await socket.wait_closed()
             self.gone.set()

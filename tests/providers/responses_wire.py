@@ -222,7 +222,8 @@ def cut(text: str, size: int) -> list[str]:
 
 
 def unpaired(items: object) -> list[str]:
-    """Every call has its output, every output its call, and something stands after reasoning."""
+    """Every call has its output, every output its call, something stands after reasoning, and only what
+    this server has sealed, which is no compaction, can be opened here."""
     found = []
     waiting: set[str] = set()
     given = items if isinstance(items, list) else []
@@ -236,4 +237,6 @@ def unpaired(items: object) -> list[str]:
             waiting.discard(call_id)
         elif kind == "reasoning" and n + 1 == len(given):
             found.append(f"$.input[{n}]: a reasoning item without the item that must follow it")
+        elif kind == "compaction":
+            found.append(f"$.input[{n}]: the encrypted content could not be verified")
     return found + [f"$.input: no tool output found for the call {one!r}" for one in sorted(waiting)]

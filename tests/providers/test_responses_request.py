@@ -363,9 +363,10 @@ def test_fields_outside_the_specification_are_passed_on() -> None:
 
 
 def test_what_openai_refuses_is_told() -> None:
-    made, turn = build({"input": "Hi", "stop": ["END"]})
-    assert "stop" not in made
-    assert receipts(turn) == [("stop", "dropped")]
+    made, turn = build({"input": "Hi", "stop": ["END"], "acme:note": 1})
+    assert not {"stop", "acme:note"} & made.keys()
+    assert receipts(turn) == [("acme:note", "dropped"), ("stop", "dropped")]
+    assert body({"input": "Hi", "acme:note": 1}, OPEN_RESPONSES)["acme:note"] == 1
     strict = make_turn({"input": "Hi", "stop": ["END"]})
     strict.strict = True
     with pytest.raises(SpecError):

@@ -47,21 +47,28 @@ def mistakes(value: object, type_: Any, path: str = "$") -> list[str]:
     raise TypeError(f"{path}: this check does not know {type_!r}")
 
 
-def _is_required(type_: Any, key: str, hint: Any) -> bool:
-    # With postponed annotations the class itself has not seen these two words.
-    origin = get_origin(hint)
-    return origin is Required or (origin is not NotRequired and key in type_.__required_keys__)
-
-
 @cache
 def _hints(type_: Any) -> dict[str, Any]:
     return get_type_hints(type_, include_extras=True)
 
 
+@cache
+def _required(type_: Any) -> list[str]:
+    # With postponed annotations the class itself has not seen these two words.
+    origins = {key: get_origin(hint) for key, hint in _hints(type_).items()}
+    return [
+        key
+        for key, origin in origins.items()
+        if origin is Required or (origin is not NotRequired and key in type_.__required_keys__)
+    ]
+
+
 def _union(value: object, members: tuple[Any, ...], path: str) -> list[str]:
-    attempts = [mistakes(value, member, path) for member in members]
-    if any(not found for found in attempts):
-        return []
+    attempts: list[list[str]] = []
+    for member in members:
+        if not (found := mistakes(value, member, path)):
+            return []
+        attempts.append(found)
     # The member that came closest tells best what is wrong.
     return min(attempts, key=lambda found: (any(": expected" in one for one in found), len(found)))
 
@@ -71,14 +78,10 @@ def _typed_dict(value: object, type_: Any, path: str) -> list[str]:
         return [f"{path}: expected {type_.__name__}, got {value!r}"]
     hints = _hints(type_)
     found = [f"{path}: {type_.__name__} has no key {key!r}" for key in value if key not in hints]
-    found += [
-        f"{path}: {key!r} is missing"
-        for key, hint in hints.items()
-        if key not in value and _is_required(type_, key, hint)
-    ]
-    for key, hint in hints.items():
-        if key in value:
-            found += mistakes(value[key], hint, f"{path}.{key}")
+    found += [f"{path}: {key!r} is missing" for key in _required(type_) if key not in value]
+    for key in value:
+        if key in hints:
+            found += mistakes(value[key], hints[key], f"{path}.{key}")
     return found
 
 

@@ -191,14 +191,16 @@ async def test_a_long_chain_within_the_moment_keeps_its_order(tmp_path: Path) ->
     await store.close()
 
 
-def test_a_journal_without_room_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_journal_without_room_refuses_and_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     database = tmp_path / "antiphon.db"
     journal = Journal(database)
     journal.append(b"kept")
-    real, journal._write = journal._write, lambda file, data: os.write(file, data[:5])
-    with pytest.raises(StoreFull, match="nothing was written"):
-        journal.append(b"lost")
-    journal._write = real
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", lambda file, data, at: len(data) // 2)
+        with pytest.raises(StoreFull, match="nothing was written"):
+            journal.append(b"lost" * 100_000)
     journal.append(b"after")
     journal.close()
     (found,) = abandoned(database)
@@ -207,14 +209,47 @@ def test_a_journal_without_room_refuses_and_keeps_what_it_has(tmp_path: Path) ->
     assert journals(database) == []
 
 
+def test_a_journal_grows_with_what_it_holds(tmp_path: Path) -> None:
+    database = tmp_path / "antiphon.db"
+    journal = Journal(database)
+    records = [bytes([n]) * 20_000 for n in range(100)]
+    for record in records:
+        journal.append(record)
+    journal.close()
+    (found,) = abandoned(database)
+    assert list(found.records()) == records
+    finish([found])
+
+
+@given(st.lists(st.lists(st.binary(max_size=30), max_size=5), min_size=1, max_size=6))
+def test_what_a_journal_held_before_it_was_emptied_is_void(
+    tmp_path_factory: pytest.TempPathFactory, rounds: list[list[bytes]]
+) -> None:
+    database = tmp_path_factory.mktemp("void") / "antiphon.db"
+    journal = Journal(database)
+    for records in rounds:
+        journal.empty(journal.turn())
+        journal.empty(journal.turn())
+        for record in records:
+            journal.append(record)
+    journal.close()
+    found = abandoned(database)
+    assert [record for one in found for record in one.records()] == rounds[-1]
+    finish(found)
+
+
 def test_a_journal_in_use_is_nobody_elses(tmp_path: Path) -> None:
     database = tmp_path / "antiphon.db"
     journal = Journal(database)
     journal.append(b"mine")
     assert abandoned(database) == []
-    assert Journal(database).others().keys() == {journals(database)[n] for n in range(4)} & {
-        path for path in journal._paths if path.stat().st_size > 8
-    }
+    other = Journal(database)
+    (held,) = other.others()
+    journal.empty(journal.turn())
+    assert other.others() == {}
+    journal.append(b"again")
+    assert other.others().keys() != {held}
+    other.close()
     journal.close()
 
 
@@ -229,9 +264,9 @@ def test_a_torn_journal_gives_every_whole_record_before_the_tear(
         journal.append(record)
         ends.append(ends[-1] + 8 + len(record))
     at = data.draw(st.integers(8, ends[-1]))
-    os.truncate(journal._paths[0], at)
-    os.close(journal._files[0])
-    os.close(journal._files[1])
+    for side in journal._sides:
+        side.close()
+    os.truncate(journal._sides[0].path, at)
     found = abandoned(database)
     whole = [record for record, end in zip(records, ends[1:], strict=True) if end <= at]
     assert [record for one in found for record in one.records()] == whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sqlite3
 import stat
@@ -108,6 +109,27 @@ async def test_an_older_database_moves_forward(tmp_path: Path, monkeypatch: pyte
         assert said(await store.context("acme", "r2")) == ["r1_in", "r1_out", "r2_in", "r2_out"]
         assert store._writer._db.execute("SELECT x FROM extra").fetchall() == [(2,)]
         await store.close()
+
+
+async def test_items_of_the_first_schema_are_found_in_the_second(tmp_path: Path) -> None:
+    asked, answered = item("asked"), item("answered", "Ärger")
+    db = sqlite3.connect(tmp_path / "antiphon.db", isolation_level=None)
+    migrate(db, MIGRATIONS[:1])
+    places = [["asked", 0, 0, len(asked.data)], ["answered", 1, 0, len(answered.data)]]
+    db.execute(
+        "INSERT INTO responses (key, id, tenant, chain, position, status, model, created_at, background, "
+        "items, input, output, body) VALUES (1, 'r1', 'acme', 1, 0, 'failed', 'm', 1, 0, ?, ?, ?, x'7b7d')",
+        (json.dumps(places), asked.data, answered.data),
+    )
+    assert db.execute("SELECT count(*) FROM items").fetchone() == (2,)
+    db.close()
+    store = await SqliteStore.open(tmp_path)
+    found = {"asked": asked.data, "answered": answered.data}
+    assert await store.items("acme", ["asked", "answered", "other"]) == found
+    assert await store.delete("acme", "r1") is True
+    assert await store.items("acme", ["asked", "answered"]) == {}
+    assert store._writer._db.execute("SELECT count(*) FROM items").fetchone() == (0,)
+    await store.close()
 
 
 def test_a_migration_is_all_or_nothing() -> None:

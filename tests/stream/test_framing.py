@@ -12,7 +12,7 @@ from antiphon.stream import sse
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta, TextDelta
 from antiphon.stream.dialects import DIALECTS, Dialect
-from antiphon.stream.framing import frames
+from antiphon.stream.framing import frames, lines
 from tests.stream.strategies import runs
 
 
@@ -36,6 +36,15 @@ def test_an_event_with_unknown_fields_is_framed_in_every_dialect(dialect: Dialec
     (event,) = sse.Decoder().feed(frames([decode_event(msgspec.json.encode(payload))], dialect))
     told = msgspec.json.decode(event.data)
     assert event.event == told["type"] == dialect.event_types.get(kind, kind)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda d: d.name)
+def test_a_run_of_like_deltas_is_framed_as_each_of_them_is(dialect: Dialect) -> None:
+    events = _composer().feed([TextDelta("a"), TextDelta("b\n"), TextDelta("c"), Finish()])
+    assert frames(events, dialect) == b"".join(frames([event], dialect) for event in events)
+    assert lines(events, dialect) == b"".join(lines([event], dialect) for event in events)
+    told = [msgspec.json.decode(line)["type"] for line in lines(events, dialect).splitlines()]
+    assert told == [one.event for one in sse.Decoder().feed(frames(events, dialect))]
 
 
 @given(runs)

@@ -15,7 +15,7 @@ from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import Message, type_of
 from antiphon.spec.opaque import encode
-from antiphon.spec.response import Response
+from antiphon.spec.response import IncompleteDetails, Response
 from antiphon.stream import reader as reader_module
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
@@ -118,6 +118,8 @@ def test_every_dialect_reads_back_as_the_same_response(dialect: Dialect, run: Ru
     for event in composer.feed([*run[0], run[1]]):
         reader.feed(bound.encode(event))
     response = composer.response
+    if dialect.cancelled_status and response.incomplete_details == IncompleteDetails("cancelled"):
+        response = replace(response, status="cancelled", incomplete_details=None)
     assert replace(reader.response, usage=None, error=None) == replace(response, usage=None, error=None)
     assert (reader.response.usage is None) == (response.usage is None)
     assert reader.oddities == []

@@ -162,6 +162,10 @@ class Exchange:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Nobody reads on."""
         if (response := self._response) is not None and (connection := response.leave()) is not None:
             loop = asyncio.get_running_loop()
             self._http.pool.leave(connection, loop, finished=response.is_finished)

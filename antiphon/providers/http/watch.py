@@ -1,4 +1,4 @@
-"""One timer for all exchanges of a client: it looks at each when the first may have run out of time."""
+"""One timer for many things that take time: it looks at each when the first may have run out of it."""
 
 import asyncio
 from asyncio import TimerHandle
@@ -15,9 +15,10 @@ class Timed(Protocol):
 
 
 class Watch:
-    __slots__ = ("_next", "_open", "_timer")
+    __slots__ = ("_grain", "_next", "_open", "_timer")
 
-    def __init__(self) -> None:
+    def __init__(self, grain: float = GRAIN) -> None:
+        self._grain = grain
         self._open: set[Timed] = set()
         self._timer: TimerHandle | None = None
         self._next = inf
@@ -48,4 +49,4 @@ class Watch:
         now = asyncio.get_running_loop().time()
         due = min([exchange.check(now) for exchange in self._open], default=inf)
         if due < inf:
-            self._look_at(max(due, now + GRAIN))
+            self._look_at(max(due, now + self._grain))

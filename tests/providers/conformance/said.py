@@ -3,12 +3,13 @@
 A fake of one wire renders a `Script` its own way. What a wire has no way to say stands in its `lacks`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
+from tests.providers.conformance.asked import Question
 from tests.providers.fake_server import Received
 
 
@@ -80,11 +81,16 @@ class Script:
     interleaved: bool = False
 
 
+Mind = Callable[[Question], Script]
+"""Answers by itself, where a fake has nothing to play."""
+
+
 class Fake(Protocol):
     """A fake upstream of one wire: a `FakeServer` that can be told what to say and asked what it heard."""
 
     requests: list[Received]
     slice: int
+    mind: Mind | None
 
     @property
     def base_url(self) -> str:

@@ -1,0 +1,74 @@
+"""The short way to read a line of words: it finds what a full reading finds, or nothing."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.providers.chat_stream import ChatStream
+from antiphon.providers.refrain import Refrain
+from antiphon.stream.deltas import AnyDelta
+
+words = st.one_of(
+    st.text(max_size=12), st.sampled_from(['"', "\\", '","role":"x', '"}', "content", '"content":'])
+)
+extras: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": st.just("assistant"),
+        "refusal": st.sampled_from([None, "no"]),
+        "reasoning_content": st.sampled_from([None, "hm"]),
+        "note": st.just({"content": " word"}),
+    },
+)
+styles = st.sampled_from([(",", ":"), (", ", ": ")])
+
+
+def line(text: str, delta: dict[str, Any], separators: tuple[str, str], ascii: bool, **chunk: Any) -> bytes:
+    choice = {"index": 0, "delta": {"content": text, **delta}, "finish_reason": None}
+    body = {"id": "c", "choices": [choice], **chunk}
+    return b"data: " + json.dumps(body, separators=separators, ensure_ascii=ascii).encode()
+
+
+@given(st.lists(st.tuples(words, extras, styles, st.booleans()), max_size=12))
+def test_a_stream_reads_every_line_as_if_it_were_the_first(
+    told: list[tuple[str, dict[str, Any], tuple[str, str], bool]],
+) -> None:
+    lines = [line(*one) for one in told]
+    alone: list[AnyDelta] = []
+    for one in lines:
+        alone += ChatStream().feed(one + b"\n\n")
+    stream = ChatStream()
+    assert [delta for one in lines for delta in stream.feed(one + b"\n\n")] == alone
+
+
+def test_it_knows_a_line_that_differs_only_in_its_words() -> None:
+    refrain = Refrain()
+    assert refrain.words(b'{"content":"a","n":1}') is None
+    refrain.learn(b'{"content":"a","n":1}', b"content", "a")
+    assert refrain.words(b'{"content":"b\\n","n":1}') == "b\n"
+    assert refrain.words(b'{"content":"b","n":2}') is None
+    assert refrain.words(b'{"content":"b","m":"c","n":1}') is None
+    assert refrain.words(b'{"content":null,"n":1}') is None
+    assert refrain.words(b'{"content":"\xff","n":1}') is None
+    assert refrain.words(b'{"content":,"n":1}') is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"content":"a","x":{"content":"a"}}', b'{"content":"\\u0061"}', b'{"content":"a"'],
+)
+def test_it_learns_nothing_from_a_line_that_can_be_read_in_two_ways(line: bytes) -> None:
+    refrain = Refrain()
+    refrain.learn(line, b"content", "a")
+    assert refrain.words(line) is None
+
+
+def test_it_gives_up_where_no_two_lines_are_alike() -> None:
+    refrain = Refrain()
+    for n in range(4):
+        refrain.learn(b'{"content":"a","n":%d}' % n, b"content", "a")
+    assert refrain.words(b'{"content":"b","n":2}') == "b"
+    assert refrain.words(b'{"content":"b","n":3}') is None
