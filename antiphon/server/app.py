@@ -18,9 +18,9 @@ from antiphon.server import (
     vscode,
     websocket,
 )
-from antiphon.server.exchange import ClientGone, Exchange, Headers, Receive, Scope, Send
+from antiphon.server.asgi import AsgiExchange, Receive, Scope, Send
+from antiphon.server.exchange import ClientGone, Exchange, Headers
 from antiphon.server.gateway import Gateway
-from antiphon.spec import ids
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 
@@ -55,6 +55,7 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/api/vscode/chat": {"POST": vscode.chat},
     "/v1/models": {"GET": catalog.models},
     "/v1/models/{id...}": {"GET": catalog.model},
+    "/v1/audit": {"GET": catalog.audit},
     "/healthz": {"GET": catalog.healthz},
     "/readyz": {"GET": catalog.readyz},
     "/openapi.json": {"GET": catalog.openapi},
@@ -71,7 +72,6 @@ def _compiled(path: str) -> re.Pattern[str]:
 
 _FIXED = {path: methods for path, methods in _ROUTES.items() if "{" not in path}
 _PATTERNS = [(_compiled(path), methods) for path, methods in _ROUTES.items() if "{" in path]
-_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 class App:
@@ -86,16 +86,34 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
-        gateway = self.gateway
-        assert gateway is not None, "the server must run the lifespan protocol"
-        headers = dict(scope["headers"])
-        given = str(headers.get(b"x-request-id", b""), "latin-1")
-        request_id = given if given and _REQUEST_ID.fullmatch(given) else ids.new_id("req_")
         if scope["type"] == "websocket":
-            await websocket.serve(gateway, scope, receive, send, request_id)
-            return
-        exchange = Exchange(scope, headers, receive, send, request_id)
-        await _answer(gateway, exchange, headers)
+            await websocket.serve(self._open_gateway, scope, receive, send)
+        else:
+            await self.answer(AsgiExchange(scope, receive, send))
+
+    async def answer(self, exchange: Exchange) -> None:
+        """Handle one request; whatever happens, the client gets an answer in the specification's shape."""
+        try:
+            await _handle(self._open_gateway, exchange)
+        except ClientGone:
+            log.info("request %s: the client went away", exchange.request_id)
+        except SpecError as error:
+            challenge = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
+            await _fail(exchange, error.payload, error.status, challenge)
+        except UpstreamError as error:
+            retry = [] if error.retry_after is None else [(b"retry-after", b"%d" % round(error.retry_after))]
+            await _fail(exchange, error.payload, error.status, retry)
+        except StoreError as error:
+            log.error("request %s: %s", exchange.request_id, error)
+            await _fail(exchange, ErrorPayload("server_error", str(error), code="store_failed"), 503)
+        except Exception:
+            log.exception("request %s failed", exchange.request_id)
+            await _fail(exchange, INTERNAL, 500)
+
+    @property
+    def _open_gateway(self) -> Gateway:
+        assert self.gateway is not None, "the server must run the lifespan protocol"
+        return self.gateway
 
     async def open(self) -> bool:
         """Open the gateway, unless it is open; `failure` says why that was not possible."""
@@ -117,32 +135,16 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-async def _answer(gateway: Gateway, exchange: Exchange, headers: dict[bytes, bytes]) -> None:
-    """Handle one request; whatever happens, the client gets an answer in the specification's shape."""
-    try:
-        origin = gateway.gate.check_source(headers)
-        if origin is not None:
-            exchange.extra_headers += _cors(origin)
-            if exchange.method == "OPTIONS":
-                await exchange.empty(headers=_preflight(headers))
-                return
-        if exchange.path not in _OPEN_PATHS:
-            exchange.caller = gateway.gate.admit(headers, exchange.request_id)
-        await _route(exchange)(gateway, exchange)
-    except ClientGone:
-        log.info("request %s: the client went away", exchange.request_id)
-    except SpecError as error:
-        challenge = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
-        await _fail(exchange, error.payload, error.status, challenge)
-    except UpstreamError as error:
-        retry = [] if error.retry_after is None else [(b"retry-after", b"%d" % round(error.retry_after))]
-        await _fail(exchange, error.payload, error.status, retry)
-    except StoreError as error:
-        log.error("request %s: %s", exchange.request_id, error)
-        await _fail(exchange, ErrorPayload("server_error", str(error), code="store_failed"), 503)
-    except Exception:
-        log.exception("request %s failed", exchange.request_id)
-        await _fail(exchange, INTERNAL, 500)
+async def _handle(gateway: Gateway, exchange: Exchange) -> None:
+    origin = gateway.gate.check_source(exchange.headers)
+    if origin is not None:
+        exchange.extra_headers = _cors(origin)
+        if exchange.method == "OPTIONS":
+            await exchange.empty(headers=_preflight(exchange.headers))
+            return
+    if exchange.path not in _OPEN_PATHS:
+        exchange.caller = gateway.gate.admit(exchange.headers, exchange.request_id)
+    await _route(exchange)(gateway, exchange)
 
 
 async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
@@ -166,7 +168,7 @@ def _route(exchange: Exchange) -> Handler:
     method = "GET" if exchange.method == "HEAD" else exchange.method
     if method not in methods:
         allowed = ", ".join(methods)
-        exchange.extra_headers.append((b"allow", allowed.encode()))
+        exchange.extra_headers = [*exchange.extra_headers, (b"allow", allowed.encode())]
         error = invalid_request(f"{exchange.method} is not possible here; use {allowed}")
         raise SpecError(error.with_code("method_not_allowed"), 405)
     return methods[method]

@@ -4,9 +4,10 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
+from antiphon.server.auditing import Audit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import Heartbeat, report
+from antiphon.server.streaming import Heartbeat
 from antiphon.spec.decode import decode_event
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent, ResponseFailed
@@ -14,8 +15,6 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.store import LoggedEvent
 from antiphon.stream import lifecycle, sse
-from antiphon.stream.auditor import audit_sse
-from antiphon.stream.dialects import OPEN_RESPONSES, solicited
 
 FROM_THE_START = -1
 _DELETED = ErrorPayload("not_found", "the response was deleted while it was read", code="response_deleted")
@@ -32,13 +31,15 @@ async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None
     """Answer at once; the work goes on, whether anyone listens or not."""
     job = await gateway.background.start(request, exchange.caller)
     if not request.stream:
-        await exchange.answer(exchange.caller.dialect.encode_response(job.created))
+        body = exchange.caller.dialect.encode_response(job.created)
+        await exchange.answer(body)
+        gateway.audits.answer(body, request.tools, exchange.caller)
         return
-    audited = gateway.config.server.audit and exchange.caller.dialect is OPEN_RESPONSES
-    sent: list[bytes] | None = [] if audited else None
-    await exchange.watched(stream_log(gateway, exchange, job.created, FROM_THE_START, sent))
-    if sent:
-        report(audit_sse(b"".join(sent), solicited=solicited(request.tools)), exchange.request_id)
+    voice = ServerSentEvents(exchange.caller.dialect)
+    audit = gateway.audits.of_stream(voice, request.tools, exchange.caller)
+    await exchange.watched(stream_log(gateway, exchange, job.created, FROM_THE_START, audit))
+    if audit is not None:
+        audit.finish()
 
 
 async def stream_log(
@@ -46,7 +47,7 @@ async def stream_log(
     exchange: Exchange,
     response: Response,
     after: int,
-    sent: list[bytes] | None = None,
+    audit: Audit | None = None,
     encoder: Encoder | None = None,
 ) -> None:
     """The logged events after this one, and those still to come, until the response has ended.
@@ -55,7 +56,7 @@ async def stream_log(
     """
     voice = encoder or ServerSentEvents(exchange.caller.dialect)
     await exchange.open_stream(voice.content_type, voice.headers)
-    heartbeat = Heartbeat(exchange, gateway.config.server.keepalive, voice.keepalive())
+    heartbeat = Heartbeat(gateway, exchange, voice.keepalive())
     background, tenant = gateway.background, exchange.caller.tenant
     try:
         ended = False
@@ -76,10 +77,11 @@ async def stream_log(
                 continue
             heartbeat.beat()
             await exchange.write(chunk)
-            if sent is not None:
-                sent.append(chunk)
+            if audit is not None:
                 if events is None:
-                    sent.clear()  # what was open stays open, and there is nothing to be done about it
+                    audit.drop()  # what was open stays open, and there is nothing to be done about it
+                else:
+                    audit.sent(chunk)
         await exchange.write(b"", last=True)
     finally:
         heartbeat.stop()

@@ -67,6 +67,10 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(encode(answer), 200 if ready else 503)
 
 
+async def audit(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(encode(gateway.audits.report(exchange.caller)))
+
+
 async def openapi(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(description.document())
 

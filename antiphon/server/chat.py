@@ -1,7 +1,8 @@
 """`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
 
 import os
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from antiphon.bridges import chats
 from antiphon.bridges.ai_sdk_request import Asked, decode_chat
@@ -92,11 +93,13 @@ async def _foreground(
             if run.error is not None:
                 turn.forgotten.clear()  # an answer that failed is stored in its place
                 raise SpecError(run.error)
-            await exchange.answer(exchange.caller.dialect.encode_response(response))
+            body = exchange.caller.dialect.encode_response(response)
+            await exchange.answer(body)
+            gateway.audits.answer(body, asked.request.tools, exchange.caller)
             return
         await run.begin(server.created_after or None)
         encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
-        await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+        await stream_run(gateway, exchange, run, encoder)
 
 
 async def _resumable(

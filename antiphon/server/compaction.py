@@ -13,6 +13,8 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
 
     async def work() -> None:
         resource = await compaction.compact(gateway.engine, request, exchange.caller)
-        await exchange.answer(encode(resource))
+        body = encode(resource)
+        await exchange.answer(body)
+        gateway.audits.answer(body, (), exchange.caller)
 
     await exchange.watched(work())

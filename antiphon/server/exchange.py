@@ -1,111 +1,92 @@
-"""One HTTP request and its answer, on bare ASGI."""
+"""One HTTP request and its answer, whatever carries them: what the routes work with."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
 from antiphon.engine.engine import Caller
+from antiphon.spec import ids
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Headers = Iterable[tuple[bytes, bytes]]
+Header = tuple[bytes, bytes]
+Headers = Sequence[Header]
 
 JSON = b"application/json"
 _NOBODY = Caller()
-
-_SHORT = 0.1
-"""Seconds after which the client is watched."""
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
 class ClientGone(Exception):
     """The client closed the connection before its answer was complete."""
 
 
-class Exchange:
-    """What a handler works with; `caller` is set once the gate has let the request in."""
+def request_id(headers: dict[bytes, bytes]) -> str:
+    """The caller's own id, or a new one."""
+    given = headers.get(b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode("ascii")
+    return ids.new_id("req_")
 
-    def __init__(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, request_id: str
-    ) -> None:
-        self.scope = scope
+
+class Exchange(ABC):
+    """`caller` is set once the gate has let the request in; names of headers are in lower case."""
+
+    caller = _NOBODY
+    params: Mapping[str, str] = {}
+    """What the route found in the path."""
+    extra_headers: Headers = ()
+    task: asyncio.Task[None] | None = None
+    """What handles it."""
+    started = False
+    """Has the head of the answer been sent?"""
+    is_gone = False
+    """Has the client left?"""
+    _is_watched = False
+
+    def __init__(self, method: str, path: str, query_string: bytes, headers: dict[bytes, bytes]) -> None:
+        self.method = method
+        self.path = path
+        self.query_string = query_string
         self.headers = headers
-        self.receive = receive
-        self.send = send
-        self.request_id = request_id
-        self.caller = _NOBODY
-        self.params: dict[str, str] = {}
-        self.started = False
-        self.extra_headers: list[tuple[bytes, bytes]] = []
-
-    @property
-    def method(self) -> str:
-        return str(self.scope["method"])
-
-    @property
-    def path(self) -> str:
-        return str(self.scope["path"])
+        self.request_id = request_id(headers)
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
         return None if value is None else str(value, "latin-1")
 
     def query(self, name: str) -> str | None:
-        values = parse_qs(str(self.scope.get("query_string", b""), "latin-1")).get(name)
+        values = parse_qs(str(self.query_string, "latin-1")).get(name)
         return values[-1] if values else None
 
     async def body(self, limit: int) -> bytes:
-        """The JSON body; refused by its content type, or as soon as it passes the limit."""
+        """The JSON body; refused by its content type, or for its length."""
         given = self.headers.get(b"content-type", JSON)
         if given != JSON:
             kind = str(given, "latin-1").partition(";")[0].strip().lower()
             if kind != "application/json" and not kind.endswith("+json"):
                 error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
                 raise SpecError(error.with_code("unsupported_media_type"), 415)
-        declared = self.headers.get(b"content-length", b"")
-        if declared.isdigit() and int(declared) > limit:
-            raise _too_large(limit)
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body", False):
-            body = await self._gathered(body, limit)
-        elif message["type"] == "http.disconnect":
-            raise ClientGone
+        body = await self.read(limit)
         if len(body) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         if not body:
             raise SpecError(
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
         return body
 
-    async def _gathered(self, first: bytes, limit: int) -> bytes:
-        """A body that comes in pieces, of which this is the first."""
-        chunks = [first]
-        size = len(first)
-        more = True
-        while more and size <= limit:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            more = message.get("more_body", False)
-        return b"".join(chunks)
-
     async def answer(
         self, body: bytes, status: int = 200, content_type: bytes = JSON, headers: Headers = ()
     ) -> None:
-        head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
-        await self._start(status, head)
-        await self.send({"type": "http.response.body", "body": body})
+        self.started = True
+        await self.send(status, (*headers, *self.extra_headers), content_type, body)
 
     async def empty(self, status: int = 204, headers: Headers = ()) -> None:
-        await self._start(status, list(headers))
-        await self.send({"type": "http.response.body", "body": b""})
+        self.started = True
+        await self.send(status, (*headers, *self.extra_headers), None, b"")
 
     async def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
         await self.answer(ErrorBody.encode(self.caller.dialect.error(error)), status, headers=headers)
@@ -113,60 +94,57 @@ class Exchange:
     async def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
         """The head of an answer that comes bit by bit; `headers` may say otherwise than these."""
         usual = {b"content-type": content_type, b"cache-control": b"no-cache", b"x-accel-buffering": b"no"}
-        await self._start(200, list((usual | dict(headers)).items()))
-
-    async def write(self, chunk: bytes, *, last: bool = False) -> None:
-        await self.send({"type": "http.response.body", "body": chunk, "more_body": not last})
-
-    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.started = True
-        headers.append((b"x-request-id", self.request_id.encode("latin-1")))
-        if self.extra_headers:
-            headers += self.extra_headers
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.open(200, (*(usual | dict(headers)).items(), *self.extra_headers))
 
-    async def watched(self, work: Awaitable[None]) -> None:
+    async def watched(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work, and cancel it as soon as the client is gone."""
-        task = asyncio.current_task()
+        task = self.task
         assert task is not None
-        watch = _Watch(self.receive, task)
+        self._is_watched = True
+        if self.is_gone:
+            task.cancel()
         try:
             await work
         except asyncio.CancelledError:
-            if not watch.is_gone:
+            if not self.is_gone:
                 raise
             task.uncancel()
             raise ClientGone from None
         finally:
-            watch.stop()
+            self._is_watched = False
 
-
-class _Watch:
-    """Cancels a task when the client is gone; a short answer is over before this needs a task of its own."""
-
-    def __init__(self, receive: Receive, task: asyncio.Task[object]) -> None:
-        self.is_gone = False
-        self._receive = receive
-        self._task = task
-        self._looking: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(_SHORT, self._begin)
-
-    def stop(self) -> None:
-        self._timer.cancel()
-        if self._looking is not None:
-            self._looking.cancel()
-
-    def _begin(self) -> None:
-        self._looking = asyncio.ensure_future(self._look())
-
-    async def _look(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    def left(self) -> None:
+        """The client has gone."""
         self.is_gone = True
-        self._task.cancel()
+        if self._is_watched and self.task is not None:
+            self.task.cancel()
+
+    # --- what carries it ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def read(self, limit: int) -> bytes:
+        """The whole body; one that passes the limit is refused as soon as that can be seen."""
+
+    @abstractmethod
+    async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
+        """A whole answer, with its request id, and its length if it has a type."""
+
+    @abstractmethod
+    async def open(self, status: int, headers: Headers) -> None:
+        """The head of an answer whose length nobody knows yet."""
+
+    @abstractmethod
+    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+        """More of an answer, once the client has taken enough of what was written before."""
 
 
-def _too_large(limit: int) -> SpecError:
+def declared_length(headers: dict[bytes, bytes]) -> int:
+    given = headers.get(b"content-length", b"")
+    return int(given) if given.isdigit() else 0
+
+
+def too_large(limit: int) -> SpecError:
     return SpecError(
         invalid_request(f"the body is larger than {limit:,} bytes").with_code("body_too_large"), 413
     )

@@ -16,7 +16,9 @@ from antiphon.engine.run import Run
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
+from antiphon.providers.http.watch import GRAIN, Watch
 from antiphon.providers.registry import create_provider
+from antiphon.server.auditing import Audits
 from antiphon.server.gate import Gate
 from antiphon.server.models import Models
 from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
@@ -44,6 +46,8 @@ class Gateway:
         self.engine = Engine(config, providers, store, seal, time.time, Media(config.media, http))
         self.background = Background(self.engine)
         self.models = Models(providers)
+        self.pulse = Watch(min(GRAIN, config.server.keepalive or GRAIN))
+        self.audits = Audits(config.server.audit, time.time)
         self.started = int(self.engine.clock())
         self.stopping = False
         self._http = http
@@ -79,13 +83,14 @@ class Gateway:
 
     def began(self, run: Run) -> None:
         self._runs.add(run)
-        self._quiet.clear()
-        if self._is_over:
-            run.stop()
+        if self.stopping:
+            self._quiet.clear()
+            if self._is_over:
+                run.stop()
 
     def ended(self, run: Run) -> None:
         self._runs.discard(run)
-        if not self._runs:
+        if self.stopping and not self._runs:
             self._quiet.set()
 
     @contextmanager
@@ -99,6 +104,8 @@ class Gateway:
     async def drain(self, limit: float) -> bool:
         """Let what runs finish, up to the limit; then end the rest as failed. Did everyone hear of it?"""
         self.stopping = True
+        if self._runs:
+            self._quiet.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(limit) as self._patience:
                 await self._quiet.wait()
@@ -132,6 +139,7 @@ class Gateway:
             self._patience.reschedule(0)
 
     async def close(self) -> None:
+        self.pulse.close()
         if self._chores is not None:
             self._chores.cancel()
         await self.background.close()

@@ -79,7 +79,7 @@ async def _answer(
         run = await engine.start(request, exchange.caller, keep=encoder.keep)
         with gateway.running(run):
             await run.begin(server.created_after or None)
-            await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+            await stream_run(gateway, exchange, run, encoder)
     except (SpecError, UpstreamError) as error:
         error.payload = _in_their_words(error.payload, said.places)
         raise

@@ -75,6 +75,29 @@ class Readiness(Struct, kw_only=True):
     """For each provider: `loaded`, `not loaded`, or `remote`."""
 
 
+class LastViolation(Struct, kw_only=True):
+    rule: str
+    request_id: str | None
+    """Null when it was a request of another tenant."""
+    at: int
+
+
+class AuditReport(Struct, kw_only=True):
+    """What one worker has audited since it started."""
+
+    object: Literal["audit"] = "audit"
+    pid: int
+    since: int
+    share: float
+    """How much is audited, from 0 to 1."""
+    streams: int
+    answers: int
+    """Those that were not streams."""
+    violations: dict[str, int]
+    """How often each rule was broken."""
+    last: LastViolation | None
+
+
 class AnyItem(Struct):
     """An item. The description puts the union of all of them in the place of this name."""
 

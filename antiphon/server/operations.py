@@ -291,6 +291,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer=objects.ModelObject,
         errors=(404,),
     ),
+    ("GET", "/v1/audit"): Operation(
+        "audit",
+        SERVER,
+        "What the auditor found",
+        "How many streams and answers this worker has audited, as `[server] audit` asks for, and how often "
+        "each rule of the protocol was broken.",
+        answer=objects.AuditReport,
+    ),
     ("GET", "/healthz"): Operation(
         "health", SERVER, "Is the server alive?", answer=objects.Health, open=True
     ),

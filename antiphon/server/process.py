@@ -21,7 +21,8 @@ import uvicorn
 from antiphon.config import Config
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
-from antiphon.server.protocol import Protocol
+from antiphon.server.protocol import Connection
+from antiphon.server.sockets import WebSocketConnection
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
@@ -31,6 +32,10 @@ _OPEN_FILES = 65536
 _FAILED = 1
 _STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
 _CRASH_PAUSE = 1.0
+_GRACE = 5.0
+"""Seconds that clients have at the end to send what they began, and to take what was written for them."""
+_SWEEP = 20
+"""Ticks, of a tenth of a second each, between two looks for connections that wait in vain."""
 
 
 def run(config: Config) -> int:
@@ -116,8 +121,8 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop" if sys.platform != "win32" else "asyncio",
-                http=Protocol,
-                ws="websockets-sansio",
+                http=Connection,
+                ws=WebSocketConnection,
                 ws_max_size=settings.body_limit,
                 ws_per_message_deflate=False,
                 lifespan="on",
@@ -143,24 +148,42 @@ class Server(uvicorn.Server):
             self._announce()
 
     async def on_tick(self, counter: int) -> bool:
+        if counter % _SWEEP == 0:
+            self._sweep()
         orphaned = bool(self._parent) and os.getppid() != self._parent
         return await super().on_tick(counter) or orphaned
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
-        for connection in list(self.server_state.connections):
-            if hasattr(connection, "cycle"):  # an HTTP connection: idle ones close, busy ones finish first
-                connection.shutdown()
+        for connection in self._connections():
+            connection.shutdown()
         if self._app.gateway is not None and not await self._app.gateway.drain(self._drain):
             self._cut_off()
+        last = asyncio.get_running_loop().call_later(_GRACE, self._abandon)
         await super().shutdown(sockets)
+        last.cancel()
+
+    def _sweep(self) -> None:
+        """One look at all connections, instead of a timer for each."""
+        now = asyncio.get_running_loop().time()
+        for connection in self._connections():
+            connection.close_if_silent(now)
+
+    def _connections(self) -> list[Connection]:
+        """Those that speak HTTP."""
+        every: list[object] = list(self.server_state.connections)
+        return [connection for connection in every if isinstance(connection, Connection)]
 
     def _cut_off(self) -> None:
         """End the connections of those who do not read, for they will not read their end either."""
         for connection in list(self.server_state.connections):
             if connection.transport.get_write_buffer_size():
                 connection.transport.abort()
+
+    def _abandon(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The second Ctrl-C ends what still runs; the end stays as orderly as after the first."""

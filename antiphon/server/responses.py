@@ -46,10 +46,13 @@ async def _foreground(gateway: Gateway, exchange: Exchange, request: Request) ->
         if request.stream:
             await run.begin(server.created_after or None)
             encoder = ServerSentEvents(exchange.caller.dialect.for_response(run.response))
-            await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+            await stream_run(gateway, exchange, run, encoder)
             return
         response = await run.result()
         if run.error is not None:
             await exchange.fail(run.error, 503 if run.error is SHUTDOWN else run.error.status)
         else:
-            await exchange.answer(exchange.caller.dialect.encode_response(response))
+            body = exchange.caller.dialect.encode_response(response, run.encoded)
+            await exchange.answer(body)
+            if server.audit:
+                gateway.audits.answer(body, request.tools, exchange.caller)

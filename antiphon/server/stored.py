@@ -24,7 +24,7 @@ class _Named(Struct):
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
     found = await _find(gateway, exchange)
     if (exchange.query("stream") or "").lower() not in ("true", "1"):
-        await exchange.answer(_encoded(found, exchange.caller))
+        await _answer(gateway, exchange, found)
         return
     if not found.background:
         message = "only a background response keeps its events; read this one without `stream`"
@@ -53,7 +53,7 @@ async def cancel(gateway: Gateway, exchange: Exchange) -> None:
         found = await gateway.background.cancel(exchange.caller.tenant, found.id)
     if found is None:
         raise _missing(exchange.params["id"])
-    await exchange.answer(_encoded(found, exchange.caller))
+    await _answer(gateway, exchange, found)
 
 
 async def input_items(gateway: Gateway, exchange: Exchange) -> None:
@@ -98,16 +98,18 @@ def _starting_after(exchange: Exchange) -> int:
     return int(text)
 
 
-def _encoded(found: StoredResponse, caller: Caller) -> bytes:
+async def _answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -> None:
     """The stored body, spelled for whoever asks now."""
-    response = decode_response(found.body)
+    response, caller = decode_response(found.body), exchange.caller
     if not caller.receipts:
         response.receipts = UNSET
     asked = solicited(response.tools)
     response.output = [
         shown for item in response.output if (shown := _shown(item, caller, asked)) is not None
     ]
-    return caller.dialect.encode_response(response)
+    body = caller.dialect.encode_response(response)
+    await exchange.answer(body)
+    gateway.audits.answer(body, response.tools, caller)
 
 
 def _shown(item: Item, caller: Caller, asked: frozenset[str]) -> Item | None:

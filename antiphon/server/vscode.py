@@ -24,7 +24,7 @@ async def _answer(gateway: Gateway, exchange: Exchange, asked: Asked) -> None:
         with gateway.running(run):
             await run.begin(server.created_after or None)
             encoder = VsCodeLines(asked.session, asked.marker)
-            await stream_run(exchange, run, encoder, keepalive=server.keepalive, audits=server.audit)
+            await stream_run(gateway, exchange, run, encoder)
     except (SpecError, UpstreamError) as error:
         error.payload = at_its_place(error.payload, asked.places, "callId")
         raise

@@ -11,12 +11,12 @@ from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
 from antiphon.providers.base import UpstreamError
-from antiphon.server.exchange import ClientGone, Message, Receive, Scope, Send
+from antiphon.server.asgi import Message, Receive, Scope, Send
+from antiphon.server.auditing import Audit
+from antiphon.server.exchange import ClientGone, request_id
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import audit_events
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
-from antiphon.spec.events import AnyEvent
 from antiphon.spec.request import WebSocketCreate
 from antiphon.store import StoreError
 
@@ -32,12 +32,13 @@ _LIMIT = ErrorPayload(
 )
 
 
-async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) -> None:
     headers = dict(scope["headers"])
-    named = (b"x-request-id", request_id.encode("latin-1"))
+    id = request_id(headers)
+    named = (b"x-request-id", id.encode("latin-1"))
     try:
         gateway.gate.check_source(headers)
-        caller = gateway.gate.admit(headers, request_id)
+        caller = gateway.gate.admit(headers, id)
         if scope["path"].rstrip("/") != PATH:
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:
@@ -67,6 +68,7 @@ class Socket:
         self._send = send
         self._memory = Memory()
         self._messages: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_MESSAGES)
+        self._audit: Audit | None = None
 
     async def run(self) -> None:
         turns = asyncio.ensure_future(self._turns())
@@ -141,6 +143,9 @@ class Socket:
             succeeded = False
             log.exception("request %s failed", self._caller.request_id)
             await self._error(INTERNAL, 500)
+        if self._audit is not None:
+            self._audit.finish()
+            self._audit = None
         if not succeeded and request is not None and request.previous_response_id:
             self._memory.evict(request.previous_response_id)
 
@@ -148,21 +153,21 @@ class Socket:
         server = self._gateway.config.server
         await run.begin(server.created_after or None)
         encoder = Lines(self._caller.dialect.for_response(run.response))
-        seen: list[AnyEvent] = []
+        audit = self._audit = self._gateway.audits.of_turn(run.turn.request.tools, self._caller)
         async with aclosing(run.events()) as batches:
             async for events in batches:
                 for line in encoder.encode(events).decode().split("\n")[:-1]:
                     await self._put({"type": "websocket.send", "text": line})
-                if server.audit:
-                    seen += events
-        if server.audit:
-            audit_events(seen, run, self._caller)
+                    if audit is not None:
+                        audit.sent_message(line)
 
     async def _error(self, error: ErrorPayload, status: int) -> None:
         named = self._caller.dialect.error(error)
         payload = msgspec.structs.replace(named, code=named.code or named.type)
         text = msgspec.json.encode(WebSocketError(status, payload)).decode()
         await self._put({"type": "websocket.send", "text": text})
+        if self._audit is not None:
+            self._audit.sent_message(text)
 
     async def _put(self, message: Message) -> None:
         try:

@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 async def asked(how: str, server: Serving, folder: Path) -> AsyncIterator[Asked]:
     if how == "local":
         config = folder / "antiphon.toml"
-        config.write_text(f'[store]\npath = "{folder / "data"}"\n', encoding="utf-8")
+        config.write_text(f'[store]\npath = "{folder / "data"}"\n[local]\nthreads = 1\n', encoding="utf-8")
         async with AsyncClient(transport="local", config=config, timeouts=SLOW) as client:
             yield client
         return
@@ -52,7 +52,7 @@ async def asked(how: str, server: Serving, folder: Path) -> AsyncIterator[Asked]
 
 async def run_forced(client: Asked, one: Tool) -> None:
     request = Request(
-        tool_choice=FunctionToolChoice(one.name), parallel_tool_calls=False, max_output_tokens=80
+        tool_choice=FunctionToolChoice(one.name), parallel_tool_calls=False, max_output_tokens=48
     )
     agent = Agent(tools=[one], client=client, request=request)
     result = await agent.run("What is the weather like in Paris?")

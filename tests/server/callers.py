@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import socket
 from typing import Any
 
@@ -72,3 +73,11 @@ def text_of(response: Json) -> str:
 
 def calls_of(response: Json) -> list[str]:
     return [item["name"] for item in response["output"] if item["type"] == "function_call"]
+
+
+def violations() -> list[str]:
+    """What the audit has logged; the lines are held by the fixture that fails a test for them."""
+    handlers = logging.getLogger("antiphon.audit").handlers
+    (lines,) = [vars(handler)["lines"] for handler in handlers if "lines" in vars(handler)]
+    found: list[str] = lines
+    return found

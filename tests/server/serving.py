@@ -51,6 +51,7 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
         "SERVER__DRAIN": "1",
         "STORE__PATH": str(folder / "data"),
         "LOCAL__ENABLED": "false",
+        "LOCAL__THREADS": "1",  # several wait for each other where other tests run beside them
     }
     named = {f"ANTIPHON_{name}": text for name, text in (defaults | settings).items()}
     return {"HOME": str(folder), "PATH": os.environ.get("PATH", ""), **named}

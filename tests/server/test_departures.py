@@ -176,13 +176,14 @@ def test_a_client_that_does_not_read_at_all_costs_one_comment(
 ) -> None:
     """While the last comment has not been taken, no other is written."""
     ticks = threading.Semaphore(0)
-    tick = Heartbeat._tick
+    check = Heartbeat.check
 
-    def counted(heartbeat: Heartbeat) -> None:
-        tick(heartbeat)
+    def counted(heartbeat: Heartbeat, now: float) -> float:
+        due = check(heartbeat, now)
         ticks.release()
+        return due
 
-    monkeypatch.setattr(Heartbeat, "_tick", counted)
+    monkeypatch.setattr(Heartbeat, "check", counted)
     server = serve(upstream.toml, SERVER__KEEPALIVE="0.01")
     inside = Inside(server)
     client = Departing(server, buffer=4096, input="hi", stream=True)

@@ -91,7 +91,7 @@ def test_a_json_object_is_one(client: Client) -> None:
     response = client.create(
         input='Give me {"colour": "red"} as JSON.',
         text={"format": {"type": "json_object"}},
-        max_output_tokens=200,
+        max_output_tokens=64,
     )
     if response["status"] == "completed":
         assert isinstance(json.loads(text(response)), dict)
@@ -185,7 +185,7 @@ def test_an_input_over_the_window_is_refused_or_truncated(tmp_path: Path) -> Non
 
 
 def test_more_requests_than_slots_wait_as_queued(server: Serving, client: Client) -> None:
-    long = {"input": "Write a long story about the sea.", "max_output_tokens": 48, "stream": True}
+    long = {"input": "Write a long story about the sea.", "max_output_tokens": 24, "stream": True}
     first_types: list[list[str]] = []
 
     def ask() -> None:

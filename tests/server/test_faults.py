@@ -1,7 +1,6 @@
 """When things go wrong: whatever breaks, the client is told once and in full, and nothing stays behind."""
 
 import json
-import logging
 import socket
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
@@ -19,6 +18,7 @@ from antiphon.spec.events import AnyEvent
 from antiphon.store import SqliteStore
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, TextDelta
+from tests.server.callers import violations
 from tests.server.conftest import Serve, Spawn
 from tests.server.outcomes import TRANSPORTS, Inside, Outcome, dial, over_json, over_sse, turn
 from tests.server.serving import Client, Serving, Spawned, configure, until
@@ -460,11 +460,3 @@ def test_the_audit_logs_a_broken_turn_of_a_socket(
         assert turn(connection, input="hi")[-1]["type"] == "response.completed"
         until(violations)
     violations().clear()
-
-
-def violations() -> list[str]:
-    """What the audit has logged; the lines are held by the fixture that fails a test for them."""
-    handlers = logging.getLogger("antiphon.audit").handlers
-    (lines,) = [vars(handler)["lines"] for handler in handlers if "lines" in vars(handler)]
-    found: list[str] = lines
-    return found

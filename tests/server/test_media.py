@@ -119,3 +119,13 @@ def test_refusals_come_before_the_response(
     assert error["code"] == "media_address_forbidden"
     assert web.asked == ["/none.pdf?sig=secret"]
     assert voice.heard == []
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/compact"])
+def test_a_broken_picture_never_reaches_a_model(client: Client, voice: Voice, path: str) -> None:
+    parts = [{"type": "input_image", "image_url": "data:image/png;base64,@@@@"}]
+    asked = {"model": "model", "input": [{"role": "user", "content": parts}]}
+    error = client.refused(400, "POST", path, json=asked)
+    assert (error["code"], error["param"]) == ("invalid_image", "input[0].content[0].image_url")
+    assert "base64" in error["message"]
+    assert voice.heard == []

@@ -63,7 +63,7 @@ def behind_a_chat_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="module")
 def with_the_embedded_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     assert available() is None, available()
-    config = configure(tmp_path_factory.mktemp("embedded"), LOCAL__ENABLED="true")
+    config = configure(tmp_path_factory.mktemp("embedded"), LOCAL__ENABLED="true", LOCAL__THREADS="0")
     assert config.default_model is not None
     with Serving(config) as server:
         yield _all_at_once(server.url, config.default_model)

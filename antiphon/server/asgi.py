@@ -1,0 +1,88 @@
+"""An exchange over ASGI: for every server but our own, and for a gateway inside another program."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any
+
+from antiphon.server.exchange import ClientGone, Exchange, Headers, declared_length, too_large
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_SHORT = 0.1
+"""Seconds after which the client is watched: a short answer is over before that needs a task of its own."""
+
+
+class AsgiExchange(Exchange):
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query_string = scope.get("query_string", b"")
+        super().__init__(scope["method"], scope["path"], query_string, dict(scope["headers"]))
+        self.task = asyncio.current_task()
+        self._receive = receive
+        self._send = send
+
+    async def read(self, limit: int) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        more = True
+        while more:
+            if max(size, declared_length(self.headers)) > limit:
+                raise too_large(limit)
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            more = message.get("more_body", False)
+        return b"".join(chunks)
+
+    async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
+        if content_type is not None:
+            length = b"%d" % len(body)
+            headers = [(b"content-type", content_type), (b"content-length", length), *headers]
+        await self.open(status, headers)
+        await self.write(body, last=True)
+
+    async def open(self, status: int, headers: Headers) -> None:
+        named = [*headers, (b"x-request-id", self.request_id.encode("latin-1"))]
+        await self._tell({"type": "http.response.start", "status": status, "headers": named})
+
+    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+        await self._tell({"type": "http.response.body", "body": chunk, "more_body": not last})
+
+    async def _tell(self, message: Message) -> None:
+        with contextlib.suppress(OSError):  # so some servers say that the client is gone
+            await self._send(message)
+
+    async def watched(self, work: Coroutine[Any, Any, None]) -> None:
+        watch = _Watch(self, self._receive)
+        try:
+            await super().watched(work)
+        finally:
+            watch.stop()
+
+
+class _Watch:
+    """Cancels what the exchange watches when its client is gone."""
+
+    def __init__(self, exchange: Exchange, receive: Receive) -> None:
+        self._exchange = exchange
+        self._receive = receive
+        self._looking: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_SHORT, self._begin)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _begin(self) -> None:
+        self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._exchange.left()
