@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -30,13 +31,15 @@ from antiphon.compliance.docs import PAGE, put_between  # noqa: E402
 from antiphon.compliance.probe import Target  # noqa: E402
 from antiphon.compliance.reports import html, machine  # noqa: E402
 from antiphon.compliance.results import Report  # noqa: E402
-from antiphon.compliance.runner import run  # noqa: E402
+from antiphon.compliance.runner import CouldNotRun, run  # noqa: E402
 from antiphon.embedded.child import Settings  # noqa: E402
 
 KEY = "a-key-for-judging"
 MODEL = "smollm2-135m-instruct"
 FOLDER = ROOT / ".judge"
 UP = 180.0
+PATIENCE = 300.0
+"""A small machine that does other things too is no fault of the server."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +53,24 @@ class Candidate:
 
 def main(names: list[str]) -> int:
     FOLDER.mkdir(exist_ok=True)
-    with ExitStack() as running:
-        llama = running.enter_context(llama_server())
-        starts: dict[str, Callable[[], Candidate]] = {
-            "antiphon": lambda: running.enter_context(antiphon()),
-            "llama.cpp": lambda: Candidate(
-                f"llama.cpp (xllamacpp {version('xllamacpp')})", f"{llama}/v1", MODEL, KEY
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # no server stays behind
+    with llama_server() as llama:
+        starts: dict[str, Callable[[], AbstractContextManager[Candidate]]] = {
+            "antiphon": antiphon,
+            "llama.cpp": lambda: nullcontext(
+                Candidate(f"llama.cpp (xllamacpp {version('xllamacpp')})", f"{llama}/v1", MODEL, KEY)
             ),
-            "open-responses-server": lambda: running.enter_context(open_responses_server(llama)),
-            "litellm": lambda: running.enter_context(litellm(llama)),
+            "open-responses-server": lambda: open_responses_server(llama),
+            "litellm": lambda: litellm(llama, translates=True),
+            "litellm-passing": lambda: litellm(llama, translates=False),
         }
         for name in names or list(starts):
             try:
-                candidate = starts[name]()
-            except (OSError, subprocess.SubprocessError, TimeoutError) as error:
-                print(f"judge: {name} could not be started: {error}", file=sys.stderr)
+                with starts[name]() as candidate:
+                    report = judge(candidate)
+            except (OSError, subprocess.SubprocessError, TimeoutError, CouldNotRun) as error:
+                print(f"judge: {name} could not be judged: {error}", file=sys.stderr)
                 continue
-            report = judge(candidate)
             (FOLDER / f"{name}.html").write_text(html.page(report), encoding="utf-8")
             (FOLDER / f"{name}.json").write_bytes(machine.to_json(report))
             (FOLDER / f"{name}.row").write_text(row(candidate, report), encoding="utf-8")
@@ -83,7 +87,7 @@ def table(names: list[str]) -> str:
 
 
 def judge(candidate: Candidate) -> Report:
-    target = Target(candidate.url, candidate.model, candidate.api_key, timeout=120.0)
+    target = Target(candidate.url, candidate.model, candidate.api_key, timeout=PATIENCE)
     return asyncio.run(run(target, select(), concurrency=candidate.concurrency))
 
 
@@ -159,13 +163,16 @@ def open_responses_server(llama: str) -> Iterator[Candidate]:
 
 
 @contextmanager
-def litellm(llama: str) -> Iterator[Candidate]:
+def litellm(llama: str, *, translates: bool) -> Iterator[Candidate]:
+    """Before an upstream that only has chat completions; or before llama.cpp's own responses."""
     python = environment("litellm[proxy]")
     port = free_port()
     config = FOLDER / "litellm.yaml"
     key = f"sk-{secrets.token_hex(24)}"
     offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": key}
-    entry = {"model": f"openai/{MODEL}", "api_base": f"{llama}/v1", "api_key": KEY}
+    # To LiteLLM an upstream of the kind `openai` has responses and sockets of its own; `llamafile` has none.
+    kind = "llamafile" if translates else "openai"
+    entry = {"model": f"{kind}/{MODEL}", "api_base": f"{llama}/v1", "api_key": KEY}
     config.write_text(json.dumps({"model_list": [{"model_name": MODEL, "litellm_params": entry}]}))
     command = [
         str(python.parent / "litellm"),
@@ -177,7 +184,9 @@ def litellm(llama: str) -> Iterator[Candidate]:
         "127.0.0.1",
     ]
     with serving("litellm", command, f"http://127.0.0.1:{port}/health/liveliness", offline):
-        yield Candidate(f"litellm {installed(python, 'litellm')}", f"http://127.0.0.1:{port}/v1", MODEL, key)
+        name = f"litellm {installed(python, 'litellm')}"
+        way = "by chat completions" if translates else "passing on to llama.cpp's `/v1/responses`"
+        yield Candidate(f"{name}, {way}", f"http://127.0.0.1:{port}/v1", MODEL, key)
 
 
 def environment(package: str) -> Path:

@@ -46,13 +46,15 @@ class Rule:
 class Check:
     """A conversation with the server that proves one rule.
 
-    `tries` is more than one where the outcome depends on the model. A check that is `alone` runs after all
-    others, because some servers are busy with it for long.
+    `tries` is more than one where the outcome depends on the model: the first that decides is enough. A check
+    that `tempts` the model holds only after all of them, each another temptation. One that is `alone` runs
+    after all others, because some servers are busy with it for long.
     """
 
     rule: Rule
     run: CheckRun
     tries: int = 1
+    tempts: bool = False
     alone: bool = False
     drives: bool = False
     """Its exchanges are what observed rules are judged on when only those are asked for."""
@@ -71,6 +73,7 @@ def check(
     source: str,
     *transports: Transport,
     model: bool = False,
+    tempts: bool = False,
     drives: bool = False,
     specs: tuple[Spec, ...] = SPECS,
 ) -> Callable[[CheckRun], CheckRun]:
@@ -90,6 +93,7 @@ def check(
             ),
             run,
             model=model,
+            tempts=tempts,
             drives=drives,
         )
         return run
@@ -98,11 +102,17 @@ def check(
 
 
 def add_check(
-    rule: Rule, run: CheckRun, *, model: bool = False, alone: bool = False, drives: bool = False
+    rule: Rule,
+    run: CheckRun,
+    *,
+    model: bool = False,
+    tempts: bool = False,
+    alone: bool = False,
+    drives: bool = False,
 ) -> None:
     if rule.id in CHECKS or rule.id in OBSERVED:
         raise ValueError(f"two rules have the id {rule.id!r}")
-    CHECKS[rule.id] = Check(rule, run, MODEL_TRIES if model else 1, alone, drives)
+    CHECKS[rule.id] = Check(rule, run, MODEL_TRIES if model or tempts else 1, tempts, alone, drives)
 
 
 def observe(rule: Rule) -> None:

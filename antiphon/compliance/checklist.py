@@ -14,42 +14,49 @@ class Line:
 
 
 SERVER: Final = (
-    Line(
-        1,
-        "takes POST /responses with a key and a JSON body",
-        ("basic-response", "content.string", "key.required", "body.not_json"),
-    ),
+    Line(1, "takes POST /responses, with a key", ("basic-response", "key.required", "key.wrong")),
     Line(
         2,
-        "answers with JSON, and streams when asked to",
-        ("http.json_type", "http.sse_type", "streaming-response"),
+        "gives every output item an id, a type and a status, and takes each input item as its type requires",
+        ("keys.required", "union.item", "id.item_unique", "content.own_output", "limit.message_content"),
     ),
     Line(
         3,
-        "names every event by its type, and uses no SSE id",
-        ("sse.event_named", "sse.event_matches_type", "sse.no_id"),
+        "moves an item from in progress to completed or incomplete, and no further",
+        ("item.starts_in_progress", "item.done_status", "item.nothing_after_done"),
     ),
-    Line(4, "ends a stream with [DONE]", ("done.required", "done.last", "done.literal")),
+    Line(
+        4,
+        "moves a response through its states to one end",
+        ("order.lifecycle", "response.status", "terminal.exactly_one", "order.nothing_after_terminal"),
+    ),
     Line(
         5,
-        "gives every item an id, a type and a status",
-        ("keys.required", "union.item", "id.item_unique"),
+        "tells each state that a response comes to by its event",
+        (
+            "order.created_first",
+            "order.in_progress_first",
+            "order.queued_silent",
+            "streaming-response",
+            "stream.cut_off",
+            "error.then_failed",
+        ),
     ),
     Line(
         6,
-        "moves responses and items through their states, and ends each once",
-        ("order.lifecycle", "terminal.exactly_one", "item.done_status", "item.nothing_after_done"),
+        "ends a response as incomplete when an item is",
+        ("status.completed_items", "status.incomplete_last", "response.cut_off", "response.consistent"),
     ),
     Line(
         7,
-        "emits items and parts before their deltas, and closes them",
-        ("item.added_first", "part.added_first", "part.done_before_item", "item.done_before_terminal"),
+        "answers with JSON, or with server-sent events that are named by their type",
+        ("http.json_type", "http.sse_type", "sse.event_named", "sse.event_matches_type", "sse.no_id"),
     ),
-    Line(8, "numbers events, growing with each", ("seq.increasing", "seq.no_gaps")),
+    Line(8, "ends a stream with [DONE]", ("done.required", "done.last", "done.literal")),
     Line(
         9,
-        "takes every form of tool_choice, and enforces allowed_tools",
-        ("tools.required", "tools.none", "tools.named", "tools.allowed", "tools.allowed_streamed"),
+        "lets the model call functions, and takes their outputs back",
+        ("tool-calling", "tools.required", "tools.result", "state.calls"),
     ),
     Line(
         10,
@@ -58,8 +65,8 @@ SERVER: Final = (
     ),
     Line(
         11,
-        "tells errors as objects with a type, in JSON and in streams",
-        ("error.object", "error.type_and_status", "error.in_stream", "error.then_failed"),
+        "tells errors with type, code, param and message, and the status that fits",
+        ("error.object", "error.full", "error.type_and_status", "error.in_stream"),
     ),
     Line(
         12,

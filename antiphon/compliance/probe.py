@@ -70,6 +70,8 @@ class Probe:
 
     target: Target
     http: httpx.AsyncClient
+    number: int = 1
+    """Which try it is."""
     exchanges: list[Exchange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -332,6 +334,24 @@ def respond(exchange: Exchange) -> Json:
     if response.get("status") == "failed":
         raise Failed(f"the response failed: {said_error(response.get('error'))}")
     return response
+
+
+def judged(exchange: Exchange, what: str) -> Json | None:
+    """The response, or None where the server says that the model has failed.
+
+    A server that lacks the means, or that has failed itself, has shown nothing of how it holds a model.
+    """
+    require_contact(exchange)
+    response, error = exchange.response, exchange.error
+    if response is not None and response.get("status") != "failed":
+        return response
+    if error is None:
+        raise Failed(f"expected a response, got {said(exchange)}")
+    if exchange.status is not None and 400 <= exchange.status < 500:
+        raise Skipped(f"capability absent: {what} ({said(exchange)})")
+    if error.get("type") not in (None, "model_error"):
+        raise TooWeak(f"there was no answer to judge: {said(exchange)}")
+    return None
 
 
 def _terminal(exchange: Exchange) -> Json:

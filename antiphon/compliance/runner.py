@@ -166,11 +166,12 @@ async def _try(check: Check, target: Target, http: httpx.AsyncClient) -> tuple[R
     made: list[Exchange] = []
     result = Result(check.rule, "skip")
     for number in range(1, check.tries + 1):
-        probe = Probe(target, http)
+        probe = Probe(target, http, number)
         result = await _once(check, probe)
         result.tries = number
         made += probe.exchanges
-        if not result.reason.startswith(_WEAK):
+        is_open = check.tempts and result.outcome == "pass"
+        if not is_open and not result.reason.startswith(_WEAK):
             break
     if result.tries > 1:
         result.reason = f"{result.reason} ({result.tries} tries)".strip()

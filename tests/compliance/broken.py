@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.server.app import App
-from antiphon.server.exchange import Message, Receive, Scope, Send
+from antiphon.server.asgi import Message, Receive, Scope, Send
 
 Json = dict[str, Any]
 
@@ -96,7 +96,7 @@ OnEvent = Callable[[Json, Json], list[Any] | None]
 
 @dataclass(frozen=True)
 class Fault:
-    """What breaks the rule; `also` are the other rules of its group, and the observed ones, that it breaks.
+    """What breaks the rule; `also` are all other rules that it breaks.
 
     `before` and `after` see HTTP, `message` what a client sends on a socket (what it returns is the answer),
     `event` each message that the gateway sends there, with the request that it answers.
@@ -172,7 +172,8 @@ class Broken(App):
                 message = await receive()
                 if message["type"] != "websocket.receive":
                     return message
-                asked = Asked("WEBSOCKET", scope["path"], {}, (message.get("text") or "").encode(), "socket")
+                said = message.get("bytes") or (message.get("text") or "").encode()
+                asked = Asked("WEBSOCKET", scope["path"], {}, said, "socket")
                 answers = fault.message(asked) if fault.message else None
                 if answers is None:
                     last[0] = asked.body if isinstance(asked.body, dict) else {}

@@ -5,24 +5,23 @@ from typing import Any, get_args
 
 import pytest
 
-from antiphon.compliance.catalog import Transport, catalog, select
+from antiphon.compliance.catalog import OBSERVED, Rule, Transport, catalog, select
 from antiphon.compliance.runner import CouldNotRun
 from antiphon.stream.rules import RULES
 from tests.compliance.broken import Answer, Asked, Broken, Fault
 from tests.compliance.faults import FAULTS
+from tests.compliance.faults.ways import crash
 from tests.compliance.judging import judge, judge_rules, told
 from tests.compliance.model import KEYS, toml
 from tests.compliance.serves import Replaying, Serves
+from tests.compliance.touching import Talk, talks_of
 from tests.providers.fake_server import refusing_address
 from tests.server.serving import Serving, configure
 from tests.stream.mutations import MUTATIONS, Mutation, Tape, play
 
-OBSERVED_GROUPS = ("streams", "framing", "errors", "responses")
 TENANTS: dict[str, Any] = {"api_key": KEYS["alice"], "second_key": KEYS["bob"], "timeout": 5.0}
 # Proved below, each in its own way: a socket that never ends, and a rule of the older version.
 APART = {"websocket.limit", "logprobs.present"}
-# Nothing but a MAY: our gateway is lenient there.
-LENIENT = {"content.broken_image", "limit.format_name"}
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +41,27 @@ def test_every_rule_of_a_check_has_a_server_that_breaks_it() -> None:
     assert set(catalog()) - set(RULES) - APART == set(FAULTS)
 
 
+@pytest.fixture(scope="module")
+def talks(broken: Serves[Broken]) -> list[Talk]:
+    return talks_of(broken, _without_the_long(select()), **TENANTS)
+
+
+def _without_the_long(rules: dict[str, Rule]) -> dict[str, Rule]:
+    """Ten megabytes each time are too many; that rule is judged where it is broken."""
+    return {name: rule for name, rule in rules.items() if name != "limit.text"}
+
+
 @pytest.mark.parametrize("rule", FAULTS)
-def test_a_broken_server_fails_this_rule_and_those_declared(broken: Serves[Broken], rule: str) -> None:
-    broken.odd.fault = FAULTS[rule]
-    rules = select(only=[catalog()[rule].group, *OBSERVED_GROUPS])
-    if rule != "limit.text":
-        rules.pop("limit.text", None)  # ten megabytes each time
+def test_a_broken_server_fails_this_rule_and_those_declared(
+    broken: Serves[Broken], talks: list[Talk], rule: str
+) -> None:
+    """Of all rules: those that are observed, and those whose checks can notice the fault."""
+    fault = FAULTS[rule]
+    noticing = {rule, *(talk.check for talk in talks if talk.is_touched_by(fault))}
+    rules = {name: each for name, each in select().items() if name in noticing or name in OBSERVED}
+    broken.odd.fault = fault
     failed = told(judge_rules(broken.url, rules, **TENANTS), "fail")
-    assert rule in failed
-    assert failed.keys() - LENIENT == ({rule} | FAULTS[rule].also) - LENIENT, failed
+    assert failed.keys() == {rule} | fault.also, failed
 
 
 def _tape(mutation: Mutation) -> Tape:
@@ -83,6 +94,15 @@ def test_a_broken_stream_fails_its_rule(replaying: Serves[Replaying], mutation: 
         told(judge_rules(replaying.url, rules, transports=(transport,)), "fail").keys()
         == {mutation.rule} | mutation.also
     )
+
+
+def test_a_server_that_breaks_down_has_not_shown_how_it_holds_a_model(broken: Serves[Broken]) -> None:
+    """Neither does it keep these rules nor break them."""
+    broken.odd.fault = crash(lambda body: True)
+    held = ["tools.allowed", "tools.allowed_streamed", "format.strict", "format.streamed"]
+    skipped = told(judge(broken.url, only=held, **TENANTS), "skip")
+    assert skipped.keys() == set(held)
+    assert all("there was no answer to judge" in reason for reason in skipped.values())
 
 
 def test_a_socket_that_is_never_closed_fails_its_rule(gateway: Serving) -> None:

@@ -42,6 +42,9 @@ class Silent:
         if rule == "keys.required":
             self.missing.append(message.rpartition(" has no ")[2])
 
+    def quote(self, value: object) -> str:
+        return ""
+
     def admits(self, type_name: str) -> bool:
         return False
 
@@ -120,7 +123,7 @@ def test_the_official_scenarios_are_all_here() -> None:
 def test_the_check_lists_have_their_lines() -> None:
     assert [line.number for line in SERVER] == list(range(1, 13))
     assert {rule for line in SERVER for rule in line.rules} <= set(catalog())
-    assert sorted(rule.line for rule in CLIENT_RULES.values() if rule.line) == list(range(1, 9))
+    assert {rule.line for rule in CLIENT_RULES.values()} - {None} == set(range(1, 9))
 
 
 def test_all_rules_of_the_auditor_are_rules_of_the_tool() -> None:

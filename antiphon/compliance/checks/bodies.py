@@ -48,7 +48,7 @@ async def charset(probe: Probe) -> None:
     respond(await probe.post("/responses", body, content_type="application/json; charset=utf-8"))
 
 
-@check("body.unknown_model", "MUST", "A model that does not exist is an error of the client.", _ERRORS)
+@check("body.unknown_model", "SHOULD", "A model that does not exist is an error of the client.", _ERRORS)
 async def unknown_model(probe: Probe) -> None:
     refusal(await probe.post("/responses", {"model": "no-such-model-anywhere", "input": "Hello"}))
 
@@ -61,12 +61,12 @@ async def unknown_field(probe: Probe) -> None:
     respond(await probe.post("/responses", body | {"acme:note": {"any": ["thing"]}}))
 
 
-@check("body.nulls", "MUST", "Optional fields may be null.", "Schema of CreateResponseBody")
+@check("body.nulls", "MUST", "Fields that the schema lets be null may be.", "Schema of CreateResponseBody")
 async def nulls(probe: Probe) -> None:
     names = (
         "previous_response_id instructions tools tool_choice metadata text temperature top_p "
         "presence_penalty frequency_penalty parallel_tool_calls max_tool_calls reasoning "
-        "safety_identifier prompt_cache_key truncation include top_logprobs stream_options"
+        "safety_identifier prompt_cache_key top_logprobs stream_options"
     )
     await probe.create(input="Say hello.", max_output_tokens=ENOUGH, **dict.fromkeys(names.split()))
 
@@ -108,12 +108,12 @@ async def method(probe: Probe) -> None:
     expect(exchange.status in (404, 405), f"expected HTTP 405, got {said(exchange)}")
 
 
-@check("key.required", "MUST", "Without a key a protected server answers 401.", "HTTP requests; 1.2")
+@check("key.required", "MUST", "Without a key a protected server refuses.", "HTTP requests; 1.2")
 async def key_required(probe: Probe) -> None:
     await _unauthorized(probe, None)
 
 
-@check("key.wrong", "MUST", "With a wrong key a protected server answers 401 or 403.", "HTTP requests; 1.2")
+@check("key.wrong", "MUST", "With a wrong key a protected server refuses.", "HTTP requests; 1.2")
 async def key_wrong(probe: Probe) -> None:
     await _unauthorized(probe, "no-such-key-0123456789")
 
@@ -127,10 +127,12 @@ async def _unauthorized(probe: Probe, key: str | None) -> None:
     require_contact(exchange)
     if exchange.status == 200:
         raise Failed("the request was carried out")
-    expect(exchange.status in (401, 403), f"expected HTTP 401, got {said(exchange)}")
+    expect(400 <= (exchange.status or 0) < 500, f"expected HTTP 401, got {said(exchange)}")
 
 
-@check("body.many", "MUST", "Requests at the same time do not disturb each other.", "Our requirement", "json")
+@check(
+    "body.many", "SHOULD", "Requests at the same time do not disturb each other.", "Our requirement", "json"
+)
 async def many(probe: Probe) -> None:
     marks = [f"mark-{n}" for n in range(4)]
     responses = await asyncio.gather(

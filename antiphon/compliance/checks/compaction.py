@@ -5,12 +5,16 @@ import binascii
 from typing import Final
 
 from antiphon.compliance.catalog import SPECS, CheckRun, Level, Rule, add_check
-from antiphon.compliance.checks.asking import ENOUGH, assistant, user
+from antiphon.compliance.checks.asking import ENOUGH, ROOM, assistant, message, user
 from antiphon.compliance.checks.official import compact
-from antiphon.compliance.exchange import Json, answers
+from antiphon.compliance.exchange import Json, answers, text_of
 from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, refusal
 
 _TALK: Final = [user("Remember this: the secret word is heron."), assistant("I will remember: heron.")]
+_SUMMARY: Final = message("developer", "Summary of the conversation so far: the secret word is heron.")
+_SUMMARISE: Final = user(
+    "Write a summary of our conversation so far, with every word that I want you to keep."
+)
 _QUESTION: Final = user("What is the secret word? Reply with that word only.")
 
 
@@ -24,13 +28,17 @@ async def round_trip(probe: Probe) -> None:
 
 
 async def remembers(probe: Probe) -> None:
-    control = await probe.create(input=[*_TALK, _QUESTION])
-    if not answers(control, "heron"):
-        raise TooWeak("the model does not know the word from the full history either")
+    for told, what in ((_TALK, "the full history"), ([_SUMMARY], "a perfect summary")):
+        if not answers(await probe.create(input=[*told, _QUESTION], max_output_tokens=ROOM), "heron"):
+            raise TooWeak(f"the model does not know the word from {what} either")
     resource = await compact(probe, input=_TALK)
-    response = await probe.create(input=[*resource["output"], _QUESTION])
-    if not answers(response, "heron"):
-        raise Failed("what was said is lost")
+    later = await probe.create(input=[*resource["output"], _QUESTION], max_output_tokens=ROOM)
+    if answers(later, "heron"):
+        return
+    summary = await probe.create(input=[*_TALK, _SUMMARISE], max_output_tokens=2 * ENOUGH)
+    if "heron" not in text_of(summary).lower():
+        raise TooWeak("the model leaves the word out of a summary that it is asked for")
+    raise Failed("what was said is lost")
 
 
 async def forged(probe: Probe) -> None:
@@ -92,7 +100,7 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
     ("compact.opaque", "SHOULD", "`encrypted_content` is encrypted, not only encoded.", opaque, False),
     ("compact.chain", "SHOULD", "A stored chain can be compacted by its last response.", of_a_chain, False),
     ("compact.unknown_chain", "MUST", "A chain that does not exist is refused.", unknown_chain, False),
-    ("compact.unknown_model", "MUST", "A model that does not exist is refused.", unknown_model, False),
+    ("compact.unknown_model", "SHOULD", "A model that does not exist is refused.", unknown_model, False),
 )
 
 for _id, _level, _says, _run, _model in _RULES:

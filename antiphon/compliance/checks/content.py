@@ -27,7 +27,7 @@ async def _taken(probe: Probe, *items: Any, **more: Any) -> None:
 
 @check("content.string", "MUST", "The input may be a plain text.", _INPUT)
 async def string(probe: Probe) -> None:
-    response = await probe.create(input="Say hello.", max_output_tokens=ENOUGH)
+    response = await probe.create(input="Say hello to me.", max_output_tokens=ENOUGH)
     expect(response.get("output"), "the response has no output")
 
 
@@ -147,7 +147,9 @@ async def reference(probe: Probe) -> None:
     respond(exchange)
 
 
-@check("content.unknown_reference", "MUST", "A reference to an item that does not exist is refused.", _INPUT)
+@check(
+    "content.unknown_reference", "SHOULD", "A reference to an item that does not exist is refused.", _INPUT
+)
 async def unknown_reference(probe: Probe) -> None:
     await probe.refused(input=[{"type": "item_reference", "id": "msg_that_never_was"}, user("Hello.")])
 

@@ -4,9 +4,9 @@ import json
 from typing import Final
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ROOM
-from antiphon.compliance.exchange import Json, text_of
-from antiphon.compliance.probe import Failed, Probe, expect, require_contact, said
+from antiphon.compliance.checks.asking import ENOUGH, ROOM
+from antiphon.compliance.exchange import Exchange, Json, text_of
+from antiphon.compliance.probe import Failed, Probe, expect, judged
 
 _TEXT: Final = "Schema of TextParam; 1.10"
 _SCHEMA: Final[Json] = {
@@ -48,15 +48,7 @@ async def strict(probe: Probe) -> None:
         text=_format(),
         max_output_tokens=ROOM,
     )
-    require_contact(exchange)
-    if exchange.status != 200:
-        expect(exchange.error is not None, f"it was answered with {said(exchange)}")
-        return
-    response = exchange.response
-    if response is None:
-        raise Failed("the answer is no response object")
-    if response.get("status") == "completed" and (wrong := _fits(text_of(response))):
-        raise Failed(f"the response is completed, but {wrong}")
+    _fits_or_failed(exchange)
 
 
 @check("format.streamed", "MUST", "The same holds for a stream.", _TEXT, "sse", model=True)
@@ -67,18 +59,35 @@ async def streamed(probe: Probe) -> None:
         max_output_tokens=ROOM,
         stream=True,
     )
-    require_contact(exchange)
-    response = exchange.response
+    _fits_or_failed(exchange)
+
+
+def _fits_or_failed(exchange: Exchange) -> None:
+    response = judged(exchange, "`json_schema`")
     if response is not None and response.get("status") == "completed" and (wrong := _fits(text_of(response))):
         raise Failed(f"the response is completed, but {wrong}")
-    expect(
-        response is not None or exchange.error is not None, "the stream has neither a response nor an error"
-    )
 
 
 @check("format.bad_schema", "SHOULD", "A schema that is none is refused.", _TEXT)
 async def bad_schema(probe: Probe) -> None:
     await probe.refused(input="Hello", text=_format({"type": "nonsense", "required": 7}))
+
+
+@check(
+    "format.no_name",
+    "SHOULD",
+    "A `json_schema` format needs no name: the schema of a request requires none.",
+    "Schema of JsonSchemaResponseFormatParam; 1.10",
+)
+async def no_name(probe: Probe) -> None:
+    shape = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
+    wanted = {"type": "json_schema", "name": "shape", "schema": shape}
+    asked: Json = {"input": "Say {}.", "text": {"format": wanted}, "max_output_tokens": ENOUGH}
+    await probe.supported("`json_schema`", **asked)
+    del wanted["name"]
+    response = await probe.create(**asked)
+    found = ((response.get("text") or {}).get("format") or {}).get("name")
+    expect(isinstance(found, str), f"the response, where a name is required, says {found!r}")
 
 
 @check("format.text", "MUST", "`text.format` of the type `text` is plain text.", _TEXT)

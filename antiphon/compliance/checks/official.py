@@ -3,7 +3,7 @@
 import json
 
 from antiphon.compliance.catalog import Level, Rule, Transport, add_check
-from antiphon.compliance.checks.asking import WEATHER, assistant, message, red_square, text, user
+from antiphon.compliance.checks.asking import ROOM, WEATHER, assistant, message, red_square, text, user
 from antiphon.compliance.exchange import Json, calls_of
 from antiphon.compliance.probe import Failed, Probe, TooWeak, expect, refusal, require_offered, respond
 from antiphon.spec.content import OutputText
@@ -56,6 +56,9 @@ class _Objections:
 
     def report(self, rule: str, message: str) -> None:
         self.rules.append(rule)
+
+    def quote(self, value: object) -> str:
+        return ""
 
     def admits(self, type_name: str) -> bool:
         return False
@@ -142,7 +145,8 @@ async def system_prompt(probe: Probe) -> None:
 
 async def tool_calling(probe: Probe) -> None:
     question = "What's the weather like in San Francisco?"
-    response = await probe.create(input=[user(question)], tools=[WEATHER])
+    # The runner sets no limit; with one, a weak model that does not call does not talk for minutes either.
+    response = await probe.create(input=[user(question)], tools=[WEATHER], max_output_tokens=ROOM)
     calls = calls_of(response)
     if not calls:
         raise TooWeak("the model did not call the tool")

@@ -10,7 +10,17 @@ from antiphon.compliance.catalog import check
 from antiphon.compliance.checks.asking import ENOUGH, assistant, user
 from antiphon.compliance.checks.tools import required_call
 from antiphon.compliance.exchange import Json, answers, text_of
-from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, refusal, respond, said
+from antiphon.compliance.probe import (
+    Failed,
+    NotOffered,
+    Probe,
+    Skipped,
+    TooWeak,
+    expect,
+    refusal,
+    respond,
+    said,
+)
 
 _PREVIOUS = "previous_response_id; 1.13, R002-24"
 _SECRET = "The secret word is heron, and this sentence goes on so that it is not short. Reply with OK."
@@ -29,6 +39,14 @@ async def _stored(probe: Probe, **body: Any) -> Json:
     if response.get("store") is False:
         raise Skipped("capability absent: the server says that it stores nothing")
     return response
+
+
+async def _continued(probe: Probe, first: Json, words: str) -> Json:
+    """The next response of a chain; that there are no chains at all is the matter of `state.previous`."""
+    exchange = await probe.ask(input=words, previous_response_id=first["id"], max_output_tokens=ENOUGH)
+    if exchange.status is not None and 400 <= exchange.status < 500 and exchange.error is not None:
+        raise NotOffered(f"no response can be continued ({said(exchange)})")
+    return respond(exchange)
 
 
 async def _carries(probe: Probe, chained: Json, history: list[Json]) -> None:
@@ -69,11 +87,11 @@ async def previous(probe: Probe) -> None:
 @check("state.depth", "MUST", "The chain is followed to its beginning.", _PREVIOUS, model=True)
 async def depth(probe: Probe) -> None:
     first = await _stored(probe, input=_SECRET, max_output_tokens=ENOUGH)
-    history = [user(_SECRET), assistant(text_of(first) or "OK")]
-    last = first
-    for words in ("Say yes.", "Say no."):
-        last = await probe.create(input=words, previous_response_id=last["id"], max_output_tokens=ENOUGH)
-        history += [user(words), assistant(text_of(last) or "OK")]
+    second = await _continued(probe, first, "Say yes.")
+    last = await probe.create(input="Say no.", previous_response_id=second["id"], max_output_tokens=ENOUGH)
+    history: list[Json] = []
+    for words, response in ((_SECRET, first), ("Say yes.", second), ("Say no.", last)):
+        history += [user(words), assistant(text_of(response) or "OK")]
     chained = await probe.create(input=_QUESTION, previous_response_id=last["id"], max_output_tokens=ENOUGH)
     await _carries(probe, chained, [*history, user(_QUESTION)])
 
@@ -130,6 +148,7 @@ async def streamed(probe: Probe) -> None:
     first = exchange.response or {}
     if first.get("store") is False:
         raise Skipped("capability absent: the server says that it stores nothing")
+    await _continued(probe, await _stored(probe, input="Hello.", max_output_tokens=ENOUGH), "Say yes.")
     await probe.create(input="Say more.", previous_response_id=first.get("id"), max_output_tokens=ENOUGH)
 
 
@@ -164,10 +183,13 @@ async def not_stored(probe: Probe) -> None:
     "state.ids", "MUST", "Every response has an id of its own, and so has every item.", "Required item fields"
 )
 async def ids(probe: Probe) -> None:
-    responses = [await probe.create(input="Say hello.", max_output_tokens=ENOUGH) for _ in range(2)]
-    expect(responses[0]["id"] != responses[1]["id"], "two responses have the same id")
-    items = [item.get("id") for response in responses for item in response["output"]]
-    expect(len(set(items)) == len(items), f"items of two responses share an id: {items}")
+    """The id of an item must be its own within one history, so the second answer goes on from the first."""
+    first = await probe.create(input="Say hello.", max_output_tokens=ENOUGH)
+    history = [user("Say hello."), *first["output"], user("Say goodbye.")]
+    second = await probe.create(input=history, max_output_tokens=ENOUGH)
+    expect(first["id"] != second["id"], "two responses have the same id")
+    items = [item.get("id") for response in (first, second) for item in response["output"]]
+    expect(len(set(items)) == len(items), f"items of one history share an id: {items}")
 
 
 @check(

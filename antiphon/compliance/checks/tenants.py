@@ -16,13 +16,13 @@ def _second_key(probe: Probe) -> str:
     return probe.target.second_key
 
 
-@check("tenant.second_key", "MUST", "The second key is served too.", _TENANTS)
+@check("tenant.second_key", "SHOULD", "The second key is served too.", _TENANTS)
 async def second_key(probe: Probe) -> None:
     key = _second_key(probe)
     respond(await probe.ask(key=key, input="Say hello.", max_output_tokens=ENOUGH))
 
 
-@check("tenant.previous", "MUST", "A response of one tenant does not exist for another.", _TENANTS)
+@check("tenant.previous", "SHOULD", "A response of one tenant does not exist for another.", _TENANTS)
 async def previous(probe: Probe) -> None:
     key = _second_key(probe)
     first = await probe.create(input="Hello.", store=True, max_output_tokens=ENOUGH)
@@ -34,7 +34,7 @@ async def previous(probe: Probe) -> None:
     refusal(exchange)
 
 
-@check("tenant.reference", "MUST", "An item of one tenant does not exist for another.", _TENANTS)
+@check("tenant.reference", "SHOULD", "An item of one tenant does not exist for another.", _TENANTS)
 async def reference(probe: Probe) -> None:
     key = _second_key(probe)
     first = await probe.create(input="Hello.", store=True, max_output_tokens=ENOUGH)
@@ -58,7 +58,7 @@ async def compaction(probe: Probe) -> None:
 
 
 @check(
-    "tenant.get", "MUST", "A stored response cannot be read by another, if it can be read at all.", _TENANTS
+    "tenant.get", "SHOULD", "A stored response cannot be read by another, if it can be read at all.", _TENANTS
 )
 async def get(probe: Probe) -> None:
     key = _second_key(probe)

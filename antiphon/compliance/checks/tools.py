@@ -1,20 +1,30 @@
 """Function tools: every form of `tool_choice`, parallel calls, the loop with the client."""
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ENOUGH, ROOM, TIME, WEATHER, output, user
+from antiphon.compliance.checks.asking import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, output, user
 from antiphon.compliance.exchange import Exchange, Json, calls_of, text_of
-from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_contact, respond, said
+from antiphon.compliance.probe import (
+    Failed,
+    Probe,
+    Skipped,
+    TooWeak,
+    expect,
+    judged,
+    require_contact,
+    respond,
+    said,
+)
 
 _CHOICE: Final = "tool_choice; 1.10, R002-21, R002-23"
 _ALLOWED: Final = "allowed_tools; 1.12, R002-22"
 _ASKS: Final = "What is the weather in Paris? Use the tool."
-_TEMPTS: Final = (
-    "What is the weather in Paris? You must call get_weather with location Paris. "
-    "Do not call any other function and do not answer in words."
-)
+
+
+class NoCall(Failed):
+    """A call was required, and none came."""
 
 
 def _only(*names: str, mode: str | None = None) -> Json:
@@ -26,18 +36,25 @@ def _names(response: Json) -> list[str]:
     return [str(call.get("name")) for call in calls_of(response)]
 
 
-async def required_call(probe: Probe, **more: Any) -> tuple[Json, list[Json]]:
-    """A response with at least one call, or a skip when the model makes none."""
-    exchange = await probe.ask(
-        input=[user(_ASKS)],
-        tools=[WEATHER],
-        tool_choice="required",
-        store=True,
-        max_output_tokens=ROOM,
-        **more,
-    )
-    response = _or_model_error(exchange)
+async def required_call(probe: Probe) -> tuple[Json, list[Json]]:
+    """A response with at least one call, or a skip: that none came is the matter of `tools.required`."""
+    try:
+        response = await _with_call(probe)
+    except NoCall as none:
+        raise TooWeak(str(none)) from none
     return response, calls_of(response)
+
+
+async def _with_call(probe: Probe) -> Json:
+    return _or_model_error(
+        await probe.ask(
+            input=[user(_ASKS)],
+            tools=[WEATHER],
+            tool_choice="required",
+            store=True,
+            max_output_tokens=ROOM,
+        )
+    )
 
 
 def _or_model_error(exchange: Exchange) -> Json:
@@ -49,7 +66,7 @@ def _or_model_error(exchange: Exchange) -> Json:
             return response
         if response.get("status") == "incomplete":
             raise TooWeak("the model reached its limit before it made a call")
-        raise Failed("a call was required, and a response without any was given as if nothing were wrong")
+        raise NoCall("a call was required, and a response without any was given as if nothing were wrong")
     if exchange.status is not None and 400 <= exchange.status < 500:
         raise Skipped(f"capability absent: a required call ({said(exchange)})")
     raise TooWeak(f"the model made no call, and the server said so: {said(exchange)}")
@@ -57,7 +74,7 @@ def _or_model_error(exchange: Exchange) -> Json:
 
 @check("tools.required", "MUST", "`required`: there is a call, or an error.", _CHOICE, model=True)
 async def required(probe: Probe) -> None:
-    response, _ = await required_call(probe)
+    response = await _with_call(probe)
     expect(set(_names(response)) == {"get_weather"}, f"the calls are {_names(response)}")
 
 
@@ -70,10 +87,10 @@ async def required_streamed(probe: Probe) -> None:
     expect("response.function_call_arguments.done" in exchange.types, "the arguments were never done")
 
 
-@check("tools.none", "MUST", "`none`: there is no call.", _CHOICE, model=True)
+@check("tools.none", "MUST", "`none`: there is no call, however often it is asked for.", _CHOICE, tempts=True)
 async def none(probe: Probe) -> None:
     response = await probe.create(
-        input=[user(_TEMPTS)], tools=[WEATHER], tool_choice="none", max_output_tokens=ENOUGH
+        input=TEMPTATIONS[probe.number - 1], tools=[WEATHER], tool_choice="none", max_output_tokens=ENOUGH
     )
     expect(not calls_of(response), f"{_names(response)} was called all the same")
 
@@ -95,41 +112,37 @@ async def named(probe: Probe) -> None:
     "MUST",
     "A tool outside `allowed_tools` is never called, however the model is tempted.",
     _ALLOWED,
-    model=True,
+    tempts=True,
 )
 async def allowed(probe: Probe) -> None:
     exchange = await probe.ask(
-        input=[user(_TEMPTS)], tools=[WEATHER, TIME], tool_choice=_only("get_time"), max_output_tokens=ENOUGH
+        input=TEMPTATIONS[probe.number - 1],
+        tools=[WEATHER, TIME],
+        tool_choice=_only("get_time"),
+        max_output_tokens=ENOUGH,
     )
-    _no_forbidden(exchange)
+    no_forbidden(exchange)
 
 
-@check("tools.allowed_streamed", "MUST", "The same in a stream, in any event.", _ALLOWED, "sse", model=True)
+@check("tools.allowed_streamed", "MUST", "The same in a stream, in any event.", _ALLOWED, "sse", tempts=True)
 async def allowed_streamed(probe: Probe) -> None:
     exchange = await probe.ask(
-        input=[user(_TEMPTS)],
+        input=TEMPTATIONS[probe.number - 1],
         tools=[WEATHER, TIME],
         tool_choice=_only("get_time"),
         max_output_tokens=ENOUGH,
         stream=True,
     )
-    _no_forbidden(exchange)
+    no_forbidden(exchange)
     for event in exchange.events:
         item = event.get("item")
         if isinstance(item, dict) and item.get("name") == "get_weather":
             raise Failed(f"{event.get('type')} tells of a call of get_weather, which is not allowed")
 
 
-def _no_forbidden(exchange: Exchange) -> None:
-    require_contact(exchange)
-    response = exchange.response
-    if response is None:
-        if exchange.status is not None and 400 <= exchange.status < 500:
-            raise Skipped(f"capability absent: allowed_tools ({said(exchange)})")
-        if exchange.error is None:
-            raise Failed(f"expected a response, got {said(exchange)}")
-        return
-    expect("get_weather" not in _names(response), "get_weather was called, which is not allowed")
+def no_forbidden(exchange: Exchange) -> None:
+    response = judged(exchange, "allowed_tools")
+    expect("get_weather" not in _names(response or {}), "get_weather was called, which is not allowed")
 
 
 @check(

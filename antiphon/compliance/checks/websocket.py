@@ -4,7 +4,8 @@ import json
 from typing import Final
 
 from antiphon.compliance.catalog import SPECS, CheckRun, Level, Rule, add_check
-from antiphon.compliance.checks.asking import ENOUGH, ROOM, TIME, WEATHER, user
+from antiphon.compliance.checks.asking import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, user
+from antiphon.compliance.checks.tools import no_forbidden
 from antiphon.compliance.exchange import calls_of
 from antiphon.compliance.probe import (
     Failed,
@@ -121,15 +122,13 @@ async def allowed(probe: Probe) -> None:
     choice = {"type": "allowed_tools", "tools": [{"type": "function", "name": "get_time"}]}
     async with probe.socket() as socket:
         exchange = await socket.turn(
-            input=[user("Call get_weather for Paris. Call nothing else.")],
+            input=TEMPTATIONS[probe.number - 1],
             tools=[WEATHER, TIME],
             tool_choice=choice,
             store=False,
             max_output_tokens=ENOUGH,
         )
-    require_contact(exchange)
-    names = [call.get("name") for call in calls_of(exchange.response or {})]
-    expect("get_weather" not in names, "get_weather was called, which is not allowed")
+    no_forbidden(exchange)
 
 
 async def key_required(probe: Probe) -> None:
@@ -196,7 +195,7 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
     ),
     ("websocket.stored", "MUST", "What was stored can be continued elsewhere.", stored_memory, False),
     ("websocket.calls", "MUST", "A call can be answered in the next turn of the socket.", calls, True),
-    ("websocket.allowed_tools", "MUST", "`allowed_tools` holds on a WebSocket too.", allowed, True),
+    ("websocket.allowed_tools", "MUST", "`allowed_tools` holds on a WebSocket too.", allowed, False),
     ("websocket.key", "MUST", "A socket with a wrong key is not served.", key_required, False),
     (
         "websocket.limit",
@@ -221,5 +220,6 @@ for _id, _level, _says, _run, _model in _RULES:
         ),
         _run,
         model=_model,
+        tempts=_run is allowed,
         drives=_run is bad_request,
     )

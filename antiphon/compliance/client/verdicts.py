@@ -26,7 +26,7 @@ RULES: Final[dict[str, ClientRule]] = {
         ClientRule("client.items", "MUST", "It tells items and parts apart by their type.", 2),
         ClientRule("client.states", "MUST", "It follows the states of the response to its end.", 3),
         ClientRule("client.sse", "MUST", "It reads server-sent events however they are framed and cut.", 4),
-        ClientRule("client.done", "SHOULD", "It stops at `[DONE]`, and waits for nothing more."),
+        ClientRule("client.done", "SHOULD", "It stops at `[DONE]`, and waits for nothing more.", 4),
         ClientRule("client.loop", "MUST", "It answers a call with its output.", 5),
         ClientRule("client.unknown", "MUST", "It ignores events, items and fields that it does not know.", 6),
         ClientRule("client.previous", "MUST", "It continues with `previous_response_id`.", 7),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.compliance.checks import limits
 from tests.compliance.broken import Answer, Asked, Fault, Json
 from tests.compliance.faults.ways import (
     COMPACT,
@@ -19,6 +20,7 @@ from tests.compliance.faults.ways import (
     forgive,
     has,
     has_type,
+    input_is,
     is_,
     is_streamed,
     no,
@@ -51,12 +53,7 @@ def _encode_twice(response: Json) -> None:
 
 
 FAULTS |= {
-    "tools.required": forgive(
-        both(is_("tool_choice", "required"), no(is_streamed)),
-        put(tool_choice="none"),
-        "tools.arguments",
-        "tools.result",
-    ),
+    "tools.required": forgive(both(is_("tool_choice", "required"), no(is_streamed)), put(tool_choice="none")),
     "tools.required_streamed": forgive(
         both(is_("tool_choice", "required"), is_streamed), put(tool_choice="none")
     ),
@@ -65,22 +62,29 @@ FAULTS |= {
         is_("tool_choice", {"type": "function", "name": "get_weather"}),
         put(tool_choice={"type": "function", "name": "get_time"}),
     ),
-    "tools.allowed": forgive(both(is_("tool_choice", ONLY_TIME), no(is_streamed)), put(tool_choice="auto")),
+    # One gives way to the last temptation only, the other to the second.
+    "tools.allowed": forgive(
+        both(is_("tool_choice", ONLY_TIME), no(is_streamed), has("as you did")), put(tool_choice="auto")
+    ),
     "tools.allowed_streamed": forgive(
-        both(is_("tool_choice", ONLY_TIME), is_streamed), put(tool_choice="auto")
+        both(is_("tool_choice", ONLY_TIME), is_streamed, has("Forget every")), put(tool_choice="auto")
     ),
     "tools.allowed_required": forgive(
         has('"mode": "required"'), put(tool_choice={"type": "function", "name": "get_time"})
     ),
     "tools.allowed_unknown": forgive(has("get_lost", "allowed_tools"), put(tool_choice="auto")),
     "tools.unknown": forgive(both(has("get_lost"), no(has("allowed_tools"))), put(tool_choice="auto")),
-    "tools.one_at_a_time": forgive(is_("parallel_tool_calls", False), put(parallel_tool_calls=True)),
+    "tools.one_at_a_time": forgive(
+        both(is_("parallel_tool_calls", False), has("Tokyo")), put(parallel_tool_calls=True)
+    ),
     "tools.max_calls": forgive(is_("max_tool_calls", 1), drop("max_tool_calls")),
     "tools.parallel": alter(
         both(has("Tokyo"), no(has("max_tool_calls")), no(has("parallel_tool_calls"))), _same_call_ids
     ),
     "tools.arguments": alter(both(is_("tool_choice", "required"), no(is_streamed)), _encode_twice),
-    "tools.result": crash(has_type("function_call_output")),
+    "tools.result": crash(
+        both(is_("tool_choice", "none"), input_is("message", "function_call", "function_call_output"))
+    ),
     "tools.strict_null": refuse(has('"name": "ping"')),
 }
 
@@ -125,7 +129,7 @@ FAULTS |= {
     "state.streamed": refuse(is_("input", "Say more.")),
     "state.unknown": forgive(has(NEVER), drop("previous_response_id"), "state.unknown_code"),
     "state.unknown_code": Fault(after=_another_code),
-    "state.not_stored": forgive(is_("store", False), put(store=True)),
+    "state.not_stored": forgive(is_("store", False), put(store=True), "echo.store"),
     "state.ids": alter(no(is_streamed), _same_item_ids),
     "state.calls": refuse(both(has_type("function_call_output"), previous_known)),
 }
@@ -229,7 +233,7 @@ FAULTS |= {
         drop("previous_response_id"),
     ),
     "websocket.stored": refuse(both(is_("input", "Go on."), lambda body: "max_output_tokens" in body)),
-    "websocket.calls": socket_refuses(has_type("function_call_output")),
+    "websocket.calls": socket_refuses(both(has_type("function_call_output"), no(has("call_of_nobody")))),
     "websocket.allowed_tools": socket_forgives(
         lambda asked: b"allowed_tools" in asked.raw, put(tool_choice="auto")
     ),
@@ -258,9 +262,14 @@ FAULTS |= {
     "compact.remembers": forgive(
         both(has_type("compaction"), has("What is the secret")), without("compaction")
     ),
-    "compact.forged": forgive(_compaction_with_id(True), without("compaction"), "compact.remembers"),
+    "compact.forged": forgive(
+        _compaction_with_id(True), without("compaction"), "compact.remembers", "tenant.compaction"
+    ),
     "compact.invented": forgive(_compaction_with_id(False), without("compaction")),
-    "compact.opaque": Fault(after=_readable, also=frozenset({"compact.round_trip", "compact.remembers"})),
+    "compact.opaque": Fault(
+        after=_readable,
+        also=frozenset({"compact.round_trip", "compact.remembers", "websocket-compact-new-chain"}),
+    ),
     "compact.chain": refuse(previous_known, path=COMPACT),
     "compact.unknown_chain": forgive(
         has(NEVER), lambda body: body.update(input="Hello.", previous_response_id=None), path=COMPACT
@@ -273,12 +282,12 @@ FAULTS |= {
 # --- what is observed in every exchange ---------------------------------------------------------------------
 
 
-def _content_type(kind: str, *, stream: bool) -> Fault:
+def _content_type(kind: str, *also: str, stream: bool) -> Fault:
     def after(asked: Asked, answer: Answer) -> None:
         if answer.status == 200 and answer.is_stream is stream:
             answer.headers["content-type"] = kind
 
-    return Fault(after=after)
+    return Fault(after=after, also=frozenset(also))
 
 
 def _error(change: Callable[[Json], Any]) -> Callable[[Json], Json]:
@@ -299,15 +308,59 @@ def _usage(response: Json) -> None:
         response["usage"]["total_tokens"] += 1
 
 
+# Checks that need a stream, and those that need a refusal which can be read.
+_STREAMED = (
+    "streaming-response",
+    "echo.stream",
+    "format.streamed",
+    "state.streamed",
+    "stream.cut_off",
+    "stream.many",
+    "stream.obeys_limit",
+    "stream.obfuscation",
+    "stream.same",
+    "stream.text",
+    "stream.usage",
+    "tools.allowed_streamed",
+)
+_REFUSING = (
+    *(name for name in limits._WRONG if name != "limit.text"),
+    "body.empty",
+    "body.media_type",
+    "body.not_json",
+    "body.not_object",
+    "body.not_utf8",
+    "body.unknown_model",
+    "compact-missing-model",
+    "compact.forged",
+    "compact.invented",
+    "compact.unknown_chain",
+    "compact.unknown_model",
+    "content.orphan_output",
+    "content.unknown_reference",
+    "error.in_stream",
+    "error.names_param",
+    "format.bad_schema",
+    "state.not_stored",
+    "state.unknown",
+    "state.unknown_code",
+    "tenant.compaction",
+    "tenant.previous",
+    "tenant.reference",
+    "tools.allowed_unknown",
+    "tools.unknown",
+    "websocket.local_memory",
+)
+
 FAULTS |= {
     "http.json_type": _content_type("text/plain", stream=False),
-    "http.sse_type": _content_type("application/json", stream=True),
+    "http.sse_type": _content_type("application/json", *_STREAMED, stream=True),
     "sse.no_id": streamed(lambda raw: raw.replace(b"event: ", b"id: 1\nevent: ")),
     "sse.utf8": streamed(lambda raw: b": \xff\n\n" + raw),
     "sse.one_data_line": streamed(lambda raw: raw.replace(b'data: {"', b'data: {\ndata: "')),
     "done.literal": streamed(lambda raw: raw.replace(b"data: [DONE]", b"event: done\ndata: [DONE]")),
-    "error.object": errors(lambda body: {"detail": "no"}),
-    "error.full": errors(_error(drop("code", "param"))),
+    "error.object": errors(lambda body: {"detail": "no"}, *_REFUSING),
+    "error.full": errors(_error(drop("code", "param")), "error.names_param", "state.unknown_code"),
     "error.type_and_status": errors(_error(put(type="oops"))),
     "error.no_internals": errors(_error(put(message='Traceback (most recent call last): File "/x.py"'))),
     "usage.adds_up": alter(lambda body: True, _usage),

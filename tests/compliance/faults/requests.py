@@ -63,9 +63,9 @@ FAULTS |= {
         lambda asked: b"Go on all the same" in asked.raw, drop("previous_response_id")
     ),
     "websocket-compact-new-chain": socket_alters(has("compaction"), put(previous_response_id="resp_1")),
-    "system-prompt": crash(has("pirate")),
+    "system-prompt": crash(has("Always talk like one")),
     "tool-calling": alter(has("San Francisco"), _rename_calls),
-    "image-input": crash(has("input_image")),
+    "image-input": crash(has("What do you see in this image")),
     "multi-turn": crash(has("My name is Alice")),
     "compact-response": crash(has("Tuesday"), path=COMPACT),
     "compact-missing-model": forgive(lambda body: "model" not in body, put(model="model"), path=COMPACT),
@@ -99,12 +99,12 @@ def _charset(asked: Asked) -> Answer | None:
     return Answer.error(415) if "charset" in asked.headers.get("content-type", "") else None
 
 
-def _everything_is_fine(method: str) -> Fault:
+def _everything_is_fine(method: str, *also: str) -> Fault:
     def before(asked: Asked) -> Answer | None:
         wrong = asked.method == method and not asked.path.endswith("/models")
         return Answer.of(200, {}) if wrong else None
 
-    return Fault(before)
+    return Fault(before, also=frozenset(also))
 
 
 def _mark(response: Json) -> None:
@@ -124,19 +124,22 @@ FAULTS |= {
     "body.nulls": refuse(lambda body: None in body.values()),
     "error.names_param": Fault(_unnamed),
     "error.in_stream": forgive(both(is_streamed, is_("input", 7)), put(input="Hello.")),
-    "path.unknown": _everything_is_fine("GET"),
+    "path.unknown": _everything_is_fine("GET", "tenant.get"),
     "path.method": _everything_is_fine("PUT"),
     "key.required": _key(needed=False),
     "key.wrong": _key(needed=True),
-    "body.many": alter(has("mark"), _mark),
+    "body.many": alter(both(has("mark"), no(is_streamed)), _mark),
 }
 
 # --- limits: a server that forgives each wrong value, and one that refuses what is right -------------------
 
 
 def _forgives_limit(wrong: Json) -> Fault:
+    asked = {"input": "Say hello.", **wrong}
+
     def is_wrong(body: Json) -> bool:
-        return all(body.get(name) == value for name, value in wrong.items())
+        said = {name: body.get(name) for name in body.keys() - {"model", "max_output_tokens"} | asked.keys()}
+        return said == asked
 
     def change(body: Json) -> None:
         for name in wrong:
@@ -147,7 +150,8 @@ def _forgives_limit(wrong: Json) -> Fault:
 
 
 def _refuses_limit(right: Json) -> Fault:
-    return refuse(lambda body: all(body.get(name) == value for name, value in right.items()))
+    asked = {"input": "Say hello.", **right}
+    return refuse(lambda body: all(body.get(name) == value for name, value in asked.items()))
 
 
 FAULTS |= {name: _forgives_limit(make()) for name, (_, _, make) in limits._WRONG.items()}
@@ -188,31 +192,32 @@ FAULTS |= {
     "format.strict": forgive(both(has("21 degrees"), no(is_streamed)), drop("text")),
     "format.streamed": forgive(both(has("21 degrees"), is_streamed), drop("text")),
     "format.bad_schema": forgive(has("nonsense"), drop("text")),
-    "format.text": crash(is_("text", {"format": {"type": "text"}})),
+    "format.no_name": refuse(
+        lambda body: (body.get("text") or {}).get("format", {}).keys() == {"type", "schema"}
+    ),
+    "format.text": crash(is_("text", {"format": {"type": "text"}}), "echo.text"),
 }
 
 # --- content ------------------------------------------------------------------------------------------------
 
 
 FAULTS |= {
-    "content.string": crash(
-        lambda body: isinstance(body["input"], str) and "temperature" not in body and not is_streamed(body),
-        "content.own_output",
-        "content.reference",
-    ),
+    "content.string": crash(is_("input", "Say hello to me.")),
     "content.parts": crash(has('{"type": "input_text", "text": "Say "}')),
     "content.no_type": refuse(input_is(None)),  # type: ignore[arg-type]
-    "content.roles": crash(has("developer")),
+    "content.roles": crash(has("Be kind.")),
     "content.assistant_parts": refuse(has("I would rather not")),
-    "content.own_output": refuse(both(has("output_text", "Say goodbye."), no(has("rather not")))),
-    "content.calls": crash(has("What is the weather in Paris?", "function_call_output")),
+    "content.own_output": refuse(
+        both(has("output_text", "Say goodbye."), no(has("rather not"))), 400, "invalid_request", "state.ids"
+    ),
+    "content.calls": crash(has("Thank you. Say goodbye.", "function_call_output")),
     "content.output_parts": crash(has("Sunny, ", "input_text")),
     "content.reasoning": refuse(has_type("reasoning")),
     "content.image": crash(has("input_image", "low")),
     "content.broken_image": forgive(has("@@@@"), put(input="Say hello.")),
     "content.file": crash(has("What does the file say?")),
     "content.file_read": forgive(has("Which animal", "input_file"), put(input="Say hello.")),
-    "content.reference": crash(both(has_type("item_reference"), no(has("msg_that_never_was")))),
+    "content.reference": crash(both(has_type("item_reference"), has("Say goodbye."))),
     "content.unknown_reference": forgive(has("msg_that_never_was"), put(input="Say hello.")),
     "content.vendor_item": crash(has_type("acme:note")),
     "content.unknown_item": crash(has_type("telepathy")),

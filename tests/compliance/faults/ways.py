@@ -156,7 +156,8 @@ ONLY_TIME = {"type": "allowed_tools", "tools": [{"type": "function", "name": "ge
 def input_is(*types: str) -> Is:
     """Do the items of the input have exactly these types?"""
     return lambda body: (
-        isinstance(body["input"], list) and [i.get("type") for i in body["input"]] == list(types)
+        isinstance(items := body.get("input"), list)
+        and [isinstance(item, dict) and item.get("type") for item in items] == list(types)
     )
 
 
