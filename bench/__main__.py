@@ -17,6 +17,7 @@ PARTS = {
     "providers": "providers",
     "upstream": "exchanges",
     "gateway": "gateway",
+    "wires": "wires",
     "latency": "latency",
     "concurrency": "concurrency",
     "bodies": "bodies",

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from bench import litellm, nginx
+from bench.fronts import Front
 from bench.options import Options
 from bench.outcome import Request
 from bench.processes import Program, allow_many_files, free_port
@@ -36,6 +37,12 @@ enabled = false
 type = "chat"
 base_url = "http://127.0.0.1:{upstream}/v1"
 """
+_PROVIDER = """\
+[providers.{name}]
+type = "{name}"
+base_url = "http://127.0.0.1:{upstream}/{name}/v1"
+api_key = "{key}"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +56,13 @@ class Contender:
     """What stands before the name of a model."""
     store: bool = True
     socket: bool = False
+    front: Front | None = None
+    """Asked by a front end, over its bridge."""
 
     def request(self, model: str, *, stream: bool, text: str = PROMPT) -> Request:
-        """The same question, as chat or as Open Responses."""
+        """The same question, as chat, as Open Responses, or as a front end asks it."""
+        if self.front is not None:
+            return Request(self.program.port, self.front.path, self.front.ask(self.prefix + model, text), KEY)
         body: dict[str, Any] = {"model": self.prefix + model, "stream": stream}
         if self.speaks == "chat":
             body["messages"] = [{"role": "user", "content": text}]
@@ -90,17 +101,28 @@ def upstream(where: Path) -> Iterator[Program]:
         yield program
 
 
-def write_config(where: Path, upstream: int, cache: str = DEFAULT_CACHE) -> Path:
+def write_config(
+    where: Path, upstream: int, cache: str = DEFAULT_CACHE, providers: Iterable[str] = ()
+) -> Path:
+    """`providers` are types of further ones, each of that name, behind the same upstream."""
     where.mkdir(exist_ok=True)
     config = where / "antiphon.toml"
     key = hashlib.sha256(KEY.encode()).hexdigest()
-    config.write_text(_CONFIG.format(key=key, folder=where / "data", upstream=upstream, cache=cache))
+    text = _CONFIG.format(key=key, folder=where / "data", upstream=upstream, cache=cache)
+    more = (_PROVIDER.format(name=name, upstream=upstream, key=KEY) for name in providers)
+    config.write_text("".join((text, *more)))
     return config
 
 
-def start_ours(where: Path, upstream: int, cache: str = DEFAULT_CACHE, workers: int = 1) -> Program:
+def start_ours(
+    where: Path,
+    upstream: int,
+    cache: str = DEFAULT_CACHE,
+    workers: int = 1,
+    providers: Iterable[str] = (),
+) -> Program:
     """As a user starts it: a key, receipts, and every response stored."""
-    config = write_config(where, upstream, cache)
+    config = write_config(where, upstream, cache, providers)
     port = free_port()
     command = [sys.executable, "-m", "antiphon", "serve", "--config", str(config), "--port", str(port)]
     return Program(OURS, [*command, "--workers", str(workers)], port, log=where / "output.log")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from antiphon.stream.auditor import audit, audit_sse
 from bench import load
+from bench.answers import dumped, text_of, words_of
 from bench.contenders import PROMPT, Contender
 from bench.outcome import Outcome
 
@@ -33,6 +34,11 @@ class Work:
     rounds: int = 0
     """Fewer than the others, for work that takes long."""
     text: str = field(default=PROMPT, repr=False)
+
+    @property
+    def tokens(self) -> int:
+        """How many the upstream says, by the name of its script."""
+        return int(self.model.split("-")[1])
 
 
 def in_turns(
@@ -69,6 +75,10 @@ def verify(contender: Contender, work: Work) -> None:
 
 
 def _problem(contender: Contender, work: Work, body: bytes) -> str:
+    if contender.front is not None:
+        return contender.front.problem(body, words_of(work.units))
+    if contender.speaks == "responses" and dumped(text_of(work.tokens)) not in body:
+        return "the text is not whole"
     if contender.socket:
         events = [json.loads(line) for line in body.splitlines()]
         if body.count(_DELTA) != work.units:

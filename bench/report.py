@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import bodies, bridges, chain, concurrency, gateway, providers, svg
+from bench import bodies, bridges, chain, concurrency, gateway, providers, svg, wires
 from bench.contenders import LITELLM, NGINX, OURS, SOCKET, STRAIGHT, UNSTORED
 from bench.figures import TIMES, Figure, Part, Run, amount
 
@@ -155,6 +155,18 @@ TABLES = (
         (gateway.PLAIN, gateway.EACH),
         ("one worker", "two workers", "two / one"),
     ),
+    Table(
+        "CPU time with each provider behind the gateway, and of that of `chat`",
+        "wires",
+        wires.PROVIDERS,
+        [f"{work}{of}" for work in (gateway.PLAIN, gateway.EACH) for of in ("", f", {wires.OF_CHAT}")],
+    ),
+    Table(
+        "CPU time of a delta over each bridge, and of that of server-sent events",
+        "wires",
+        wires.BRIDGES,
+        (gateway.EACH, f"{gateway.EACH}, {wires.OF_SSE}"),
+    ),
     Table("CPU time of a turn", "chain", CHAIN, ("turn 10", "turn 1,000", "turn 1,000 / turn 10")),
     Table("Memory", "memory"),
     Table("Start", "startup"),
@@ -163,7 +175,7 @@ TABLES = (
     Table(
         "Each provider's translation of a delta, of `chat`'s",
         "providers",
-        list(providers.WIRES),
+        list(providers.PARSERS),
         list(providers.KINDS),
         "{row}, {column}, / chat",
     ),

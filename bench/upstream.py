@@ -1,40 +1,31 @@
-"""A chat upstream that costs next to nothing: answers are rendered once, and a model's name is its script.
+"""An upstream that costs next to nothing: answers are rendered once, and a model's name is its script.
 
 `each-400` streams 400 tokens with one write a token, `burst-400` as many tokens as fit in one write of
-16 kB, `paced-400-20` one every 20 ms. Without `"stream": true` the same text comes as one JSON body.
+16 kB, `paced-400-20` one every 20 ms. Without being asked to stream, the same text comes as one JSON body.
+The first part of an address names the wire, as in `/gemini/models/each-400:generateContent`; without such a
+name it is that of `chat`.
 """
 
 import asyncio
-import json
 import re
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
+
+from bench.answers import CHAT, WIRES, dumped, words_of
 
 BURST_BYTES = 16 * 1024
-WORDS = (
-    " the",
-    " answer",
-    " is",
-    " sung",
-    " in",
-    " return",
-    ",",
-    " voice",
-    " by",
-    ' "voice"',
-    " é",
-    " until",
-)
 
-_MODEL = re.compile(rb'"model"\s*:\s*"(?:[^"/]*/)?([a-z]+)-(\d+)(?:-(\d+))?"')
+_NAME = rb"([a-z]+)-(\d+)(?:-(\d+))?"
+_MODEL = re.compile(rb'"model"\s*:\s*"(?:[^"/]*/)?' + _NAME + rb'"')
+_PLACE = re.compile(rb"/models?/" + _NAME + rb"[:/]")
+_WIRE = re.compile(b"POST /(%b)/" % "|".join(WIRES).encode())
 _STREAM = re.compile(rb'"stream"\s*:\s*true')
 _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 
 _STREAM_HEAD = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
-    b"transfer-encoding: chunked\r\n\r\n"
+    b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
 )
 
 
@@ -47,42 +38,17 @@ class Script:
     plain: bytes
 
 
-def text_of(tokens: int) -> str:
-    return "".join(WORDS[n % len(WORDS)] for n in range(tokens))
-
-
 @lru_cache(maxsize=64)
-def script(kind: str, tokens: int, milliseconds: int) -> Script:
-    words = [WORDS[n % len(WORDS)] for n in range(tokens)]
-    usage = {"prompt_tokens": 9, "completion_tokens": tokens, "total_tokens": 9 + tokens}
-    first = _STREAM_HEAD + _chunk([_choice({"role": "assistant", "content": ""})])
-    last = _chunk([_choice({}, "stop")]) + _chunk([], usage) + _framed(b"data: [DONE]\n\n") + b"0\r\n\r\n"
-    said = [_chunk([_choice({"content": word})]) for word in words]
+def script(kind: str, tokens: int, milliseconds: int, name: str = CHAT) -> Script:
+    words = words_of(tokens)
+    wire = WIRES[name]
+    first = _STREAM_HEAD % wire.content_type + b"".join(map(_framed, wire.start()))
+    last = b"".join(map(_framed, wire.end(words))) + b"0\r\n\r\n"
+    said = [_framed(wire.delta(word, n)) for n, word in enumerate(words)]
     if kind == "burst":
         each = max(1, BURST_BYTES // len(said[0]))
         said = [b"".join(said[n : n + each]) for n in range(0, len(said), each)]
-    message = {"role": "assistant", "content": "".join(words)}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    body = _json(_completion("chat.completion", [choice], usage))
-    return Script((first, *said, last), milliseconds / 1000, _response(body))
-
-
-def _choice(delta: dict[str, str], finish: str | None = None) -> dict[str, Any]:
-    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-
-
-def _completion(kind: str, choices: list[Any], usage: dict[str, int] | None = None) -> dict[str, Any]:
-    made = {"id": "chatcmpl-0123456789abcdef01234567", "object": kind, "created": 1_700_000_000}
-    rest = {"model": "fake-1", "system_fingerprint": "fp_0123456789", "choices": choices}
-    return {**made, **rest, **({"usage": usage} if usage else {})}
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _chunk(choices: list[Any], usage: dict[str, int] | None = None) -> bytes:
-    return _framed(b"data: %b\n\n" % _json(_completion("chat.completion.chunk", choices, usage)))
+    return Script((first, *said, last), milliseconds / 1000, _response(dumped(wire.whole(words))))
 
 
 def _framed(data: bytes) -> bytes:
@@ -95,11 +61,11 @@ def _response(body: bytes, status: bytes = b"200 OK") -> bytes:
     return head % (status, len(body)) + body
 
 
-_MODELS = _response(_json({"object": "list", "data": [{"id": "each-400", "object": "model"}]}))
-_UNKNOWN = _response(_json({"error": {"message": "the model is no script", "type": "x"}}), b"404 Not Found")
+_MODELS = _response(dumped({"object": "list", "data": [{"id": "each-400", "object": "model"}]}))
+_UNKNOWN = _response(dumped({"error": {"message": "the model is no script", "type": "x"}}), b"404 Not Found")
 
 
-class Chat(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One connection. The standard event loop sends each write at once, so that a write is a packet."""
 
     def __init__(self) -> None:
@@ -136,12 +102,15 @@ class Chat(asyncio.Protocol):
         if request.startswith(b"GET "):
             self._transport.write(_MODELS)
             return
-        model = _MODEL.search(request)
+        line = request[: request.index(b"\r\n")]
+        model = _PLACE.search(line) or _MODEL.search(request)
         if model is None:
             self._transport.write(_UNKNOWN)
             return
-        found = script(model[1].decode(), int(model[2]), int(model[3] or 0))
-        if _STREAM.search(request):
+        wire = _WIRE.match(line)
+        name = wire[1].decode() if wire else CHAT
+        found = script(model[1].decode(), int(model[2]), int(model[3] or 0), name)
+        if b"stream" in line or _STREAM.search(request):
             self._script, self._next = found, 0
             self._say()
         else:
@@ -170,7 +139,7 @@ class Chat(asyncio.Protocol):
 
 
 async def serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Chat, "127.0.0.1", port, backlog=2048)
+    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=2048)
     await server.serve_forever()
 
 
