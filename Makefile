@@ -1,7 +1,7 @@
 # Every target does its own set-up; with nothing changed that costs a fraction of a second.
 PY := .venv/bin/python
 ARGS ?=
-PYTEST := $(PY) -m pytest -n auto --maxprocesses 8 --dist loadfile
+PYTEST := $(PY) -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 SOURCES := $(wildcard antiphon tests bench scripts examples)
 
 .DEFAULT_GOAL := help
@@ -13,12 +13,13 @@ help: ## this list
 serve: setup model ## start the gateway on 127.0.0.1:8080 (options: make serve ARGS="--port 9000")
 	@exec .venv/bin/antiphon serve $(ARGS)
 
+# Each process that starts would compile what it imports anew where nothing may be kept.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: setup model clients ## run every test, and hold spec and stream to their coverage
-	$(PYTEST) tests/spec tests/stream --cov --cov-report=
+	$(PYTEST) tests/spec tests/stream -m counted --cov --cov-report=
 	@$(PY) -m coverage json --quiet -o - | $(PY) scripts/coverage_floor.py antiphon/spec antiphon/stream \
 		|| { $(PY) -m coverage report; exit 1; }
-	$(PYTEST) tests --ignore=tests/spec --ignore=tests/stream -m "not embedded"
-	$(PY) -m pytest tests -m embedded
+	$(PYTEST) tests -m "not counted"
 
 check: setup ## format, lint, strict types, layer rule
 	$(PY) -m ruff format --check $(SOURCES)

@@ -1,10 +1,53 @@
 """Settings shared by every test."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
-from hypothesis import settings
+import certifi
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+from antiphon.embedded.child import cores
 
 # A slow machine is no failure. Everybody's run looks at new examples, except the one that a change must pass.
 settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "exploring")
+
+
+_COUNTED = [Path(__file__).parent / name for name in ("spec", "stream")]
+_END = "-----END CERTIFICATE-----\n"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whom clients trust here. Loading all authorities takes each client 30 ms, and no test meets one's."""
+    file = tmp_path_factory.mktemp("trust") / "one.pem"
+    file.write_text(Path(certifi.where()).read_text(encoding="utf-8").partition(_END)[0] + _END)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        patch.setattr(certifi, "where", lambda: str(file))
+        yield
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for a socket, a process or the model."""
+    return cores() + 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starts what takes longest first, and says which tests are run with their lines counted."""
+    long = {item.path for item in items if item.get_closest_marker("embedded")}
+    items.sort(key=lambda item: (item.path not in long, len(item.path.parts)))
+    for item in items:
+        if _is_counted(item):
+            item.add_marker(pytest.mark.counted)
+
+
+def _is_counted(item: pytest.Item) -> bool:
+    """A line that only chance reaches is not covered; and counting makes a test twice as slow."""
+    by_chance = is_hypothesis_test(getattr(item, "obj", None))
+    counted = any(folder in item.path.parents for folder in _COUNTED)
+    return counted and not by_chance and item.get_closest_marker("no_cover") is None

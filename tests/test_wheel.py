@@ -20,13 +20,18 @@ from antiphon.embedded.weights import DEFAULT, models_folder
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements" / "dev.txt"
 PATIENCE = 120.0
+OUTSIDE = dict(os.environ)  # as it is before the tests change it
 ECHO = 'default_model = "demo/echo"\n[providers.demo]\ntype = "script"\n'
 
 
 def uv(*arguments: str | Path) -> None:
     """uv as it is configured on this machine; what it installs is in its cache since the set-up."""
     done = subprocess.run(
-        [Path(sys.executable).with_name("uv"), *arguments], capture_output=True, text=True, timeout=PATIENCE
+        [Path(sys.executable).with_name("uv"), *arguments],
+        env=OUTSIDE,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
 
@@ -91,6 +96,12 @@ class Installed:
             assert server.wait(PATIENCE) == 0
 
 
+@pytest.fixture(scope="module")
+def library(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Without any extra."""
+    return Installed(wheel, tmp_path_factory.mktemp("library"))
+
+
 def fetch(url: str, body: dict[str, Any] | None = None) -> bytes:
     data = None if body is None else json.dumps(body).encode()
     request = Request(url, data, {"Content-Type": "application/json"})
@@ -143,10 +154,9 @@ def test_the_gateway_with_the_embedded_model(wheel: Path, tmp_path: Path) -> Non
         assert ask(url, input="Say hello in five words.", max_output_tokens=32)
 
 
-def test_the_library_alone_says_what_the_server_needs(wheel: Path, tmp_path: Path) -> None:
-    installed = Installed(wheel, tmp_path)
-    assert installed.run("antiphon", "--help").returncode == 0
-    done = installed.run("antiphon", "serve")
+def test_the_library_alone_says_what_the_server_needs(library: Installed) -> None:
+    assert library.run("antiphon", "--help").returncode == 0
+    done = library.run("antiphon", "serve")
     assert (done.returncode, done.stdout) == (1, "")
     assert "pip install 'antiphon[server]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -179,8 +189,8 @@ print({"uvicorn", "pydantic", "mcp"} & set(sys.modules))
 """
 
 
-def test_the_library_alone_is_a_client_an_agent_and_an_endpoint(wheel: Path, tmp_path: Path) -> None:
-    done = Installed(wheel, tmp_path).run("python", "-W", "error", "-c", LIBRARY)
+def test_the_library_alone_is_a_client_an_agent_and_an_endpoint(library: Installed) -> None:
+    done = library.run("python", "-W", "error", "-c", LIBRARY)
     assert (done.returncode, done.stderr) == (0, "")
     said, local, mcp, loaded = done.stdout.splitlines()
     assert (said, loaded) == ("Hello.", "set()")
