@@ -55,11 +55,18 @@ def test_a_mistake_in_the_configuration_as_a_process(environ: dict[str, str], ho
     )
 
 
+def _hear_interrupts() -> None:
+    """Where the tests run in the background, SIGINT is ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_is_quiet(environ: dict[str, str], home: Path) -> None:
     os.mkfifo(home / "pipe.toml")
     check = command("config", "check", "--config", "pipe.toml")
     with (
-        subprocess.Popen(check, env=environ, cwd=home, stdout=PIPE, stderr=STDOUT) as process,
+        subprocess.Popen(
+            check, env=environ, cwd=home, stdout=PIPE, stderr=STDOUT, preexec_fn=_hear_interrupts
+        ) as process,
         (home / "pipe.toml").open("wb"),  # opens when the command has begun to read
     ):
         process.send_signal(signal.SIGINT)

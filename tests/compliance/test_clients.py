@@ -55,7 +55,9 @@ def test_without_a_client_there_is_no_verdict(capfd: pytest.CaptureFixture[str])
 
 
 def test_interrupting_shows_the_verdict() -> None:
-    code = "import sys; from antiphon.cli import main; sys.exit(main(['comply-client']))"
+    # Where the tests run in the background, SIGINT is ignored, and that is inherited.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code = f"{heard}import sys; from antiphon.cli import main; sys.exit(main(['comply-client']))"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split(" at ")[1].split(";")[0]

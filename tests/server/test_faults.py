@@ -278,6 +278,7 @@ def test_a_response_that_cannot_be_stored_fails_and_is_not_there(
     server = serve(upstream.toml)
     first = asked(server, input="before")
     assert first.response is not None
+    server.call(server.gateway.store.size())  # which waits until the database has it
     with trouble(server):
         failed = asked(server, input="x" * 100_000, previous_response_id=first.response["id"])
     assert failed.code == "store_failed"
