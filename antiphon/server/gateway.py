@@ -69,7 +69,10 @@ class Gateway:
             name: create_provider(name, provider, environment) for name, provider in config.providers.items()
         }
         store = await SqliteStore.open(
-            folder, synchronous=config.store.synchronous, cache_bytes=config.store.cache_bytes
+            folder,
+            synchronous=config.store.synchronous,
+            cache_bytes=config.store.cache_bytes,
+            alone=config.server.workers == 1,
         )
         gateway = cls(config, store, Seal([keys.current, *keys.older]), providers, http)
         if background:

@@ -21,8 +21,10 @@ from .responses import Plan
 
 log = logging.getLogger(__name__)
 
-SOON = 0.025
-"""Seconds until the database has it; also what a look from another process may have to wait."""
+SOON = 0.2
+"""Seconds until the database has it."""
+SHARED = 0.025
+"""The same where other workers look for it, and may have to wait for this."""
 AGAIN = 1.0
 """Seconds until the next attempt after the database did not take it."""
 LARGE = 64 * 1024
@@ -38,7 +40,10 @@ _decode = msgspec.msgpack.Decoder().decode
 class Backlog:
     """`submit` hands work to the writer, which keeps the order in which it was handed over."""
 
-    def __init__(self, journal: Journal, submit: Callable[[Work], asyncio.Future[Any]]) -> None:
+    def __init__(
+        self, journal: Journal, submit: Callable[[Work], asyncio.Future[Any]], soon: float = SHARED
+    ) -> None:
+        self._soon = soon
         self._journal = journal
         self._submit = submit
         self._loop = asyncio.get_running_loop()
@@ -65,7 +70,7 @@ class Backlog:
         if len(self._plans) >= MOST_ROWS:
             self.begin()
         elif self._timer is None:
-            self._timer = self._loop.call_later(SOON, self.begin)
+            self._timer = self._loop.call_later(self._soon, self.begin)
 
     def begin(self) -> bool:
         """Hands everything to the writer, unless it is still busy with what it was given before."""
@@ -110,7 +115,7 @@ class Backlog:
             self._trouble = error if isinstance(error, StoreError) else StoreError(str(error))
             self._plans = plans + self._plans
         if self._plans and self._timer is None:
-            self._timer = self._loop.call_later(SOON if error is None else AGAIN, self.begin)
+            self._timer = self._loop.call_later(self._soon if error is None else AGAIN, self.begin)
 
 
 def insert_all(db: sqlite3.Connection, plans: Sequence[Plan]) -> None:

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Literal, TypeVar
 
 from . import background, conversations, responses, retention
-from .backlog import SOON, Backlog, adopt
+from .backlog import SHARED, SOON, Backlog, adopt
 from .base import (
     RUNNING,
     Append,
@@ -108,6 +108,7 @@ class SqliteStore:
         cell: Cell,
         journal: Journal,
         cache_bytes: int,
+        soon: float,
     ) -> None:
         self._path = path
         self._journal = journal
@@ -125,7 +126,7 @@ class SqliteStore:
         ]
         self._loop = asyncio.get_running_loop()
         self._closed = False
-        self._backlog = Backlog(journal, self._submit)
+        self._backlog = Backlog(journal, self._submit, soon)
         for lane in (self._writer, *self._readers):
             lane.start()
 
@@ -138,8 +139,12 @@ class SqliteStore:
         busy_timeout: float = 5.0,
         cache_bytes: int = 64 * 1024 * 1024,
         max_bytes: int | None = None,
+        alone: bool = False,
     ) -> SqliteStore:
-        """Opens the store in a folder, made or migrated as needed; `max_bytes` is how large it may grow."""
+        """Opens the store in a folder, made or migrated as needed; `max_bytes` is how large it may grow.
+
+        Who is `alone` with it lets more come together before the database gets it.
+        """
         path = folder / FILE
 
         def prepare() -> tuple[list[sqlite3.Connection], Cell, Journal]:
@@ -160,7 +165,7 @@ class SqliteStore:
                 reason = error.strerror if isinstance(error, OSError) else explain(error)
                 raise StoreError(f"The store {path} cannot be opened. {reason}") from error
 
-        return cls(path, *await asyncio.to_thread(prepare), cache_bytes)
+        return cls(path, *await asyncio.to_thread(prepare), cache_bytes, SOON if alone else SHARED)
 
     async def close(self) -> None:
         """Finishes what is under way and closes the database; closing twice does nothing more."""
@@ -239,7 +244,7 @@ class SqliteStore:
         waiting = await asyncio.to_thread(self._journal.others)
         deadline = self._loop.time() + PATIENCE
         while waiting and self._loop.time() < deadline:
-            await asyncio.sleep(SOON / 5)
+            await asyncio.sleep(SHARED / 5)
             now = await asyncio.to_thread(self._journal.others)
             waiting = {path: count for path, count in waiting.items() if now.get(path) == count}
         if waiting:
