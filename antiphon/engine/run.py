@@ -107,9 +107,8 @@ class Run:
             either: set[asyncio.Future[Any]] = {self._first, self._queued}
             await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if self._first.done():
-                with suppress(
-                    StopAsyncIteration
-                ):  # an answer without a word is told like one that breaks off
+                # An answer without a word is told like one that breaks off.
+                with suppress(StopAsyncIteration):
                     self._first.result()
         except BaseException as error:
             await self.close()
@@ -235,7 +234,7 @@ class Run:
             self.composer.cancel()
             await asyncio.shield(self._finished([]))
 
-    def _feed(self, deltas: list[AnyDelta], rules: "_Rules") -> list[AnyEvent]:
+    def _feed(self, deltas: list[AnyDelta], rules: _Rules) -> list[AnyEvent]:
         """The slow road: calls are held to the policy, and the finished answer to its schema."""
         passed = deltas if rules.policy is None else rules.policy.filter(deltas)
         if rules.checks_schema and passed and passed[-1] == Finish():
