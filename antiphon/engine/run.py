@@ -126,9 +126,10 @@ class Run:
         composer.mute()
         self._listener = asyncio.current_task()
         try:
-            composer.start()
             while not composer.finished:
-                self._compose(await self._next())
+                deltas = await self._next()
+                if self._rules is not None or not composer.compose(deltas):
+                    self._compose(deltas)
             if self._save is not None:
                 await self._finished([])
         except asyncio.CancelledError:

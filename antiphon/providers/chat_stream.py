@@ -151,11 +151,26 @@ class ChatStream:
             raise errors.invalid(self._provider, f"the answer is no chat completion: {error}") from None
         if not chunk.choices:
             raise self._complaint(body, chunk) or errors.invalid(self._provider, "the answer has no choices")
+        if (plain := self._plain(chunk)) is not None:
+            return plain
         self._chunk(chunk)
         if not self.over:
             self._reason = self._reason or "stop"
             self._finish()
         return self._take()
+
+    def _plain(self, chunk: Chunk) -> list[AnyDelta] | None:
+        """The deltas of an answer that is some words, counted, and nothing else, as most are."""
+        message, usage = chunk.choices[0].message if chunk.choices else None, chunk.usage
+        if message is None or usage is None or self._think is not None or self._kept:
+            return None
+        text = message.content
+        if type(text) is not str or not text:
+            return None
+        if chunk != Chunk([Choice(0, message=Delta(text), finish_reason="stop")], usage=usage):
+            return None
+        self.over = True
+        return [TextDelta(text), UsageDelta(usage.to_spec()), Finish()]
 
     # --- lines and chunks ---------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ order in which they opened, there is exactly one terminal event, and nothing fol
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -14,7 +14,7 @@ from antiphon.spec import events as ev
 from antiphon.spec import ids
 from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
-from antiphon.spec.items import ItemStatus, Phase, type_of
+from antiphon.spec.items import ItemStatus, Message, Phase, type_of
 from antiphon.spec.response import IncompleteDetails, Response
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import (
@@ -170,6 +170,32 @@ class Composer:
             self._sequence = number
         self._events = []
         return [] if self._is_mute else events
+
+    def compose(self, deltas: Sequence[AnyDelta]) -> bool:
+        """End the response with one text, if that is all there is and nobody wants events; else do nothing.
+
+        Most plain answers are that, and `feed` would come to the same, by way of every state in between.
+        """
+        if not self._is_mute or self.state != lifecycle.ABSENT or not 2 <= len(deltas) <= 3:
+            return False
+        said, counted, ended = deltas[0], deltas[1], deltas[-1]
+        if type(said) is not TextDelta or said.logprobs is not None or not said.text:
+            return False
+        if type(ended) is not Finish or ended.reason in _INCOMPLETE:
+            return False
+        response = self.response
+        if type(counted) is UsageDelta:
+            response.usage = counted.usage
+        elif counted is not ended:
+            return False
+        message = Message(
+            id=self._new_id(ids.MESSAGE), role="assistant", status="completed", content=[OutputText(said.text)]
+        )
+        response.output = [message]
+        response.status = self.state = lifecycle.COMPLETED
+        response.completed_at = int(self._clock())
+        self.finished = True
+        return True
 
     def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
         return self.feed((Failure(error),))
@@ -458,7 +484,8 @@ class Composer:
     def _end(self, event: type[ev.LifecycleEvent], status: str) -> None:
         self.response.status = status
         self.response.completed_at = int(self._clock())
-        self.response.output = [item.final for item in self._items if item.final is not None]
+        if self._items:
+            self.response.output = [item.final for item in self._items if item.final is not None]
         self._lifecycle(event)
 
     # --- emitting -----------------------------------------------------------------------------------------
