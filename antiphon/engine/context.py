@@ -67,6 +67,15 @@ class Memory:
         self._contexts.pop(id, None)
 
 
+def alone(request: Request) -> Resolved | None:
+    """The context of a request that follows nothing and brings nothing but words."""
+    words = request.input
+    if type(words) is not str or request.previous_response_id is not None or request.conversation is not None:
+        return None
+    message = Message(id=ids.new_id(ids.MESSAGE), role="user", content=words)
+    return Resolved([message], [message])
+
+
 async def resolve(
     request: Request | CompactRequest,
     *,

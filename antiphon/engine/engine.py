@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
-from antiphon.engine.context import Memory, Resolved, resolve
+from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import Media, may_have_addresses
 from antiphon.engine.pictures import check_pictures
 from antiphon.engine.policy import check_tools
@@ -83,7 +83,7 @@ class Engine:
         elif not bare:
             report_unsupported(turn, provider)
         proofs = self.proofs(provider, turn)
-        resolved = await self.resolve(request, caller, proofs, memory)
+        resolved = alone(request) or await self.resolve(request, caller, proofs, memory)
         turn.items = resolved.items
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
         if not request.background and self.may_not_fit(provider, turn.items):

@@ -201,10 +201,10 @@ class _Visit:
 
 def may_have_addresses(items: list[Item]) -> bool:
     """Only parts have them, and most of what is said is plain text."""
-    return any(
-        isinstance(item.content if isinstance(item, Message) else getattr(item, "output", None), list)
-        for item in items
-    )
+    for item in items:
+        if isinstance(item.content if isinstance(item, Message) else getattr(item, "output", None), list):
+            return True
+    return False
 
 
 def _fetched_for(provider: Provider) -> frozenset[Kind]:

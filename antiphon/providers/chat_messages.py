@@ -46,6 +46,11 @@ class Messages:
     def all(self) -> list[dict[str, Any]]:
         if instructions := self._turn.request.instructions:
             self._system("system", instructions)
+        first, *others = self._turn.items or (None,)
+        if not others and isinstance(first, Message) and first.role == "user" and type(first.content) is str:
+            # How nearly every conversation begins.
+            self._done.append({"role": "user", "content": first.content})
+            return self._done
         for speech in speeches(self._turn, self._provider):
             if speech.role == "assistant":
                 self._assistant(speech)

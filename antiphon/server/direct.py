@@ -169,7 +169,7 @@ class DirectExchange(Exchange):
             named += lines(headers)
         if connection.is_leaving or (not self.is_complete and self._waits_for_go_ahead()):
             self.keeps = False  # one that was not told to go on may never send its body
-        return head(status, lines(connection.state.default_headers) + named, keeps=self.keeps)
+        return head(status, _usual(connection.state.default_headers) + named, keeps=self.keeps)
 
     def _tell(self) -> None:
         if (news := self._news) is not None:
@@ -181,6 +181,19 @@ class DirectExchange(Exchange):
 def head(status: int, fields: bytes, *, keeps: bool) -> bytes:
     end = b"\r\n" if keeps else b"connection: close\r\n\r\n"
     return b"HTTP/1.1 %b\r\n%b%b" % (_STATUS.get(status) or b"%d " % status, fields, end)
+
+
+class _Usual:
+    """The lines that every answer has. The server makes new headers once a second, for the date in them."""
+
+    headers: Headers = ()
+    lines = b""
+
+
+def _usual(headers: Headers) -> bytes:
+    if headers is not _Usual.headers:
+        _Usual.headers, _Usual.lines = headers, lines(headers)
+    return _Usual.lines
 
 
 def lines(headers: Headers) -> bytes:

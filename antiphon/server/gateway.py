@@ -76,24 +76,25 @@ class Gateway:
         )
         gateway = cls(config, store, Seal([keys.current, *keys.older]), providers, http)
         if background:
-            await gateway.background.open()
+            try:
+                await gateway.background.open()
+            except BaseException:
+                await gateway.close()
+                raise
             gateway._chores = asyncio.create_task(gateway._keep_house())
         return gateway
 
     def running(self, run: Run) -> "_Running":
         """A context in which the gateway waits for this run before it ends."""
-        return _Running(self, run)
-
-    def began(self, run: Run) -> None:
-        self._runs.add(run)
         if self.stopping:
             self._quiet.clear()
             if self._is_over:
                 run.stop()
+        return _Running(self, self._runs, run)
 
-    def ended(self, run: Run) -> None:
-        self._runs.discard(run)
-        if self.stopping and not self._runs:
+    def one_less(self) -> None:
+        """A run has ended while the gateway waits for them all."""
+        if not self._runs:
             self._quiet.set()
 
     @contextmanager
@@ -156,14 +157,17 @@ class Gateway:
 class _Running:
     """What `contextmanager` would make, without a generator for every request."""
 
-    __slots__ = ("_gateway", "_run")
+    __slots__ = ("_all", "_gateway", "_run")
 
-    def __init__(self, gateway: Gateway, run: Run) -> None:
+    def __init__(self, gateway: Gateway, all: set[Run], run: Run) -> None:
         self._gateway = gateway
+        self._all = all
         self._run = run
 
     def __enter__(self) -> None:
-        self._gateway.began(self._run)
+        self._all.add(self._run)
 
     def __exit__(self, *_: object) -> None:
-        self._gateway.ended(self._run)
+        self._all.discard(self._run)
+        if self._gateway.stopping:
+            self._gateway.one_less()

@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         "_fields",
         "_handshake",
         "_heard",
+        "_is_beginning",
         "_is_deaf",
         "_is_paused",
         "_loop",
@@ -74,6 +75,7 @@ class Connection(asyncio.Protocol):
         "_waiting",
         "clogged",
         "is_leaving",
+        "on_header",
         "state",
         "transport",
         "write",
@@ -95,8 +97,11 @@ class Connection(asyncio.Protocol):
         self._is_deaf = False
         """Nothing that comes now can be understood, or is for us."""
         self._url = b""
-        self._fields: dict[bytes, bytes] | None = None
-        """The headers so far of a request whose head is not complete."""
+        self._fields: dict[bytes, bytes] = {}
+        """The headers so far; or trailers, which nobody reads."""
+        self.on_header = self._fields.__setitem__  # called by the parser, without a frame of ours
+        self._is_beginning = False
+        """The head of a request has come in part."""
         self._dry = 0
         """How much came since the last bit of a body: of a head, or around what is in chunks."""
         self._heard = self._taken = self._loop.time()
@@ -155,7 +160,7 @@ class Connection(asyncio.Protocol):
 
     def _is_in_the_middle(self) -> bool:
         """Has a request begun to come, and not ended?"""
-        return self._fields is not None or not (self._receiving is None or self._receiving.is_complete)
+        return self._is_beginning or not (self._receiving is None or self._receiving.is_complete)
 
     # --- for the exchange ---------------------------------------------------------------------------------
 
@@ -210,7 +215,7 @@ class Connection(asyncio.Protocol):
             self._refuse(_BAD, 400)
             return
         receiving = self._receiving
-        if self._fields is not None or (receiving is not None and not receiving.is_complete):
+        if self._is_beginning or (receiving is not None and not receiving.is_complete):
             self._dry += len(data)
             if self._dry > HEAD_LIMIT:
                 self._refuse(_LONG, 431)
@@ -259,7 +264,8 @@ class Connection(asyncio.Protocol):
     # --- for the parser -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._fields = {}
+        self._fields.clear()
+        self._is_beginning = True
         self._url = b""
         # The piece that it begins in may have the end of a long body too.
         self._dry = 0 if self._receiving is None else -_READ
@@ -267,20 +273,17 @@ class Connection(asyncio.Protocol):
     def on_url(self, url: bytes) -> None:
         self._url += url
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._fields is not None:  # else it is a trailer
-            self._fields[name.lower()] = value.rstrip()
-
     def on_headers_complete(self) -> None:
-        parser, fields = self._parser, self._fields
+        parser = self._parser
         assert parser is not None
-        assert fields is not None
-        self._fields = None
+        self._is_beginning = False
+        headers = {name.lower(): value.rstrip() for name, value in self._fields.items()}
+        self._fields.clear()
         is_old = parser.get_http_version() != "1.1"
         keeps = not is_old and parser.should_keep_alive()
         method = parser.get_method().decode("ascii")
         self._receiving = request = DirectExchange(
-            self, method, self._url, fields, is_old=is_old, keeps=keeps
+            self, method, self._url, headers, is_old=is_old, keeps=keeps
         )
         self._waiting.append(request)
 

@@ -5,6 +5,7 @@ lie side by side in an index, which makes storing them cheap; chance makes them 
 """
 
 from itertools import count
+from operator import add
 from os import register_at_fork, urandom
 
 RESPONSE = "resp_"
@@ -20,8 +21,8 @@ ITEM = "item_"
 
 
 _here = urandom(3).hex()
-_numbers = count(int.from_bytes(urandom(3)))
-_AT_ONCE = 256
+_hundreds = count(int.from_bytes(urandom(2)))
+_UNITS = [f"{number:02x}" for number in reversed(range(256))]
 
 
 _ready: list[str] = []
@@ -38,5 +39,6 @@ def new_id(prefix: str) -> str:
 
 def _make_ready() -> None:
     """Many at once, because asking the kernel for chance costs more than all the rest; the first is last."""
-    chances = urandom(5 * _AT_ONCE).hex(" ", 5).split()
-    _ready.extend([f"{_here}{next(_numbers):08x}{chance}" for chance in chances][::-1])
+    chances = urandom(5 * len(_UNITS)).hex(" ", 5).split()
+    begin_alike = f"{_here}{next(_hundreds):06x}".__add__
+    _ready.extend(map(begin_alike, map(add, _UNITS, chances)))

@@ -172,24 +172,24 @@ class Composer:
         return [] if self._is_mute else events
 
     def compose(self, deltas: Sequence[AnyDelta]) -> bool:
-        """End the response with one text, if that is all there is and nobody wants events; else do nothing.
+        """Is the answer one text with its cost, and are no events wanted? Then end the response with it.
 
         Most plain answers are that, and `feed` would come to the same, by way of every state in between.
         """
-        if not self._is_mute or self.state != lifecycle.ABSENT or not 2 <= len(deltas) <= 3:
+        if len(deltas) != 3 or not self._is_mute or self.state is not lifecycle.ABSENT:
             return False
-        said, counted, ended = deltas[0], deltas[1], deltas[-1]
+        said, counted, ended = deltas
         if type(said) is not TextDelta or said.logprobs is not None or not said.text:
             return False
-        if type(ended) is not Finish or ended.reason in _INCOMPLETE:
+        if type(counted) is not UsageDelta or type(ended) is not Finish or ended.reason in _INCOMPLETE:
             return False
         response = self.response
-        if type(counted) is UsageDelta:
-            response.usage = counted.usage
-        elif counted is not ended:
-            return False
+        response.usage = counted.usage
         message = Message(
-            id=self._new_id(ids.MESSAGE), role="assistant", status="completed", content=[OutputText(said.text)]
+            id=self._new_id(ids.MESSAGE),
+            role="assistant",
+            status="completed",
+            content=[OutputText(said.text)],
         )
         response.output = [message]
         response.status = self.state = lifecycle.COMPLETED

@@ -1,15 +1,15 @@
 """The laws of the Composer over arbitrary deltas."""
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from antiphon.spec.content import LogProb
 from antiphon.spec.errors import server_error
 from antiphon.spec.opaque import to_builtins
+from antiphon.spec.response import Usage
 from antiphon.stream.auditor import audit
-from antiphon.stream.deltas import (
-    AnyDelta,
-)
+from antiphon.stream.deltas import AnyDelta, Failure, Finish, ReasoningDelta, TextDelta, UsageDelta
 from antiphon.stream.reader import Reader
 from tests.spec.opinions import assert_valid_event
 from tests.stream.composed import composer
@@ -30,6 +30,48 @@ def test_any_deltas_give_a_stream_without_violations(
         assert_valid_event(payload)
     assert [event for event in events if event.is_terminal] == events[-1:]
     assert machine.feed(tail) == []
+
+
+_USAGE = UsageDelta(Usage.of(3, 4, cached=1, reasoning=2))
+_PIECES = st.sampled_from(
+    [
+        TextDelta("words"),
+        TextDelta(""),
+        TextDelta("likely", [LogProb("likely", -0.1, [], [])]),
+        ReasoningDelta("hm"),
+        _USAGE,
+        Finish(),
+        Finish("length"),
+        Finish("tool_calls"),
+        Failure(server_error("broken")),
+    ]
+)
+
+
+@given(st.lists(_PIECES, max_size=4), st.booleans())
+@example([TextDelta("words"), _USAGE, Finish()], True)
+def test_an_answer_composed_at_once_is_the_one_that_is_composed_step_by_step(
+    deltas: list[AnyDelta], fails_later: bool
+) -> None:
+    at_once, by_steps = composer(), composer()
+    for machine in (at_once, by_steps):
+        machine.mute()
+    if not at_once.compose(deltas):
+        assert at_once.response == composer().response
+        assert deltas != [TextDelta("words"), _USAGE, Finish()]
+        return
+    by_steps.feed(deltas)
+    if fails_later:
+        for machine in (at_once, by_steps):
+            machine.overrule(server_error("not stored"))
+    assert at_once.finished
+    assert (at_once.response, at_once.state, at_once.error) == (
+        by_steps.response,
+        by_steps.state,
+        by_steps.error,
+    )
+    assert at_once.feed(deltas) == []
+    assert at_once.response == by_steps.response
 
 
 @given(runs)
