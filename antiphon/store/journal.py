@@ -25,7 +25,9 @@ _COUNTER = 8
 _HEAD = Struct(">II")
 """The length of a record and its checksum, which begins with the counter: under another one it is wrong."""
 _ROOM = 256 * 1024
-"""How large a file is at first; one that had to grow is cut again when it is emptied."""
+"""How large a file is at first."""
+_LARGE = 2 * 1024 * 1024
+"""One that had to grow beyond this is cut again when it is emptied."""
 
 
 class _Side:
@@ -59,7 +61,7 @@ class _Side:
         self.counter += 1
         self.size = _COUNTER
         self.map[:_COUNTER] = self.counter.to_bytes(_COUNTER)
-        if len(self.map) > _ROOM:
+        if len(self.map) > _LARGE:
             self.map.close()
             os.ftruncate(self.file, _ROOM)
             self.map = mmap(self.file, _ROOM)
