@@ -94,7 +94,8 @@ class App:
     async def answer(self, exchange: Exchange) -> None:
         """Handle one request; whatever happens, the client gets an answer in the specification's shape."""
         try:
-            await _handle(self._open_gateway, exchange)
+            gateway = self._open_gateway
+            await _admitted(gateway, exchange)(gateway, exchange)
         except ClientGone:
             log.info("request %s: the client went away", exchange.request_id)
         except SpecError as error:
@@ -135,16 +136,17 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-async def _handle(gateway: Gateway, exchange: Exchange) -> None:
-    origin = gateway.gate.check_source(exchange.headers)
+def _admitted(gateway: Gateway, exchange: Exchange) -> Handler:
+    """What handles the request, if it may come in."""
+    gate, headers = gateway.gate, exchange.headers
+    origin = gate.check_source(headers)
     if origin is not None:
         exchange.extra_headers = _cors(origin)
         if exchange.method == "OPTIONS":
-            await exchange.empty(headers=_preflight(exchange.headers))
-            return
+            return _preflight
     if exchange.path not in _OPEN_PATHS:
-        exchange.caller = gateway.gate.admit(exchange.headers, exchange.request_id)
-    await _route(exchange)(gateway, exchange)
+        exchange.caller = gate.admit(headers, exchange.request_id)
+    return _route(exchange)
 
 
 async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
@@ -155,8 +157,11 @@ async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: H
 
 
 def _route(exchange: Exchange) -> Handler:
-    path = exchange.path.rstrip("/") or "/"
+    path = exchange.path
     methods = _FIXED.get(path)
+    if methods is None:
+        path = path.rstrip("/") or "/"
+        methods = _FIXED.get(path)
     if methods is None:
         for pattern, found in _PATTERNS:
             if match := pattern.fullmatch(path):
@@ -174,13 +179,15 @@ def _route(exchange: Exchange) -> Handler:
     return methods[method]
 
 
-def _preflight(asked: dict[bytes, bytes]) -> Headers:
+async def _preflight(_: Gateway, exchange: Exchange) -> None:
     """A listed origin may send whatever headers it names: every SDK has some of its own."""
-    return [
+    asked = exchange.headers.get(b"access-control-request-headers", b"")
+    allowed = [
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
-        (b"access-control-allow-headers", asked.get(b"access-control-request-headers", b"")),
+        (b"access-control-allow-headers", asked),
         (b"access-control-max-age", b"600"),
     ]
+    await exchange.empty(headers=allowed)
 
 
 def _cors(origin: str) -> list[tuple[bytes, bytes]]:

@@ -277,8 +277,9 @@ class Connection(asyncio.Protocol):
         parser = self._parser
         assert parser is not None
         self._is_beginning = False
-        headers = {name.lower(): value.rstrip() for name, value in self._fields.items()}
-        self._fields.clear()
+        fields = self._fields
+        headers = dict(zip(map(bytes.lower, fields), map(bytes.rstrip, fields.values()), strict=True))
+        fields.clear()
         is_old = parser.get_http_version() != "1.1"
         keeps = not is_old and parser.should_keep_alive()
         method = parser.get_method().decode("ascii")

@@ -14,7 +14,8 @@ from antiphon.spec.request import Request
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    request = await _request(gateway, exchange)
+    limit = gateway.config.server.body_limit
+    request = decode_request(await exchange.body(limit), max_bytes=limit)
     if request.background:
         await background.create(gateway, exchange, request)
     else:
@@ -22,7 +23,8 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
-    request = await _request(gateway, exchange)
+    limit = gateway.config.server.body_limit
+    request = decode_request(await exchange.body(limit), max_bytes=limit)
     provider, turn = gateway.engine.target(request, exchange.caller)
     engine = gateway.engine
     resolved = await engine.resolve(request, exchange.caller, engine.proofs(provider, turn))
@@ -32,11 +34,6 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
         message = f"the provider {provider.name!r} cannot count tokens without answering"
         raise SpecError(ErrorPayload("invalid_request", message, code="unsupported", param="model"), 400)
     await exchange.answer(encode(InputTokens(input_tokens=count)))
-
-
-async def _request(gateway: Gateway, exchange: Exchange) -> Request:
-    limit = gateway.config.server.body_limit
-    return decode_request(await exchange.body(limit), max_bytes=limit)
 
 
 async def _foreground(gateway: Gateway, exchange: Exchange, request: Request) -> None:
