@@ -38,6 +38,9 @@ _OUTPUT = b'"output":['
 WIDTH = len(COLUMNS.split(",")) + 1
 # SQLite before 3.32 allows 999 parameters in a statement.
 MOST = 999 // WIDTH
+# Not one statement for each number of rows: a connection keeps every one, with the last values bound to it.
+SIZES = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, MOST)
+_BLANK = (0,) * WIDTH
 
 # A turn as one fragment, and the columns that `whole` makes a body of; NULL is the empty fragment.
 TURN = "CASE WHEN input IS NULL THEN output WHEN output IS NULL THEN input ELSE input || ',' || output END"
@@ -159,9 +162,13 @@ class Plan(Struct, frozen=True, gc=False):
         return response.append is None and (response.previous is None or response.previous.place is not None)
 
 
+def size_for(count: int) -> int:
+    return next(size for size in SIZES if size >= count)
+
+
 @cache
 def insertion(rows: int, follow: bool) -> str:
-    """A row that follows another goes in only while that one is still in its place.
+    """Blank rows stay out; a row that follows another goes in only while that one is still in its place.
 
     To look for it while rows go in, SQLite sets them all aside first: so only where some do follow.
     """
@@ -169,15 +176,15 @@ def insertion(rows: int, follow: bool) -> str:
     statement = f"""
         INSERT OR IGNORE INTO responses ({COLUMNS})
         WITH new ({COLUMNS}, previous) AS (VALUES {values})
-        SELECT {VALUES} FROM new
+        SELECT {VALUES} FROM new WHERE key
     """
     if not follow:
         return statement
     return f"""{statement}
-        WHERE previous = '' OR EXISTS (
+        AND (previous = '' OR EXISTS (
             SELECT 1 FROM responses AS parent
             WHERE parent.id = new.previous
-            AND parent.chain = new.chain AND parent.position = new.position - 1)
+            AND parent.chain = new.chain AND parent.position = new.position - 1))
     """
 
 
@@ -190,16 +197,20 @@ def naming(items: int) -> str:
 def insert(db: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
     """Writes rows and the names of their items; returns the rows that did not get their place."""
     follow = any(row[-1] for row in rows)
+    size = size_for(len(rows))
     values = list(itertools.chain.from_iterable(rows))
+    values += _BLANK * (size - len(rows))
     left: list[Row] = []
-    if db.execute(insertion(len(rows), follow), values).rowcount != len(rows):
+    if db.execute(insertion(size, follow), values).rowcount != len(rows):
         found = "SELECT 1 FROM responses WHERE key = ? AND id IS ?"
         left = [row for row in rows if db.execute(found, row[:2]).fetchone() is None]
         rows = [row for row in rows if row not in left]
     names = [value for row in rows for id in _ids(row[_ITEMS]) for value in (id, row[0])]
     for at in range(0, len(names), 2 * MOST):
         some = names[at : at + 2 * MOST]
-        db.execute(naming(len(some) // 2), some)
+        size = size_for(len(some) // 2)
+        # The last name, repeated, is ignored.
+        db.execute(naming(size), some + some[-2:] * (size - len(some) // 2))
     return left
 
 
