@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from antiphon.config import Config
 from antiphon.engine.engine import Caller
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.stream.dialects import by_name
+from antiphon.stream.dialects import Dialect, by_name
 
 _MANY = 1000
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-Identity = tuple[str, str | None]
-"""A tenant, and the dialect that its key asks for."""
+Identity = tuple[str, Dialect]
+"""A tenant, and the dialect that it is answered in unless it asks for another."""
 
 
 class Gate:
     def __init__(self, config: Config) -> None:
         server = config.server
         self._keys: list[tuple[str, Identity]] = [
-            (str(key.key_sha256).lower(), (key.tenant or name, key.dialect))
+            (str(key.key_sha256).lower(), (key.tenant or name, by_name(key.dialect or server.dialect)))
             for name, key in config.keys.items()
         ]
         # What was found out before: by the digest of a header that let somebody in, and hosts that are ours.
@@ -30,7 +30,7 @@ class Gate:
         self._known_hosts: set[bytes] = set()
         self._hosts = {_hostname(host.lower()) for host in server.hosts} | _LOOPBACK | {server.host.lower()}
         self._origins = {origin.lower() for origin in server.origins}
-        self._dialect = server.dialect
+        self._anybody: Identity = ("", by_name(server.dialect))
         self._receipts = server.receipts
         self._strict = server.strict
 
@@ -39,7 +39,7 @@ class Gate:
         tenant, dialect = self._identity(headers)
         named = headers.get(b"x-antiphon-dialect")
         try:
-            chosen = by_name(str(named, "latin-1") if named else dialect or self._dialect)
+            chosen = by_name(str(named, "latin-1")) if named else dialect
         except ValueError as error:
             raise SpecError(invalid_param("X-Antiphon-Dialect", str(error))) from None
         asked = headers.get(b"x-antiphon-receipts")
@@ -72,7 +72,7 @@ class Gate:
 
     def _identity(self, headers: Mapping[bytes, bytes]) -> Identity:
         if not self._keys:
-            return "", None
+            return self._anybody
         authorization = headers.get(b"authorization", b"")
         digest = hashlib.sha256(authorization).digest()
         known = self._admitted.get(digest)

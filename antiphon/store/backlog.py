@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from . import responses
-from .base import RUNNING, StoreConflict, StoreError
+from .base import StoreConflict, StoreError
 from .journal import Abandoned, Journal
 from .responses import Plan
 
@@ -55,7 +55,7 @@ class Backlog:
 
     @staticmethod
     def takes(plan: Plan) -> bool:
-        return plan.size <= LARGE and plan.is_plain and plan.response.status not in RUNNING
+        return plan.is_plain and plan.size <= LARGE
 
     @property
     def is_stuck(self) -> bool:

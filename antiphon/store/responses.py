@@ -123,6 +123,8 @@ class Plan(Struct, frozen=True, gc=False):
     input: bytes
     output: bytes
     size: int
+    is_plain: bool
+    """Is it one row, not to be changed any more, that can be written together with others?"""
     row: Row
 
     @classmethod
@@ -153,13 +155,9 @@ class Plan(Struct, frozen=True, gc=False):
             spliced,
             follows,
         )
-        return cls(new, wish, input, output, len(input) + len(output) + len(body), row)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is one row that can be written together with others."""
-        response = self.response
-        return response.append is None and (response.previous is None or response.previous.place is not None)
+        size = len(input) + len(output) + len(body)
+        plain = new.append is None and new.owner is None and (previous is None or previous.place is not None)
+        return cls(new, wish, input, output, size, plain, row)
 
 
 def size_for(count: int) -> int:
