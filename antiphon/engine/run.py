@@ -32,6 +32,8 @@ INTERNAL = ErrorPayload(
 )
 
 Save = Callable[["Run"], Awaitable[None]]
+Tell = Callable[[list[AnyEvent]], bool]
+"""Tells events at once, or says no."""
 
 
 class _Rules(Struct):
@@ -58,12 +60,14 @@ class Run:
         "_batches",
         "_committed",
         "_first",
+        "_held",
         "_is_waiting",
         "_listener",
         "_queued",
         "_rules",
         "_save",
         "_stopping",
+        "_tell",
         "composer",
         "encoded",
         "resolved",
@@ -87,6 +91,8 @@ class Run:
         self._listener: asyncio.Task[object] | None = None  # the task that begins it, or follows it
         self._is_waiting = False  # it waits for the upstream now
         self._stopping: ErrorPayload | None = None
+        self._tell: Tell | None = None
+        self._held: list[AnyEvent] = []  # was not told at once
 
     @property
     def response(self) -> Response:
@@ -139,9 +145,15 @@ class Run:
             await self.close()
         return self.response
 
-    async def events(self) -> AsyncGenerator[list[AnyEvent], None]:
-        """Batches of events, for one task; the terminal one comes last, once the response is stored."""
+    async def events(self, tell: Tell | None = None) -> AsyncGenerator[list[AnyEvent], None]:
+        """Batches of events, for one task; the terminal one comes last, once the response is stored.
+
+        What the provider says while this waits goes to `tell`, and the task sleeps on; it gets what `tell`
+        says no to, and the end.
+        """
         composer = self.composer
+        if tell is not None:
+            self._tell, self.turn.take = tell, self._take
         self._listener = asyncio.current_task()
         try:
             is_queued = self._queued is not None and self._queued.done()
@@ -149,6 +161,8 @@ class Run:
             self._queued = None
             while True:
                 events = self._compose(await self._next())
+                if self._held:
+                    events, self._held = self._held + events, []
                 if composer.finished:
                     if len(events) > 1:
                         yield events[:-1]
@@ -170,7 +184,7 @@ class Run:
 
     async def close(self) -> None:
         # Both lead back here, and a ring of objects outlives its use.
-        self.turn.on_queued = self._listener = None
+        self.turn.on_queued = self.turn.take = self._listener = None
         if self._first is not None and not self._first.done():
             # A generator that is still running cannot be closed.
             self._first.cancel()
@@ -209,6 +223,14 @@ class Run:
         finally:
             self._is_waiting = False
         return deltas
+
+    def _take(self, deltas: list[AnyDelta]) -> bool:
+        """Tell a batch at once, if that is possible."""
+        events = self._compose(deltas)
+        if not self.composer.finished and self._tell is not None and self._tell(events):
+            return True
+        self._held = events
+        return False
 
     def _note_queued(self) -> None:
         if self._queued is not None and not self._queued.done():

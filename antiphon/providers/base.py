@@ -52,6 +52,8 @@ class Turn(Struct, eq=False):
     receipts: list[Receipt] = msgspec.field(default_factory=list)
     on_queued: Callable[[], None] | None = None
     """Called when the turn has to wait for a free slot before it can begin."""
+    take: Callable[[list[AnyDelta]], bool] | None = None
+    """Takes a batch as soon as it comes; if it says no, the stream gives an empty one, to wake the task."""
 
     def receipt(self, provider: str, param: str, reason: str, action: str = DROPPED) -> None:
         """Tell the client what this provider did not take as it was sent; in strict mode, refuse it."""

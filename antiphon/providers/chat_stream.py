@@ -121,14 +121,27 @@ class ChatStream:
 
     def feed(self, data: bytes) -> list[AnyDelta]:
         """The deltas that these bytes complete. A chunk is always one line of data, so lines are enough."""
+        known = self._known()
+        if (
+            known is not None
+            and data.find(b"\n") == len(data) - 2
+            and data.endswith(b"\n\n")
+            and not self._lines.pending
+            and (words := known.words(data[:-2]))
+        ):
+            # A token that comes alone is one line and its end, and only the words are new in it.
+            return [TextDelta(words)]
         try:
             lines = self._lines.feed(data)
         except UpstreamError as error:
             self._fail(error.payload)
             return self._take()
         for line in lines:
-            if line:
+            if known is not None and line and (words := known.words(line)):
+                self._deltas.append(TextDelta(words))
+            elif line:
                 self._line(line)
+                known = self._known()
         deltas, self._deltas = self._deltas, []
         return deltas
 
@@ -174,12 +187,12 @@ class ChatStream:
 
     # --- lines and chunks ---------------------------------------------------------------------------------
 
+    def _known(self) -> Refrain | None:
+        """What lines of words have in common, if that is known, and their words are all that matters."""
+        return None if self.over or self._kept else self._refrain
+
     def _line(self, line: bytes, is_last: bool = False) -> None:
         if self.over:
-            return
-        refrain = self._refrain
-        if refrain is not None and not self._kept and (words := refrain.words(line)):
-            self._deltas.append(TextDelta(words))
             return
         given = line
         if line.startswith(b"data:"):
@@ -197,7 +210,7 @@ class ChatStream:
             if type(text) is str and text and chunk == Chunk([Choice(0, Delta(text), self._harmless)]):
                 # Nearly every chunk is this one: some words, and nothing else.
                 self._deltas.append(TextDelta(text))
-                self._refrain = refrain or Refrain()
+                self._refrain = self._refrain or Refrain()
                 self._refrain.learn(given, b"content", text)
                 return
         if not choices and (complaint := self._complaint(line, chunk)):

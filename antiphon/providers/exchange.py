@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from antiphon.config import Timeouts
 from antiphon.providers import errors
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Turn, UpstreamError
 from antiphon.providers.http import Exchange, Response, UpstreamClient
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
@@ -62,13 +62,16 @@ Prepare = Callable[[], Call | Awaitable[Call]]
 class Answer:
     """Sends a request and reads the answer: an empty batch once it is accepted, then one a network read.
 
-    It is no asynchronous generator, because an event loop keeps account of every one of those.
+    Batches that the turn takes are left out. It is no asynchronous generator, because an event loop keeps
+    account of every one of those.
     """
 
-    __slots__ = ("_http", "_parser", "_prepare", "_request", "_response", "_reuse")
+    __slots__ = ("_batch", "_http", "_parser", "_prepare", "_request", "_response", "_reuse", "_turn")
 
-    def __init__(self, http: UpstreamClient, prepare: Prepare) -> None:
+    def __init__(self, http: UpstreamClient, turn: Turn, prepare: Prepare) -> None:
         self._http = http
+        self._turn = turn
+        self._batch: list[AnyDelta] = []  # for whoever waits
         self._prepare: Prepare | None = prepare
         self._request: Exchange | None = None  # while it is open
         self._response: Response | None = None  # while it streams
@@ -83,17 +86,14 @@ class Answer:
         parser = self._parser
         broken: ErrorPayload | None = None
         try:
-            while True:
-                batch = parser.feed(await response.__anext__())
+            if await response.follow(self._hear):
+                batch, self._batch = self._batch, []
                 if parser.over:
                     if self._reuse:
                         response.finished()
                     self._leave()
                     return _identified(batch, response)
-                if batch:
-                    return batch
-        except StopAsyncIteration:
-            pass
+                return batch
         except UpstreamError as error:
             broken = error.payload
         except BaseException:
@@ -101,6 +101,18 @@ class Answer:
             raise
         self._leave()
         return _identified(parser.end(broken), response)
+
+    def _hear(self, data: bytes) -> bool:
+        """Is there nothing to do for whoever waits, but to wait on?"""
+        parser = self._parser
+        batch = parser.feed(data)
+        if not parser.over:
+            if not batch:
+                return True
+            if (take := self._turn.take) is not None:
+                return take(batch)
+        self._batch = batch
+        return False
 
     async def aclose(self) -> None:
         self._leave()

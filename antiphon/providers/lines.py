@@ -9,16 +9,17 @@ from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 class Lines:
     """Feed it what comes; a line that grows over the limit is the upstream's fault."""
 
-    __slots__ = ("_limit", "_pending", "_provider")
+    __slots__ = ("_limit", "_provider", "pending")
 
     def __init__(self, provider: str, limit: int = DEFAULT_MAX_EVENT_BYTES) -> None:
         self._provider = provider
         self._limit = limit
-        self._pending = bytearray()
+        self.pending = bytearray()
+        """The beginning of a line."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that these bytes complete, empty ones too; raises `UpstreamError` over the limit."""
-        pending = self._pending
+        pending = self.pending
         if pending:
             if _LF not in data:
                 pending += data
@@ -34,11 +35,11 @@ class Lines:
 
     def rest(self) -> bytes:
         """What stands after the last line feed when no more will come."""
-        rest = bytes(self._pending)
-        self._pending.clear()
+        rest = bytes(self.pending)
+        self.pending.clear()
         return rest
 
     def _check(self) -> None:
-        if len(self._pending) > self._limit:
-            self._pending.clear()
+        if len(self.pending) > self._limit:
+            self.pending.clear()
             raise errors.invalid(self._provider, f"it sent a line over {self._limit:,} bytes")

@@ -37,12 +37,18 @@ from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, TextDel
 _PROFILE = PROFILES["llamacpp"]
 # So small a model is at its best when it says what it finds likeliest; then it must be kept from circling.
 _SAMPLING = {"temperature": 0.0, "top_p": 0.9}
-_AGAINST_LOOPS = {"dry_multiplier": 1.5, "dry_allowed_length": 3}
+# For each breaker llama.cpp goes through the whole vocabulary, with every request; there are four by default.
+_AGAINST_LOOPS = {"dry_multiplier": 1.5, "dry_allowed_length": 3, "dry_sequence_breakers": ["\n"]}
 # It also does not know when to stop: its end of turn is made likelier. The number is of SmolLM2's vocabulary.
 _COME_TO_AN_END = {"logit_bias": [[2, 3.0]]}
 _PROGRESS = re.compile(rb'"prompt_progress":\{"total":(\d+),"cache":(\d+)')
 _LONGEST = 512
 """A small model that has lost its thread would otherwise write until its window is full."""
+
+
+def manners(local: Local) -> dict[str, Any]:
+    """How an answer in words is sampled, besides what the client asks for."""
+    return _AGAINST_LOOPS | (_COME_TO_AN_END if local.model == Local().model else {})
 
 
 class Llama:
@@ -58,7 +64,7 @@ class Llama:
             context_window=local.context,
             defaults=_SAMPLING,
         )
-        self._manners = _AGAINST_LOOPS | (_COME_TO_AN_END if local.model == Local().model else {})
+        self._manners = manners(local)
         self._describes = local.images == "describe"
         self._http: UpstreamClient = environment.http
         self._process = ModelProcess(local, self.alias, environment.folder)
@@ -69,7 +75,7 @@ class Llama:
         try:
             async with self._process.lease(turn.on_queued) as endpoint:
                 call = await self._call(turn, prepared, endpoint)
-                async with aclosing(Answer(self._http, lambda: call)) as batches:
+                async with aclosing(Answer(self._http, turn, lambda: call)) as batches:
                     async for batch in batches:
                         yield batch
         except ModelError as error:

@@ -13,6 +13,7 @@ from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.lines import Lines
 from antiphon.providers.responses_deltas import Note, Retelling
+from antiphon.providers.responses_plain import plain
 from antiphon.providers.tools import ToolNames
 from antiphon.spec import events as ev
 from antiphon.spec.errors import ErrorPayload
@@ -116,6 +117,9 @@ class ResponsesStream:
 
     def whole(self, body: bytes) -> list[AnyDelta]:
         """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
+        if (deltas := plain(body)) is not None:
+            self.over = True
+            return deltas
         try:
             fields = _split(body)
         except _UNREADABLE as error:

@@ -145,6 +145,12 @@ class DirectExchange(Exchange):
             self.is_answered = last
             connection.write(self._framed(chunk, last))
 
+    def takes_more(self) -> bool:
+        return self._goes_on and self._connection.clogged is None
+
+    def put(self, chunk: bytes) -> None:
+        self._connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+
     def _framed(self, chunk: bytes, last: bool) -> bytes:
         """The first and the last of a stream, and whatever else is not simply one more chunk."""
         head, self._head = self._head, b""

@@ -138,6 +138,14 @@ class Exchange(ABC):
     async def write(self, chunk: bytes, *, last: bool = False) -> None:
         """More of an answer, once the client has taken enough of what was written before."""
 
+    def takes_more(self) -> bool:
+        """May `put` be used now? The answer has begun, and the client has taken enough of it."""
+        return False
+
+    def put(self, chunk: bytes) -> None:
+        """More of an answer, at once."""
+        raise RuntimeError("ask `takes_more` first")
+
 
 def declared_length(headers: dict[bytes, bytes]) -> int:
     given = headers.get(b"content-length", b"")

@@ -7,6 +7,7 @@ from antiphon.bridges.encoder import Encoder
 from antiphon.engine.run import Run
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.spec.events import AnyEvent
 
 
 class Heartbeat:
@@ -46,8 +47,19 @@ async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: En
     await exchange.open_stream(encoder.content_type, encoder.headers)
     heartbeat = Heartbeat(gateway, exchange, encoder.keepalive())
     audit = gateway.audits.of_stream(encoder, run.turn.request.tools, exchange.caller)
+
+    def tell(events: list[AnyEvent]) -> bool:
+        if not exchange.takes_more():
+            return False
+        if chunk := encoder.encode(events):
+            heartbeat.beat()
+            exchange.put(chunk)
+        if audit is not None:
+            audit.sent(chunk, events)
+        return True
+
     try:
-        async with aclosing(run.events()) as batches:
+        async with aclosing(run.events(tell)) as batches:
             async for events in batches:
                 chunk = encoder.encode(events)
                 if run.composer.finished and events and events[-1].is_terminal:
@@ -57,6 +69,8 @@ async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: En
                     await exchange.write(chunk)
                 if audit is not None:
                     audit.sent(chunk, events)
+                # Most of what follows goes to `tell`, and the first batch is large.
+                del events, chunk
         await exchange.write(b"", last=True)
     finally:
         heartbeat.stop()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -17,12 +18,17 @@ from antiphon.server.exchange import ClientGone, request_id
 from antiphon.server.gateway import Gateway
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
+from antiphon.spec.events import AnyEvent
 from antiphon.spec.request import WebSocketCreate
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
 
 PATH = "/v1/responses"
+AT_ONCE = "antiphon.at_once"
+"""The extension of ASGI under which our own server has a `Put`."""
+Put = Callable[[Sequence[bytes]], bool]
+"""Sends texts without waiting; False, and none of them sent, if that is not possible now."""
 _NORMAL, _GOING_AWAY = 1000, 1001
 _WAITING_MESSAGES = 16
 _LIMIT = ErrorPayload(
@@ -46,7 +52,7 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
         return
     await receive()
     await send({"type": "websocket.accept", "headers": [named]})
-    socket = Socket(gateway, caller, receive, send)
+    socket = Socket(gateway, caller, receive, send, scope.get("extensions", {}).get(AT_ONCE))
     await socket.run()
 
 
@@ -61,11 +67,14 @@ async def _refuse(error: SpecError, named: tuple[bytes, bytes], receive: Receive
 class Socket:
     """One connection. Messages wait in a queue while a turn runs; a closed socket cancels the turn."""
 
-    def __init__(self, gateway: Gateway, caller: Caller, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, gateway: Gateway, caller: Caller, receive: Receive, send: Send, put: Put | None
+    ) -> None:
         self._gateway = gateway
         self._caller = caller
         self._receive = receive
         self._send = send
+        self._at_once = put
         self._memory = Memory()
         self._messages: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_MESSAGES)
         self._audit: Audit | None = None
@@ -154,7 +163,18 @@ class Socket:
         await run.begin(server.created_after or None)
         encoder = Lines(self._caller.dialect.for_response(run.response))
         audit = self._audit = self._gateway.audits.of_turn(run.turn.request.tools, self._caller)
-        async with aclosing(run.events()) as batches:
+        put = self._at_once
+
+        def tell(events: list[AnyEvent]) -> bool:
+            lines = encoder.encode(events).split(b"\n")[:-1]
+            if put is None or not put(lines):
+                return False
+            if audit is not None:
+                for line in lines:
+                    audit.sent_message(line.decode())
+            return True
+
+        async with aclosing(run.events(tell)) as batches:
             async for events in batches:
                 for line in encoder.encode(events).decode().split("\n")[:-1]:
                     await self._put({"type": "websocket.send", "text": line})

@@ -116,7 +116,8 @@ class Dialect:
     # The JSON bytes of one event.
     encode: Encode = field(init=False, repr=False)
     _names: Mapping[type, str] = field(init=False, repr=False)
-    _special_types: frozenset[type] = field(init=False, repr=False)
+    # The events that do not go out exactly as the specification spells them.
+    special: frozenset[type] = field(init=False, repr=False)
     _echoing: "Dialect" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -146,10 +147,6 @@ class Dialect:
             return self.custom_event if self.custom_event and ":" in event.type else event.type
         return self._names.get(type(event)) or self.event_types.get(event.type, event.type)
 
-    def is_plain(self, cls: type) -> bool:
-        """Does an event of this class go out exactly as the specification spells it?"""
-        return cls not in self._special_types
-
     def encode_response(self, response: Response, encoded: bytes | None = None) -> bytes:
         """`encoded` is the response as the specification spells it, where somebody has it already."""
         own = self._response(response)
@@ -178,7 +175,7 @@ class Dialect:
         special: dict[type, Encode] = {
             cls: how for kind, cls in ev.EVENTS.items() if (how := self._special(kind, cls))
         }
-        object.__setattr__(self, "_special_types", frozenset(special))
+        object.__setattr__(self, "special", frozenset(special))
         if not special and self.custom_event is None:
             return _plain
         special[ev.OtherEvent] = self._other

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from antiphon.spec import events as ev
-from antiphon.spec.opaque import encoder
+from antiphon.spec.opaque import encode, encoder
 from antiphon.stream import sse
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect
 
@@ -31,7 +31,7 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
     chunks: list[bytes] = []
     for cls, group in groupby(events, type):
         run = list(group)
-        if (head := _HEADS.get(cls)) and dialect.is_plain(cls):
+        if (head := _HEADS.get(cls)) and cls not in dialect.special:
             lines = encoder.encode_lines(run)
             if lines.count(b"\n") == len(run):
                 chunks += (head, lines[:-1].replace(b"\n", b"\n\n" + head), b"\n\n")
@@ -41,9 +41,9 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
 
 
 def _frame(event: ev.AnyEvent, dialect: Dialect) -> bytes:
-    head = _HEADS.get(type(event))
-    if head is not None and dialect.is_plain(type(event)):
-        line = encoder.encode(event)
+    cls = type(event)
+    if (head := _HEADS.get(cls)) and cls not in dialect.special:
+        line = encode(event)
         if _LF not in line and _CR not in line:
             return head + line + b"\n\n"
     return sse.encode(dialect.type_of(event), single_line(dialect.encode(event)))
@@ -54,7 +54,7 @@ def lines(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> b
     chunks: list[bytes] = []
     for cls, group in groupby(events, type):
         run = list(group)
-        if cls in _HEADS and dialect.is_plain(cls):
+        if cls in _HEADS and cls not in dialect.special:
             together = encoder.encode_lines(run)
             if together.count(b"\n") == len(run):
                 chunks.append(together)

@@ -138,6 +138,54 @@ async def test_whatever_breaks_there_is_one_terminal_event(
     assert "bug" not in run.response.error.message
 
 
+def taken(*deltas: AnyDelta, told: bool) -> Callable[[Turn], None]:
+    """The provider says this without waiting to be asked."""
+
+    def say(turn: Turn) -> None:
+        assert turn.take is not None
+        assert turn.take([*deltas]) is told
+
+    return say
+
+
+@pytest.mark.parametrize("ready", [True, False])
+async def test_what_is_told_at_once_is_told_in_its_place(store: SqliteStore, ready: bool) -> None:
+    heard: list[AnyEvent] = []
+    at_once: list[AnyEvent] = []
+
+    def tell(events: list[AnyEvent]) -> bool:
+        if ready:
+            heard.extend(events)
+            at_once.extend(events)
+        return ready
+
+    said = taken(TextDelta("b"), told=ready)
+    run = await start(store, Playing([], [TextDelta("a")], said, [], [TextDelta("c"), Finish()]))
+    await run.begin(5)
+    async for batch in run.events(tell):
+        heard += batch
+    assert audit(heard) == []
+    assert run.response.output[0].get_text() == "abc"  # type: ignore[union-attr]
+    assert types(at_once) == (["output_text.delta"] if ready else [])
+    assert run.turn.take is None
+
+
+async def test_the_end_is_never_told_at_once(store: SqliteStore) -> None:
+    at_once: list[AnyEvent] = []
+    run = await start(store, Playing([], taken(TextDelta("a"), Finish(), told=False), []))
+    await run.begin(5)
+
+    def tell(events: list[AnyEvent]) -> bool:
+        at_once.extend(events)
+        return True
+
+    async for batch in run.events(tell):
+        if batch[-1].is_terminal:
+            assert await store.get("", run.response.id) is not None
+    assert at_once == []
+    assert run.response.status == "completed"
+
+
 async def test_a_turn_that_waits_is_queued_first(store: SqliteStore) -> None:
     held = asyncio.Event()
 

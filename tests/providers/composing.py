@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from antiphon.config import Timeouts
 from antiphon.providers.base import Provider, Turn
 from antiphon.spec.decode import decode_request
 from antiphon.spec.items import Item, Message
@@ -18,6 +19,7 @@ from antiphon.spec.response import Response
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta
+from tests.providers.fake_server import SOON
 from tests.spec.opinions import assert_valid_event
 
 SOLICITED = {"custom_tool_call"}
@@ -115,6 +117,11 @@ async def answer(provider: Provider, turn: Turn) -> Response:
     return compose(await batches(provider, turn))
 
 
+def patience(code: str) -> Timeouts:
+    """Little only where silence is the failure: else a busy machine would look like one."""
+    return Timeouts(first_byte=SOON, idle=0.3 if code == "timeout" else SOON)
+
+
 async def cancelled(provider: Provider, gone: asyncio.Event) -> None:
     """Cancels whoever reads an answer; the upstream must notice that its client is gone."""
     started = asyncio.Event()
@@ -124,8 +131,8 @@ async def cancelled(provider: Provider, gone: asyncio.Event) -> None:
             started.set()
 
     task = asyncio.create_task(consume())
-    await asyncio.wait_for(started.wait(), 1)
+    await asyncio.wait_for(started.wait(), SOON)
     task.cancel()
-    await asyncio.wait_for(gone.wait(), 1)
+    await asyncio.wait_for(gone.wait(), SOON)
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -10,8 +10,11 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import parse_qsl
+
+SOON: Final = 15.0
+"""Nothing here takes so long, unless it is broken."""
 
 
 class Step(Enum):
@@ -72,6 +75,7 @@ class FakeServer:
         """Send every piece in slices of this many bytes, wherever that cuts it."""
         self._server: asyncio.Server | None = None
         self._handlers: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
 
     def reply(self, received: Received) -> Wire:
         raise LookupError(received.path)
@@ -92,13 +96,18 @@ class FakeServer:
 
     async def __aexit__(self, *exc: object) -> None:
         assert self._server is not None
+        await until_accepted()
         self._server.close()
         for handler in self._handlers:
             handler.cancel()
         await asyncio.gather(*self._handlers, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()  # its handler may not have begun, and a client may not have read
+        await asyncio.sleep(0)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.append(writer)
         handler = asyncio.create_task(self._serve(reader, writer))
         self._handlers.add(handler)
         handler.add_done_callback(self._handlers.discard)
@@ -147,6 +156,12 @@ class FakeServer:
     async def _send(self, data: bytes, reply: Wire, writer: asyncio.StreamWriter) -> None:
         writer.write(b"%x\r\n%b\r\n" % (len(data), data) if reply.framing == "chunked" else data)
         await writer.drain()
+        await asyncio.sleep(0)
+
+
+async def until_accepted() -> None:
+    """Lets the loop take in whoever waits at the door: a server that closes meanwhile leaves them open."""
+    for _ in range(5):  # the turns from the listener that is ready to the connection that is made
         await asyncio.sleep(0)
 
 

@@ -19,10 +19,10 @@ from antiphon.providers.registry import create_provider
 from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import anthropic_wire as wire
-from tests.providers.composing import answer, batches, compose, make_turn, plain, told
+from tests.providers.composing import answer, batches, compose, make_turn, patience, plain, told
 from tests.providers.conformance.said import Called, Redacted, Script, Text, Thought
 from tests.providers.fake_anthropic import FakeAnthropic
-from tests.providers.fake_server import Step, Wire, refusal, refusing_address
+from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
 
 KEY = "sk-ant-very-secret-key"
 CLAUDE = "claude-opus-5-5"
@@ -32,7 +32,6 @@ WEATHER = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
 BAD = "invalid_request_error"
-SHORT = Timeouts(connect=1, first_byte=0.1, idle=0.1, total=0)
 Made = Callable[..., Anthropic]
 
 
@@ -283,7 +282,7 @@ async def test_a_cut_and_a_hang(upstream: FakeAnthropic, claude: Made) -> None:
     words = wire.start() + wire.text(0, "Once")
     upstream.replies(Wire([words, Step.RESET]), Wire([words, Step.HANG]))
     for code in ("upstream_closed", "timeout"):
-        made = compose(await batches(claude(timeouts=SHORT), make_turn()))
+        made = compose(await batches(claude(timeouts=patience(code)), make_turn()))
         assert made.error is not None
         assert (made.error.code, told(made)) == (code, ["!Once"])
 
@@ -300,17 +299,17 @@ async def test_leaving_hangs_up(upstream: FakeAnthropic, claude: Made) -> None:
     stream = claude().stream(make_turn())
     assert await anext(stream) == []
     await stream.aclose()
-    await asyncio.wait_for(upstream.gone.wait(), 5)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 async def test_cancelling_hangs_up(upstream: FakeAnthropic, claude: Made) -> None:
     upstream.replies(Wire([wire.start(), Step.HANG]))
     task = asyncio.create_task(batches(claude(), make_turn()))
-    await asyncio.wait_for(upstream.asked.wait(), 5)
+    await asyncio.wait_for(upstream.asked.wait(), SOON)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(upstream.gone.wait(), 5)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 async def test_nobody_there(claude: Made) -> None:

@@ -20,7 +20,7 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.spec.decode import decode_item
 from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import TextDelta
-from tests.providers.composing import answer, batches, cancelled, make_turn, plain, told
+from tests.providers.composing import answer, batches, cancelled, make_turn, patience, plain, told
 from tests.providers.conformance.said import Called, Script, Text, Thought
 from tests.providers.fake_bedrock import (
     BEGIN,
@@ -33,7 +33,7 @@ from tests.providers.fake_bedrock import (
     stop,
     stream,
 )
-from tests.providers.fake_server import Step, Wire, refusing_address
+from tests.providers.fake_server import SOON, Step, Wire, refusing_address
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 TOOLS = [
@@ -261,7 +261,7 @@ async def test_late_failures_keep_what_was_said(
 ) -> None:
     said = [BEGIN, delta(0, text="On"), *pieces]
     upstream.says(Wire(said, headers={"content-type": "application/vnd.amazon.eventstream"}, framing=framing))
-    made = await answer(bedrock(timeouts=Timeouts(first_byte=5, idle=0.1)), make_turn())
+    made = await answer(bedrock(timeouts=patience(code)), make_turn())
     assert (told(made), made.status) == (["!On"], "failed")
     assert made.error is not None
     assert made.error.code == code
@@ -279,7 +279,7 @@ async def test_closing_the_stream_closes_the_upstream(upstream: FakeBedrock, bed
         async for batch in batched:
             if batch == [TextDelta("On")]:
                 break
-    await asyncio.wait_for(upstream.gone.wait(), 1)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 async def test_cancelling_closes_the_upstream(upstream: FakeBedrock, bedrock: Made) -> None:

@@ -23,8 +23,9 @@ from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import chat_wire as wire
 from tests.providers.chat_wire import Answer, ToolCall
-from tests.providers.composing import answer, batches, cancelled, compose, make_turn, plain, told
+from tests.providers.composing import answer, batches, cancelled, compose, make_turn, patience, plain, told
 from tests.providers.fake_chat import FakeChat, Step, Wire, refusal, refusing_address
+from tests.providers.fake_server import SOON
 
 KEY = "sk-very-secret-key"
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -36,7 +37,7 @@ TOOLS = [
     },
     {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
 ]
-SHORT = Timeouts(connect=1, first_byte=0.1, idle=0.1, total=0)
+SHORT = Timeouts(first_byte=0.1)
 Made = Callable[..., Chat]
 
 
@@ -203,9 +204,9 @@ async def test_a_plain_answer_is_one_batch(upstream: FakeChat, chat: Made) -> No
 async def test_a_plain_request_that_is_cancelled_closes_the_upstream(upstream: FakeChat, chat: Made) -> None:
     upstream.says(Wire([Step.HANG], framing="raw"))
     task = asyncio.create_task(batches(chat(), make_turn(stream=False)))
-    await asyncio.wait_for(upstream.asked.wait(), 1)
+    await asyncio.wait_for(upstream.asked.wait(), SOON)
     task.cancel()
-    await asyncio.wait_for(upstream.gone.wait(), 1)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
     with pytest.raises(asyncio.CancelledError):
         await task
 
@@ -237,7 +238,7 @@ async def test_never_answers(upstream: FakeChat, chat: Made) -> None:
     upstream.says(Wire([Step.HANG], framing="raw"))
     error = await failed(chat(timeouts=SHORT))
     assert (error.status, error.payload.code) == (504, "timeout")
-    await asyncio.wait_for(upstream.gone.wait(), 1)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ async def test_late_failures_keep_what_was_said(
     upstream: FakeChat, chat: Made, pieces: list[bytes | Step], framing: str, code: str
 ) -> None:
     upstream.says(Wire(pieces, framing=framing))
-    made = await answer(chat(timeouts=Timeouts(first_byte=5, idle=0.1)), make_turn())
+    made = await answer(chat(timeouts=patience(code)), make_turn())
     assert (told(made), made.status) == (["!On"], "failed")
     assert made.error is not None
     assert made.error.code == code
@@ -334,7 +335,7 @@ async def test_closing_the_stream_closes_the_upstream(upstream: FakeChat, chat: 
     upstream.says(Wire([wire.text("On"), Step.HANG]))
     async with aclosing(chat().stream(make_turn())) as stream:
         assert [await anext(stream), await anext(stream)] == [[], [TextDelta("On")]]
-    await asyncio.wait_for(upstream.gone.wait(), 1)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 @pytest.mark.parametrize("pieces", [[wire.text("On"), Step.HANG], [Step.HANG]])
@@ -353,7 +354,7 @@ async def test_a_connection_survives_a_whole_answer(upstream: FakeChat, chat: Ma
             async for batch in stream:
                 if any(type(delta).__name__ == "Finish" for delta in batch):
                     break
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SOON):
             while provider._http.pool.lingering:  # noqa: ASYNC110
                 await asyncio.sleep(0)
     assert (len(upstream.requests), upstream.connections) == (3, 1)

@@ -16,13 +16,12 @@ from antiphon.providers.gemini import BASE_URL, Gemini, make
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
 from antiphon.stream.deltas import Failure, TextDelta
-from tests.providers.composing import answer, batches, compose, make_turn, told
+from tests.providers.composing import answer, batches, compose, make_turn, patience, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.fake_gemini import KEY, MODEL, FakeGemini, data, error, mistakes, sse
-from tests.providers.fake_server import Step, Wire, refusal, refusing_address
+from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
 
 PAGE = Path(__file__).parents[2] / "docs/providers/gemini.md"
-SHORT = Timeouts(connect=1, first_byte=0.1, idle=0.1, total=0)
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ async def test_the_first_batch_is_empty_and_comes_with_the_headers(
         assert await anext(stream) == []
         gate.set()
         assert await anext(stream) == [TextDelta("a")]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SOON):
         await upstream.gone.wait()
 
 
@@ -228,7 +227,7 @@ async def test_a_key_is_never_shown(http: UpstreamClient, upstream: FakeGemini, 
 async def test_streams_that_break(
     upstream: FakeGemini, http: UpstreamClient, pieces: list[Any], code: str
 ) -> None:
-    provider = Gemini("up", http, upstream.base_url, api_key=Secret(KEY), timeouts=SHORT)
+    provider = Gemini("up", http, upstream.base_url, api_key=Secret(KEY), timeouts=patience(code))
     upstream.says(Wire(pieces))
     made = compose(await batches(provider, make_turn("Hi", model=MODEL)))
     assert made.error is not None

@@ -1,6 +1,7 @@
 """The short way to read a line of words: it finds what a full reading finds, or nothing."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.providers.chat_stream import ChatStream
 from antiphon.providers.refrain import Refrain
-from antiphon.stream.deltas import AnyDelta
+from antiphon.stream.deltas import AnyDelta, TextDelta
 
 words = st.one_of(
     st.text(max_size=12), st.sampled_from(['"', "\\", '","role":"x', '"}', "content", '"content":'])
@@ -24,6 +25,7 @@ extras: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     },
 )
 styles = st.sampled_from([(",", ":"), (", ", ": ")])
+ENDS = [b"\n\n", b"\n", b"\r\n\r\n", b"\n: x\n\n", b"\n\n\n"]
 
 
 def line(text: str, delta: dict[str, Any], separators: tuple[str, str], ascii: bool, **chunk: Any) -> bytes:
@@ -42,6 +44,30 @@ def test_a_stream_reads_every_line_as_if_it_were_the_first(
         alone += ChatStream().feed(one + b"\n\n")
     stream = ChatStream()
     assert [delta for one in lines for delta in stream.feed(one + b"\n\n")] == alone
+
+
+@given(st.lists(words, max_size=6), st.lists(st.integers(min_value=0), max_size=6), st.sampled_from(ENDS))
+def test_it_does_not_matter_how_a_stream_is_cut(told: list[str], cuts: list[int], end: bytes) -> None:
+    data = b"".join(line(text, {}, (",", ":"), False) + end for text in told)
+    whole = ChatStream().feed(data)
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    stream = ChatStream()
+    found = [delta for start, stop in pairwise(edges) for delta in stream.feed(data[start:stop])]
+    assert found == whole
+    assert [delta.text for delta in found if isinstance(delta, TextDelta)] == [text for text in told if text]
+
+
+def test_half_a_line_before_one_that_is_known_is_not_forgotten() -> None:
+    stream = ChatStream()
+    known = line("a", {}, (",", ":"), False)
+    for data, said in (
+        (known + b"\n\n", ["a"]),
+        (known + b"\n\n", ["a"]),
+        (known + b"\n:", ["a"]),
+        (known + b"\n\n", []),  # the rest of a comment
+        (known + b"\n\n", ["a"]),
+    ):
+        assert [delta.text for delta in stream.feed(data) if isinstance(delta, TextDelta)] == said
 
 
 def test_it_knows_a_line_that_differs_only_in_its_words() -> None:

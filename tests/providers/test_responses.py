@@ -20,14 +20,14 @@ from antiphon.providers.responses_quirks import OPEN_RESPONSES, OPENAI, QUIRKS
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import responses_wire as wire
 from tests.providers.chat_wire import Answer
-from tests.providers.composing import answer, batches, compose, make_turn, told
+from tests.providers.composing import answer, batches, compose, make_turn, patience, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.fake_chat import FakeChat
 from tests.providers.fake_responses import FakeResponses
-from tests.providers.fake_server import Step, Wire, refusal, refusing_address
+from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
 
 KEY = "sk-very-secret-key"
-SHORT = Timeouts(connect=1, first_byte=0.1, idle=0.1, total=0)
+SHORT = Timeouts(first_byte=0.1)
 PAGE = Path(__file__).parents[2] / "docs" / "providers" / "responses.md"
 Made = Callable[..., Responses]
 
@@ -107,7 +107,7 @@ async def test_a_connection_survives_a_whole_answer(upstream: FakeResponses, mad
     for _ in range(3):
         upstream.says(Script((Text("Hello."),)))
         await answer(provider, make_turn())
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SOON):
             while provider._http.pool.lingering:  # noqa: ASYNC110
                 await asyncio.sleep(0)
     assert upstream.connections == 1
@@ -171,7 +171,7 @@ async def test_late_failures_keep_what_was_said(
 ) -> None:
     events = [*map(wire.sse, wire.events(Script((Text("Once upon"),), ending="cut"), {}))]
     upstream.says(Wire([*events, *pieces]))
-    response = await answer(made(timeouts=SHORT), make_turn())
+    response = await answer(made(timeouts=patience(code)), make_turn())
     assert told(response) == ["!Once upon"]
     assert response.error is not None
     assert response.error.code == code
@@ -201,18 +201,18 @@ async def test_closing_the_stream_closes_the_upstream(upstream: FakeResponses, m
     async with aclosing(made().stream(make_turn())) as stream:
         await anext(stream)
         await anext(stream)
-    await asyncio.wait_for(upstream.gone.wait(), 5)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_cancelling_closes_the_upstream(upstream: FakeResponses, made: Made, streamed: bool) -> None:
     upstream.says(Wire([Step.HANG]))
     task = asyncio.create_task(batches(made(), make_turn(stream=streamed)))
-    await asyncio.wait_for(upstream.asked.wait(), 5)
+    await asyncio.wait_for(upstream.asked.wait(), SOON)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(upstream.gone.wait(), 5)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 # --- the way back to chat ---------------------------------------------------------------------------------

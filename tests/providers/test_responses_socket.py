@@ -20,7 +20,7 @@ from tests.providers.composing import answer, batches, make_turn, told
 from tests.providers.conformance.said import Script, Text
 from tests.providers.fake_chat import FakeChat
 from tests.providers.fake_responses import FakeResponses, FakeResponsesSocket
-from tests.providers.fake_server import Step, refusal, refusing_address
+from tests.providers.fake_server import SOON, Step, refusal, refusing_address
 
 KEY = "sk-very-secret-key"
 HELLO = Script((Text("Hello."),))
@@ -171,10 +171,10 @@ async def test_a_close_before_the_answer_is_an_early_error(
 @pytest.mark.parametrize(
     ("limits", "events"),
     [
-        (Timeouts(connect=5, first_byte=0.1), 0),
-        (Timeouts(connect=5, first_byte=5, total=0.1), 0),
-        (Timeouts(connect=5, first_byte=5, idle=0.1), 3),
-        (Timeouts(connect=5, first_byte=5, idle=5, total=0.2), 3),
+        (Timeouts(first_byte=0.1), 0),
+        (Timeouts(first_byte=SOON, total=0.1), 0),
+        (Timeouts(first_byte=SOON, idle=0.1), 3),
+        (Timeouts(first_byte=SOON, idle=SOON, total=0.7), 3),
     ],
 )
 async def test_limits(http: UpstreamClient, limits: Timeouts, events: int) -> None:
@@ -192,7 +192,7 @@ async def test_limits(http: UpstreamClient, limits: Timeouts, events: int) -> No
             assert response.error.code == "timeout"
         else:
             assert (await failed(provider)).payload.code == "timeout"
-        await asyncio.wait_for(upstream.gone.wait(), 5)
+        await asyncio.wait_for(upstream.gone.wait(), SOON)
         await provider.close()
 
 
@@ -201,11 +201,11 @@ async def test_a_turn_that_is_given_up_closes_its_connection(
 ) -> None:
     upstream.says(Step.HANG, HELLO)
     task = asyncio.create_task(batches(provider, make_turn()))
-    await asyncio.wait_for(upstream.asked.wait(), 5)
+    await asyncio.wait_for(upstream.asked.wait(), SOON)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(upstream.gone.wait(), 5)
+    await asyncio.wait_for(upstream.gone.wait(), SOON)
     assert told(await answer(provider, make_turn())) == ["Hello."]
     assert upstream.connections == 2
 

@@ -23,7 +23,7 @@ from antiphon.providers.vertex_tokens import Tokens
 from tests.providers.composing import answer, batches, make_turn, told
 from tests.providers.conformance.said import Script, Text
 from tests.providers.fake_gemini import KEY, MODEL, PROJECT, FakeVertex, mistakes
-from tests.providers.fake_server import FakeServer, Received, Wire, refusal, refusing_address
+from tests.providers.fake_server import SOON, FakeServer, Received, Wire, refusal, refusing_address
 
 PAGE = Path(__file__).parents[2] / "docs/providers/vertex.md"
 ACCOUNT = "robot@a-project.iam.gserviceaccount.com"
@@ -205,7 +205,7 @@ async def test_a_client_that_leaves_does_not_take_the_token_from_others(
     upstream.token_replies.append(Wire([gate, given], headers={"content-type": "application/json"}))
     provider = vertex()
     first = asyncio.create_task(batches(provider, make_turn("Hi", model=MODEL)))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SOON):
         await upstream.asked.wait()
     second = asyncio.create_task(answer(provider, make_turn("Hi", model=MODEL)))
     await asyncio.sleep(0)

@@ -13,7 +13,7 @@ import pytest
 from antiphon.bridges.encoder import Lines, ServerSentEvents
 from antiphon.config import ConfigErrors
 from antiphon.engine.engine import Caller
-from antiphon.engine.run import Run
+from antiphon.engine.run import Run, Tell
 from antiphon.server import auditing
 from antiphon.server.auditing import Audits
 from antiphon.spec.events import AnyEvent, OutputTextDone
@@ -56,8 +56,8 @@ def tell(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
     """From here on every stream is told with this change to its batches."""
     whole = Run.events
 
-    async def changed(run: Run) -> AsyncGenerator[list[AnyEvent], None]:
-        async for events in whole(run):
+    async def changed(run: Run, tell: Tell = lambda events: False) -> AsyncGenerator[list[AnyEvent], None]:
+        async for events in whole(run, lambda events: tell(change(events))):
             yield change(events)
 
     monkeypatch.setattr(Run, "events", changed)

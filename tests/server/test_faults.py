@@ -21,7 +21,7 @@ from antiphon.stream.deltas import AnyDelta, TextDelta
 from tests.server.callers import violations
 from tests.server.conftest import Serve, Spawn
 from tests.server.outcomes import TRANSPORTS, Inside, Outcome, dial, over_json, over_sse, turn
-from tests.server.serving import Client, Serving, Spawned, configure, until
+from tests.server.serving import Client, Serving, Spawned, until
 from tests.server.upstream import END, Call, Upstream, chunk
 from tests.server.voice import Voice
 
@@ -43,12 +43,8 @@ def voice(faulty: Upstream) -> Iterator[Voice]:
 
 
 @pytest.fixture(scope="module")
-def server(faulty: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server that soon loses its patience with the faulty upstream."""
-    limits = {"TIMEOUTS__FIRST_BYTE": "0.3", "TIMEOUTS__WHOLE": "0.3", "TIMEOUTS__IDLE": "0.3"}
-    config = configure(tmp_path_factory.mktemp("server"), faulty.toml, **limits)
-    with Serving(config) as server:
-        yield server
+def server(serve_all: Serve, faulty: Upstream) -> Serving:
+    return serve_all(faulty.toml)
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -107,10 +103,6 @@ def test_an_upstream_that_cannot_be_reached(
     assert (outcome.status, outcome.code) == (status, code)
 
 
-def silent(call: Call) -> None:
-    """Takes the request and says nothing."""
-
-
 def hangs_up(call: Call) -> None:
     call.over.set()
 
@@ -132,7 +124,6 @@ def answers(kind: str, body: bytes, status: int = 200) -> Says:
 @pytest.mark.parametrize(
     ("says", "status", "code"),
     [
-        (silent, 504, "timeout"),
         (hangs_up, 502, "upstream_closed"),
         (not_http, 502, "upstream_invalid"),
         (answers("text/html", b"<h1>It works!</h1>"), 502, "upstream_invalid"),
@@ -142,7 +133,7 @@ def answers(kind: str, body: bytes, status: int = 200) -> Says:
         (answers("text/plain", b"boom", 500), 502, "upstream_error"),
         (answers("text/plain", b"busy", 503), 503, "model_overloaded"),
     ],
-    ids=["silent", "hangs up", "not HTTP", "a page", "half JSON", "a list", "an error", "500", "503"],
+    ids=["hangs up", "not HTTP", "a page", "half JSON", "a list", "an error", "500", "503"],
 )
 def test_an_early_failure_is_a_plain_error(
     server: Serving, voice: Voice, asked: Asked, says: Says, status: int, code: str
@@ -151,6 +142,19 @@ def test_an_early_failure_is_a_plain_error(
     inside = Inside(server)
     outcome = asked(server, input="hi")
     assert (outcome.status, outcome.code, outcome.response) == (status, code, None)
+    inside.until_nothing_is_left()
+
+
+def silent(call: Call) -> None:
+    """Takes the request and says nothing."""
+
+
+def test_an_upstream_that_never_answers(serve: Serve, faulty: Upstream, voice: Voice, asked: Asked) -> None:
+    voice.says = silent
+    server = serve(faulty.toml, TIMEOUTS__FIRST_BYTE="0.2", TIMEOUTS__WHOLE="0.2")
+    inside = Inside(server)
+    outcome = asked(server, input="hi")
+    assert (outcome.status, outcome.code, outcome.response) == (504, "timeout", None)
     inside.until_nothing_is_left()
 
 
@@ -163,10 +167,6 @@ def cut_in_a_chunk(call: Call) -> None:
     call.say("Half")
     call.write(chunk({"content": " an answer"})[:-20])
     call.over.set()
-
-
-def stuck(call: Call) -> None:
-    call.say("Half")
 
 
 def error_event(call: Call) -> None:
@@ -192,7 +192,6 @@ def half_a_character(call: Call) -> None:
     [
         (cut, "upstream_closed"),
         (cut_in_a_chunk, "upstream_closed"),
-        (stuck, "timeout"),
         (error_event, "upstream_error"),
         (garbage, "upstream_invalid"),
         (half_a_character, "upstream_invalid"),
@@ -202,6 +201,11 @@ def test_a_late_failure_is_a_failed_response(
     server: Serving, voice: Voice, asked: Asked, says: Says, code: str
 ) -> None:
     voice.says = says
+    breaks_off(server, asked, code)
+
+
+def breaks_off(server: Serving, asked: Asked, code: str) -> None:
+    """Half an answer comes, then the upstream fails in this way."""
     inside = Inside(server)
     outcome = asked(server, input="hi")
     assert outcome.code == code
@@ -211,6 +215,17 @@ def test_a_late_failure_is_a_failed_response(
         assert kept(server, outcome)["status"] == "failed"
         assert outcome.text == "Half"
     inside.until_nothing_is_left()
+
+
+def stuck(call: Call) -> None:
+    """The head and the words in one piece: a pause between them would be silence too."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    call.write(head + chunk({"content": "Half"}))
+
+
+def test_an_upstream_that_does_not_go_on(serve: Serve, faulty: Upstream, voice: Voice, asked: Asked) -> None:
+    voice.says = stuck
+    breaks_off(serve(faulty.toml, TIMEOUTS__IDLE="0.2"), asked, "timeout")
 
 
 def test_the_end_mark_without_a_reason_is_a_whole_answer(server: Serving, voice: Voice, asked: Asked) -> None:
@@ -433,7 +448,7 @@ def test_the_audit_logs_a_broken_stream(
     server = serve(upstream.toml)
     whole = Run.events
 
-    async def without_some(run: Run) -> AsyncGenerator[list[AnyEvent], None]:
+    async def without_some(run: Run, tell: object = None) -> AsyncGenerator[list[AnyEvent], None]:
         async for events in whole(run):
             yield [event for event in events if event.type != "response.content_part.done"]
 
@@ -452,7 +467,7 @@ def test_the_audit_logs_a_broken_turn_of_a_socket(
     server = serve(upstream.toml)
     whole = Run.events
 
-    async def twice(run: Run) -> AsyncGenerator[list[AnyEvent], None]:
+    async def twice(run: Run, tell: object = None) -> AsyncGenerator[list[AnyEvent], None]:
         async for events in whole(run):
             yield events + events[-1:]
 

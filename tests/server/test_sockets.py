@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from uvicorn.protocols.utils import ClientDisconnected
+from websockets.frames import Frame, Opcode
+from websockets.streams import StreamReader
 from websockets.sync.client import connect
 
-from antiphon.server.sockets import WebSocketConnection
+from antiphon.server.sockets import WebSocketConnection, _framed
 from tests.server.callers import turn
 from tests.server.conftest import Serve
 from tests.server.flood import Flood, SlowSocket
@@ -86,6 +88,34 @@ def test_a_turn_on_a_socket_that_has_just_broken(serve: Serve, upstream: Upstrea
         hear(connection, b"\r\n\r\n")
         server.call(speak())
         assert b"invalid opcode" in connection.rest()
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 1_000_000])
+def test_what_is_sent_at_once_is_one_frame_of_text(size: int) -> None:
+    reader = StreamReader()
+    reader.feed_data(_framed(b"x" * size))
+    with pytest.raises(StopIteration) as read:
+        next(Frame.parse(reader.read_exact, mask=False))
+    assert read.value.value == Frame(Opcode.TEXT, b"x" * size)
+    assert not reader.buffer
+
+
+def test_nothing_is_sent_at_once_on_a_socket_that_is_closing(serve: Serve, upstream: Upstream) -> None:
+    server = serve(upstream.toml)
+
+    async def put_twice() -> list[bool]:
+        (connection,) = server._server.server_state.connections
+        assert isinstance(connection, WebSocketConnection)
+        before = connection.put([b"{}", b"[]"])
+        await connection.send({"type": "websocket.close", "code": 1000})
+        return [before, connection.put([b"{}"])]
+
+    with line(server) as connection:
+        connection.send(HANDSHAKE)
+        hear(connection, b"\r\n\r\n")
+        assert server.call(put_twice()) == [True, False]
+        connection.send(CLOSING)
+        assert connection.rest() == b"\x81\x02{}\x81\x02[]\x88\x02\x03\xe8"
 
 
 def test_text_that_is_none_is_told_so(server: Serving) -> None:

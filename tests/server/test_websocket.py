@@ -55,6 +55,25 @@ async def test_a_turn_is_a_clean_stream_without_done(server: Serving) -> None:
         assert events[-1]["response"]["output"][0]["content"][0]["text"] == "alliswell"
 
 
+async def test_words_are_sent_as_soon_as_they_come(serve: Serve, upstream: Upstream) -> None:
+    server = serve(upstream.toml)
+    said = ["a", "long " * 30, "long " * 15_000, "z"]
+    async with dial(server) as socket:
+        await send(socket, input="hi")
+        call = await asyncio.to_thread(upstream.next)
+        call.accept()
+        events: list[Json] = []
+        for words in said:
+            call.say(words)
+            async with asyncio.timeout(DEADLINE):
+                while not events or events[-1].get("delta") != words:
+                    events.append(json.loads(await socket.recv()))
+        call.finish()
+        events += await turn(socket)
+    assert audit(events, transport="websocket") == []
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "".join(said)
+
+
 async def test_messages_that_come_early_wait_for_their_turn(server: Serving) -> None:
     async with dial(server) as socket:
         for word in ("one", "two", "three"):

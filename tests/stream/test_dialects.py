@@ -106,9 +106,9 @@ def test_a_client_that_brought_the_tools_gets_their_items_back_unprefixed(dialec
 
 
 def test_plain_events_can_be_told_from_those_that_a_dialect_changes() -> None:
-    assert OPEN_RESPONSES.is_plain(ev.OutputTextDelta)
-    assert not OPENAI.is_plain(ev.OutputTextDelta)
-    assert OPENAI.is_plain(ev.FunctionCallArgumentsDelta)
+    assert ev.OutputTextDelta not in OPEN_RESPONSES.special
+    assert ev.OutputTextDelta in OPENAI.special
+    assert ev.FunctionCallArgumentsDelta not in OPENAI.special
 
 
 def test_no_other_value_is_wire_data() -> None:

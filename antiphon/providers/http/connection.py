@@ -1,11 +1,12 @@
 """One connection to an upstream: writes a request in one piece if it can, and parses what comes back.
 
 It wakes whoever waits with a plain result; whether that is good news stands in `status`, `pieces`, `complete`
-and `error`. Everything found in one network read is handed over together.
+and `error`. Everything found in one network read is handed over together; a follower gets it from here.
 """
 
 import asyncio
 from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
@@ -21,6 +22,9 @@ HEAD_LIMIT = 64 * 1024
 HEADERS_LIMIT = 256
 HIGH_WATER = 64 * 1024
 """With more than this in hand, nothing more is read from the socket until somebody takes it."""
+
+Follower = Callable[[bytes], object]
+"""Takes bytes; its answer is false when it has enough for now."""
 
 _PIECE = 64 * 1024
 """A larger body is written in pieces of this size, as fast as the upstream takes them."""
@@ -45,6 +49,7 @@ class Connection(asyncio.Protocol):
         "encoding",
         "error",
         "expires",
+        "follower",
         "head",
         "heard",
         "is_lingering",
@@ -74,8 +79,10 @@ class Connection(asyncio.Protocol):
         self.content_type: bytes | None = None
         self.encoding: bytes | None = None
         self.keep_alive: bytes | None = None
-        self.heard = False
-        """Has anything come since the request was sent?"""
+        self.heard = 0.0
+        """When something came last; 0 if nothing has come since the request was sent."""
+        self.follower: Follower | None = None
+        """Gets what comes while somebody waits, who sleeps on until it has enough."""
         self.complete = False
         self.keeps = False
         """May it carry another request, now that the answer is complete?"""
@@ -85,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._waiter: Future[None] | None = None
+        self._waiter: Future[bool] | None = None
         self._unsent: memoryview | None = None
         self._is_writable = True
         self._paused = False
@@ -94,10 +101,11 @@ class Connection(asyncio.Protocol):
 
     # --- for the exchange ---------------------------------------------------------------------------------
 
-    def ask(self, head: bytes, body: bytes) -> Future[None]:
+    def ask(self, head: bytes, body: bytes) -> Future[bool]:
         """Send a request; wait for the head of its answer, or for an error."""
         self.status = 0
-        self.heard = self.complete = self.keeps = False
+        self.heard = 0.0
+        self.complete = self.keeps = False
         self._size = self._silent = 0
         waiter = self._waiter = self._loop.create_future()
         if self._transport is None or self._transport.is_closing():
@@ -111,8 +119,8 @@ class Connection(asyncio.Protocol):
             self._write_on()
         return waiter
 
-    def more(self) -> Future[None]:
-        """Wait for the next bytes, the end, or an error."""
+    def more(self) -> Future[bool]:
+        """Wait for the next bytes, the end, or an error; True once the follower has enough."""
         waiter = self._waiter = self._loop.create_future()
         if self.error is not None:
             self._wake()
@@ -168,7 +176,7 @@ class Connection(asyncio.Protocol):
         if self.expires or self._parser is None:
             self.abort()
             return
-        self.heard = True
+        self.heard = self._loop.time()
         pieces = self.pieces
         before = len(pieces)
         try:
@@ -178,6 +186,8 @@ class Connection(asyncio.Protocol):
             if not self.complete:
                 self.fail(error.__context__ if isinstance(error.__context__, Failure) else Invalid())
                 return
+        if self.follower is not None and pieces and not self.complete and self._hand_over(self.follower):
+            return
         if self.is_lingering:
             pieces.clear()
             if self.complete:
@@ -265,11 +275,24 @@ class Connection(asyncio.Protocol):
 
     # --- within -------------------------------------------------------------------------------------------
 
-    def _wake(self) -> None:
+    def _hand_over(self, follower: Follower) -> bool:
+        """Has it taken all that came? It may only while somebody waits: then nothing else is in hand."""
+        waiter, pieces = self._waiter, self.pieces
+        if waiter is None or waiter.done():
+            return False
+        self._silent = 0
+        try:
+            if not follower(pieces.pop() if len(pieces) == 1 else self.take()):
+                self._wake(has_enough=True)
+        except Exception as error:  # for whoever waits; the event loop would only log it
+            waiter.set_exception(error)
+        return True
+
+    def _wake(self, *, has_enough: bool = False) -> None:
         if (waiter := self._waiter) is not None:
             self._waiter = None
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(has_enough)
 
     def _write_on(self) -> None:
         """Write as much of the body as the socket takes; to an upstream that has refused it, nothing more."""

@@ -10,7 +10,7 @@ from math import inf
 from antiphon.config import Timeouts
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.http.connection import Connection
+from antiphon.providers.http.connection import Connection, Follower
 from antiphon.providers.http.decoding import Decoder
 from antiphon.providers.http.failures import Failure
 from antiphon.providers.http.watch import Watch
@@ -88,28 +88,44 @@ class Response:
         return self
 
     async def __anext__(self) -> bytes:
-        connection = self._connection
+        data: list[bytes] = []
+        if await self.follow(data.append):
+            return data[0]
+        raise StopAsyncIteration
+
+    async def follow(self, follower: Follower) -> bool:
+        """Hand over the bytes until the follower has enough for now; False at the end of the answer.
+
+        Those that come while this waits are handed over as they leave the socket: no task wakes up for them.
+        """
+        connection, decoder = self._connection, self._decoder
         if connection is None:
             raise RuntimeError("an answer can be read only while its context is open")
         try:
             while True:
-                if connection.pieces:
-                    if self._decoder is None:
-                        return connection.take()
-                    self._decoder.feed(connection.take())
-                if self._decoder is not None and (data := self._decoder.take()):
-                    return data
+                if decoder is None:
+                    if connection.pieces and not follower(connection.take()):
+                        return True
+                else:
+                    if connection.pieces:
+                        decoder.feed(connection.take())
+                    while data := decoder.take():
+                        if not follower(data):
+                            return True
                 if connection.complete:
-                    if self._decoder is not None:
-                        self._decoder.end()
-                    raise StopAsyncIteration
+                    if decoder is not None:
+                        decoder.end()
+                    return False
                 if connection.error is not None:
                     raise connection.error
                 self._waiting = self._loop.time()
+                connection.follower = follower if decoder is None else None
                 try:
-                    await connection.more()
+                    if await connection.more():
+                        return True
                 finally:
                     self._waiting = 0.0
+                    connection.follower = None
         except Failure as failure:
             raise failure.in_answer(self._provider) from failure
 
@@ -182,7 +198,9 @@ class Response:
             return min(self.started + patience, now + idle)
         if limits.total and now >= self.started + limits.total:
             return self._expire("the answer did not end", limits.total)
-        since = self._waiting or now
+        since = now
+        if self._waiting and self._connection is not None:
+            since = max(self._waiting, self._connection.heard)
         if now >= since + idle:
             return self._expire("the answer did not go on", idle)
         return min(self.started + (limits.total or inf), since + idle)

@@ -11,10 +11,9 @@ import pytest
 from antiphon.config import Timeouts
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import Exchange, UpstreamClient
+from tests.providers.fake_server import SOON, until_accepted
 
 NEVER = Timeouts(connect=0, first_byte=0, idle=0, total=0)
-SOON = 5.0
-"""Nothing here takes so long, unless it is broken."""
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
@@ -39,6 +38,7 @@ async def serving(
     handler: Handler, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[Server]:
     tasks: set[asyncio.Task[None]] = set()
+    writers: list[Writer] = []
 
     async def guarded(reader: Reader, writer: Writer) -> None:
         try:
@@ -51,6 +51,7 @@ async def serving(
 
     def accept(reader: Reader, writer: Writer) -> None:
         server.connections += 1
+        writers.append(writer)
         task = asyncio.create_task(guarded(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -64,10 +65,14 @@ async def serving(
         yield server
     finally:
         del _servers[handler]
+        await until_accepted()
         listening.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
 
 _servers: dict[Handler, Server] = {}

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import Exchange, UpstreamClient
 from tests.providers.chat_wire import DONE, text
 from tests.providers.fake_chat import FakeChat, Step, Wire, refusal, refusing_address
+from tests.providers.fake_server import SOON
 
 NEVER = Timeouts(connect=0, first_byte=0, idle=0, total=0)
 HEADERS = {"Content-Type": "application/json"}
@@ -104,7 +104,7 @@ async def test_no_answer(http: UpstreamClient, name: str) -> None:
         status, code, message = await error(post(http, upstream, timeouts=limits))
         assert (status, code) == (504, "timeout")
         assert message == "up: no answer within 0.05 s"
-        await asyncio.wait_for(upstream.gone.wait(), 1)
+        await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 async def test_an_answer_that_does_not_go_on(http: UpstreamClient) -> None:
@@ -115,7 +115,7 @@ async def test_an_answer_that_does_not_go_on(http: UpstreamClient) -> None:
             "timeout",
             "up: the answer did not go on within 0.05 s",
         )
-        await asyncio.wait_for(upstream.gone.wait(), 1)
+        await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 async def test_an_answer_that_does_not_end(http: UpstreamClient) -> None:
@@ -133,14 +133,20 @@ async def test_an_answer_that_does_not_end(http: UpstreamClient) -> None:
 
 
 async def test_a_slow_reader_is_no_silent_upstream(http: UpstreamClient) -> None:
-    limits = Timeouts(connect=0, first_byte=0, idle=0.05, total=0)
+    limits = Timeouts(connect=0, first_byte=0, idle=SOON, total=0)
     gate = asyncio.Event()
     says = FakeChat().says(Wire([b"a", gate, b"b"]))
     async with says as upstream, post(http, upstream, timeouts=limits) as response:
         assert await anext(response) == b"a"
-        await asyncio.sleep(0.15)  # longer than the limit, and nobody waits for the upstream
+        now = asyncio.get_running_loop().time()
+        response.check(now + 10 * SOON)  # nobody waits for the upstream
+        assert response._connection is not None
+        response._connection.heard -= 10 * SOON
+        reading = asyncio.ensure_future(anext(response))
+        await asyncio.sleep(0)
+        response.check(now)  # somebody does, but not for long
         gate.set()
-        assert await anext(response) == b"b"
+        assert await reading == b"b"
 
 
 async def test_no_connection(http: UpstreamClient) -> None:
@@ -276,7 +282,7 @@ async def test_a_finished_answer_may_end_later(http: UpstreamClient) -> None:
             assert await anext(response) == DONE
             response.finished()
         gate.set()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SOON):
             while http.pool.lingering:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await read(post(http, upstream))
@@ -291,7 +297,7 @@ async def test_a_finished_answer_that_does_not_end_is_closed(
         async with post(http, upstream) as response:
             await anext(response)
             response.finished()
-        await asyncio.wait_for(upstream.gone.wait(), 1)
+        await asyncio.wait_for(upstream.gone.wait(), SOON)
         assert not http.pool.lingering
 
 
@@ -302,16 +308,17 @@ async def test_closing_leaves_nothing_behind() -> None:
             await anext(response)
             response.finished()
         await http.close()
-        await asyncio.wait_for(upstream.gone.wait(), 1)
+        await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
-async def test_leaving_closes_the_connection_at_once(http: UpstreamClient) -> None:
+async def test_leaving_closes_the_connection_at_once(
+    http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.providers.http.pool.LINGER", 1000)
     async with FakeChat().says(HANGS) as upstream:
         async with post(http, upstream) as response:
             await anext(response)
-        started = time.monotonic()
-        await asyncio.wait_for(upstream.gone.wait(), 1)
-        assert time.monotonic() - started < 1
+        await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
 async def test_a_dead_connection_from_the_pool_is_replaced(http: UpstreamClient) -> None:

@@ -13,10 +13,10 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.connection import HEAD_LIMIT, HEADERS_LIMIT, Connection
 from antiphon.providers.http.pool import Pool
 from antiphon.providers.http.target import Origin
+from tests.providers.fake_server import SOON
 from tests.providers.http.raw import (
     NEVER,
     OK,
-    SOON,
     Reader,
     Writer,
     answering,

@@ -11,12 +11,11 @@ import pytest
 
 from antiphon.config import Timeouts
 from antiphon.providers.http import UpstreamClient, dialing
-from tests.providers.fake_server import refusing_address
+from tests.providers.fake_server import SOON, refusing_address
 from tests.providers.http.certificates import Certificate, make
 from tests.providers.http.raw import (
     NEVER,
     OK,
-    SOON,
     Reader,
     Server,
     Writer,

@@ -6,9 +6,9 @@ import pytest
 
 from antiphon.config import Timeouts
 from antiphon.providers.http import UpstreamClient, pool
+from tests.providers.fake_server import SOON
 from tests.providers.http.raw import (
     OK,
-    SOON,
     Reader,
     Writer,
     answering,

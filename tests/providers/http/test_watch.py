@@ -6,7 +6,7 @@ from math import inf
 
 from antiphon.providers.http import watch
 from antiphon.providers.http.watch import Watch
-from tests.providers.http.raw import SOON
+from tests.providers.fake_server import SOON
 
 
 class Exchange:
@@ -28,11 +28,22 @@ class Exchange:
 async def test_the_first_to_run_out_of_time_is_found_first() -> None:
     now = asyncio.get_running_loop().time()
     watching = Watch()
-    late, early, never = Exchange(now + 0.15), Exchange(now + 0.03), Exchange(now + 1000)
+    early, late, never = Exchange(now + 0.03), Exchange(now + 500), Exchange(now + 1000)
     for exchange in (never, late, early):
         watching.add(exchange, exchange.due)
     await asyncio.wait_for(early.over.wait(), SOON)
     assert not late.over.is_set()
+    assert not never.over.is_set()
+    watching.close()
+
+
+async def test_after_the_first_the_next_is_found() -> None:
+    now = asyncio.get_running_loop().time()
+    watching = Watch()
+    early, late, never = Exchange(now + 0.03), Exchange(now + 0.15), Exchange(now + 1000)
+    for exchange in (early, late, never):
+        watching.add(exchange, exchange.due)
+    await asyncio.wait_for(early.over.wait(), SOON)
     await asyncio.wait_for(late.over.wait(), SOON)
     assert not never.over.is_set()
     watching.close()

@@ -1,0 +1,181 @@
+"""Following an answer: bytes go straight from the socket to the follower, and each of them once."""
+
+import asyncio
+import gzip
+import socket
+from collections.abc import Iterator
+from itertools import cycle, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.config import Timeouts
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.http import Response, UpstreamClient
+from antiphon.providers.http.connection import HIGH_WATER, Connection
+from antiphon.providers.http.pool import Pool
+from antiphon.providers.http.target import Origin
+from antiphon.providers.http.watch import Watch
+from tests.providers.fake_chat import FakeChat, Step, Wire
+from tests.providers.fake_server import SOON
+from tests.providers.http.raw import NEVER, answering, get, serving, until
+from tests.providers.http.test_client import post
+
+
+async def test_nobody_wakes_up_for_bytes_that_are_taken(http: UpstreamClient) -> None:
+    *gates, end = [asyncio.Event() for _ in range(4)]
+    heard: list[tuple[bytes, bool]] = []
+
+    def follower(data: bytes) -> bool:
+        heard.append((data, asyncio.current_task() is None))
+        [*gates, end][len(heard)].set()
+        return True
+
+    pieces = [piece for n, gate in enumerate(gates) for piece in (gate, b"%d" % n)]
+    async with FakeChat().says(Wire([*pieces, end])) as upstream, post(http, upstream) as response:
+        asyncio.get_running_loop().call_soon(gates[0].set)
+        async with asyncio.timeout(SOON):
+            assert not await response.follow(follower)
+    assert heard == [(b"0", True), (b"1", True), (b"2", True)]
+
+
+async def test_one_who_has_enough_gets_the_rest_later(http: UpstreamClient) -> None:
+    gate = asyncio.Event()
+    heard: list[bytes] = []
+    async with FakeChat().says(Wire([b"a", gate, b"b"])) as upstream, post(http, upstream) as response:
+        async with asyncio.timeout(SOON):
+            assert await response.follow(heard.append)
+            assert heard == [b"a"]
+            gate.set()
+            assert await response.follow(heard.append)
+            assert heard == [b"a", b"b"]
+            assert not await response.follow(heard.append)
+
+
+async def test_what_a_follower_raises_is_raised_to_who_waits(http: UpstreamClient) -> None:
+    gate = asyncio.Event()
+
+    def follower(data: bytes) -> bool:
+        raise ArithmeticError(data)
+
+    async with FakeChat().says(Wire([gate, b"a", Step.HANG])) as upstream, post(http, upstream) as response:
+        asyncio.get_running_loop().call_soon(gate.set)
+        with pytest.raises(ArithmeticError):
+            async with asyncio.timeout(SOON):
+                await response.follow(follower)
+
+
+async def test_a_follower_may_take_more_at_once_than_would_be_kept_for_it(http: UpstreamClient) -> None:
+    size = 32 * HIGH_WATER
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size
+    heard = 0
+
+    def follower(data: bytes) -> bool:
+        nonlocal heard
+        heard += len(data)
+        return True
+
+    async with serving(answering(head + b"x" * size)) as server, get(http, server.url) as response:
+        async with asyncio.timeout(SOON):
+            assert not await response.follow(follower)
+    assert heard == size
+
+
+async def test_a_compressed_answer_is_followed_too(http: UpstreamClient) -> None:
+    packed = gzip.compress(b"x" * 300_000)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    heard: list[bytes] = []
+    async with serving(answering(head + packed)) as server, get(http, server.url) as response:
+        async with asyncio.timeout(SOON):
+            assert await response.follow(heard.append)
+            while await response.follow(heard.append):
+                pass
+    assert len(heard) > 1
+    assert b"".join(heard) == b"x" * 300_000
+
+
+async def test_patience_begins_anew_with_what_a_follower_takes(http: UpstreamClient) -> None:
+    limits = Timeouts(connect=0, first_byte=0, idle=0.3, total=0)
+    loop = asyncio.get_running_loop()
+    gates = [asyncio.Event() for _ in range(4)]
+    times: list[float] = []
+
+    def follower(data: bytes) -> bool:
+        times.append(loop.time())
+        if len(times) < len(gates):
+            loop.call_later(0.15, gates[len(times)].set)
+        return True
+
+    gates[0].set()
+    pieces = [piece for gate in gates for piece in (gate, b"x")]
+    says = FakeChat().says(Wire([*pieces, Step.HANG]))
+    async with says as upstream, post(http, upstream, timeouts=limits) as response:
+        with pytest.raises(UpstreamError, match="did not go on"):
+            async with asyncio.timeout(SOON):
+                await response.follow(follower)
+        assert len(times) == len(gates)
+        assert loop.time() - times[-1] >= 0.29
+
+
+async def test_a_follower_who_leaves_is_not_called_again(http: UpstreamClient) -> None:
+    gate = asyncio.Event()
+    heard: list[bytes] = []
+    async with FakeChat().says(Wire([gate, b"a", Step.HANG])) as upstream, post(http, upstream) as response:
+        following = asyncio.create_task(response.follow(heard.append))
+        await asyncio.sleep(0)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        gate.set()
+        assert await asyncio.wait_for(anext(response), SOON) == b"a"
+    assert heard == []
+    await until(lambda: not http.pool.connections)
+
+
+# --- a law ------------------------------------------------------------------------------------------------
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+ANSWER = CHUNKED + b"".join(b"%x\r\n%b\r\n" % (n, b"abcdefghi"[:n]) for n in range(1, 10)) + b"0\r\n\r\n"
+TEXT = b"".join(b"abcdefghi"[:n] for n in range(1, 10))
+
+
+async def _followed(edges: list[int], pauses: Iterator[bool], takes: Iterator[bool]) -> bytes:
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    connection = Connection(Pool(), Origin("http", "h", 80, None, False), loop, single=False)
+    heard: list[bytes] = []
+
+    def follower(data: bytes) -> bool:
+        heard.append(data)
+        return next(takes)
+
+    async def follow(response: Response) -> None:
+        while await response.follow(follower):
+            pass
+
+    with far:
+        transport, _ = await loop.create_connection(lambda: connection, sock=near)
+        connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"")
+        connection.data_received(CHUNKED)
+        response = Response("up", NEVER, Watch(), loop)
+        response.begin(connection)
+        response.open(connection)
+        following = asyncio.create_task(follow(response))
+        for start, end in pairwise(edges):
+            if next(pauses):
+                await asyncio.sleep(0)
+            if start < end:
+                connection.data_received(ANSWER[start:end])
+        await asyncio.wait_for(following, SOON)
+        transport.abort()
+        await asyncio.sleep(0)
+    return b"".join(heard)
+
+
+some = st.lists(st.booleans(), min_size=1, max_size=8)
+
+
+@given(st.lists(st.integers(len(CHUNKED), len(ANSWER)), max_size=12), some, some)
+def test_no_byte_is_lost_or_told_twice(cuts: list[int], pauses: list[bool], takes: list[bool]) -> None:
+    edges = [len(CHUNKED), *sorted(cuts), len(ANSWER)]
+    assert asyncio.run(_followed(edges, cycle(pauses), cycle(takes))) == TEXT
