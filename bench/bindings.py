@@ -1,7 +1,7 @@
 """The bindings alone, without any gateway or HTTP: `python -m bench.bindings`.
 
-Reads one chat request a line from standard input, has llama.cpp answer it in this process, and prints how
-many tokens came and how long they took. The settings are those of our own child process.
+Reads one chat request a line from standard input, has llama.cpp answer it in this process, and prints what
+it said and how long its tokens took. The settings are those of our own child process.
 """
 
 import json
@@ -9,8 +9,18 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from antiphon.embedded.child import Settings, serve
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer; how many of its tokens came after the first, and in how many seconds."""
+
+    words: list[str]
+    later: int
+    seconds: float
 
 
 def main() -> None:
@@ -20,19 +30,23 @@ def main() -> None:
     server = serve(settings, lambda step: None)
     print("ready", file=output, flush=True)
     for line in sys.stdin:
-        print(json.dumps(_answer(server.handle_chat_completions, json.loads(line))), file=output, flush=True)
+        said = _answer(server.handle_chat_completions, json.loads(line))
+        print(json.dumps(asdict(said)), file=output, flush=True)
     os._exit(0)  # the bindings' own clean-up can wait for ever
 
 
-def _answer(ask: Callable[[str, Callable[[str], None]], None], request: object) -> dict[str, float]:
+def _answer(ask: Callable[[str, Callable[[str], None]], None], request: object) -> Said:
+    words: list[str] = []
     moments: list[float] = []
 
     def take(chunk: str) -> None:
-        if any(choice["delta"].get("content") for choice in json.loads(chunk)["choices"]):
-            moments.append(time.perf_counter())
+        for choice in json.loads(chunk)["choices"]:
+            if word := choice["delta"].get("content"):
+                words.append(word)
+                moments.append(time.perf_counter())
 
     ask(json.dumps(request), take)
-    return {"tokens": len(moments), "seconds": moments[-1] - moments[0]}
+    return Said(words, len(words) - 1, moments[-1] - moments[0])
 
 
 if __name__ == "__main__":

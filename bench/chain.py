@@ -1,14 +1,15 @@
 """What a long conversation costs: CPU time inside the database, and of the whole turn, as a chain grows.
 
 The gateway runs in this process, so that its store can be asked for its counters; only the HTTP server in
-front of it is left out. Once a chain is long, each round measures turn 10 of a new chain and then the next
-turn of the long one, in the same second: first with the store alone, then with whole turns, whose other
-work leaves the processor's caches cold for the database.
+front of it is left out. Once a chain is long, each round measures turn 10 of a new chain and then a turn of
+the long one, in the same second: first with the store alone, then with whole turns. A long turn leaves the
+processor's caches cold for the database, which writes after it, and a short one does not: so both are
+measured again with the same long turn, one that is not stored, between the turn and its writing.
 """
 
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,8 @@ CALLER = Caller(tenant="bench")
 EARLY = 10
 LENGTHS = (30, 100, 300)
 """Where a growing chain is also compared with turn 10, besides at its end."""
-ROUNDS = 30
-ROUNDS_ON_THE_WAY = 8
+ROUNDS = 40
+ROUNDS_ON_THE_WAY = 6
 CHART = "turn by chain"
 _MODEL = "fake/burst-20"
 _BODY = b'{"object":"response","metadata":"%b"}' % (b"x" * 800)
@@ -36,6 +37,8 @@ _INPUT = b'{"type":"message","role":"user","content":"%b"}' % (b"x" * 100)
 _OUTPUT = b'{"type":"message","role":"assistant","content":"%b"}' % (b"x" * 150)
 
 Turn = Callable[[str | None], Awaitable[str]]
+After = Callable[[str], Awaitable[object]]
+"""What is done between a turn and its writing, with the head of the long chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +50,14 @@ class Cost:
 
 
 Pairs = list[tuple[Cost, Cost]]
-"""Turn 10 of a short chain and the next turn of a long one, measured one after the other."""
+"""Turn 10 of a short chain and a turn of a long one, measured one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Pairs by the length of the long chain, and the ids at the ends of both."""
+    """Pairs by what was done around a turn and by the length of the long chain; and the ends of both."""
 
-    pairs: dict[int, Pairs]
+    pairs: list[dict[int, Pairs]]
     heads: tuple[str, str]
 
 
@@ -65,21 +68,22 @@ def run(record: Recorder, options: Options) -> None:
         alone, whole = load.run(_both(config, turns))
         print(f"CPU µs a turn, medians of {ROUNDS} rounds; ratios are paired")
         print(f"{'':<30}{f'turn {EARLY}':>18}{f'turn {turns:,}':>18}{'ratio':>24}")
-        for name, measured, of in (
-            ("database alone", alone, _database),
-            ("database in a whole turn", whole, _database),
-            ("whole turn", whole, _whole),
+        for name, pairs, of in (
+            ("database alone", alone.pairs[0], _database),
+            ("database in a whole turn", whole.pairs[0], _database),
+            ("database after a long turn", whole.pairs[1], _database),
+            ("whole turn", whole.pairs[0], _whole),
         ):
-            _tell(record, name, measured, of)
+            _tell(record, name, pairs, of)
         cold = [load.run(_cold(config, head)) * 1e6 for head in whole.heads]
         for turn, value in zip((EARLY, turns), cold, strict=True):
             record.add(f"one read after a restart, turn {turn:,}", [value], "µs")
         print(f"{'one read after a restart':<30}{cold[0]:>18.0f}{cold[1]:>18.0f}")
 
 
-def _tell(record: Recorder, name: str, measured: Measured, of: Callable[[Cost], float]) -> None:
+def _tell(record: Recorder, name: str, by_length: dict[int, Pairs], of: Callable[[Cost], float]) -> None:
     record.add(f"{name}, turn {EARLY} / turn {EARLY}", [1.0], TIMES, place=Place(CHART, name, EARLY))
-    for length, pairs in measured.pairs.items():
+    for length, pairs in by_length.items():
         early, late = ([of(cost) * 1e6 for cost in side] for side in zip(*pairs, strict=True))
         place = Place(CHART, name, length)
         ratio = record.ratio(f"{name}, turn {length:,} / turn {EARLY}", late, early, place=place)
@@ -105,41 +109,54 @@ async def _both(config: Path, turns: int) -> tuple[Measured, Measured]:
     async def turn(previous: str | None) -> str:
         return await _turn(gateway, previous)
 
+    async def unstored(previous: str) -> str:
+        return await _turn(gateway, previous, store=False)
+
     try:
-        return await _measure(gateway.store, save, turns), await _measure(gateway.store, turn, turns)
+        alone = await _measure(gateway.store, save, turns, [_nothing])
+        return alone, await _measure(gateway.store, turn, turns, [_nothing, unstored])
     finally:
         await gateway.close()
 
 
-async def _measure(store: Store, turn: Turn, turns: int) -> Measured:
+async def _nothing(head: str) -> None:
+    return None
+
+
+async def _measure(store: Store, turn: Turn, turns: int, afters: Sequence[After]) -> Measured:
     async def grown(length: int) -> str:
         head = await turn(None)
         for _ in range(length - 1):
             head = await turn(head)
         return head
 
-    async def measured(head: str) -> tuple[str, Cost]:
-        # A response is written a moment after its turn; looking one up waits for all that are on their way.
+    async def measured(head: str, after: After, beside: str | None = None) -> tuple[str, Cost]:
+        # Both find the end of their chain as it was written just before. A response is written a moment after
+        # its turn; looking one up waits for all that are on their way.
+        head = await turn(head)
         await store.get(CALLER.tenant, head)
         before, clock = store.stats, time.process_time()
         head = await turn(head)
         spent, read = time.process_time() - clock, store.stats.read_cpu - before.read_cpu
+        await after(beside or head)
         await store.get(CALLER.tenant, head)
         written = store.stats.write_cpu - before.write_cpu
         return head, Cost(read + written, spent + written)
 
-    found: dict[int, Pairs] = {}
+    found: list[dict[int, Pairs]] = [{} for _ in afters]
     long, length = await turn(None), 1
-    for goal in (*(one for one in LENGTHS if one < turns - ROUNDS), turns):
+    for goal in (*(one for one in LENGTHS if one < turns - 2 * ROUNDS), turns):
         rounds = ROUNDS if goal == turns else ROUNDS_ON_THE_WAY
-        while length < goal - rounds:
+        while length < goal - rounds * len(afters):  # half of what the rounds will add
             long, length = await turn(long), length + 1
-        found[goal] = []
         for _ in range(rounds):
-            short, early = await measured(await grown(EARLY - 1))
-            long, late = await measured(long)
-            found[goal].append((early, late))
-        length += rounds
+            for after, by_length in zip(afters, found, strict=True):
+                short, early = await measured(await grown(EARLY - 2), after, beside=long)
+                long, late = await measured(long, after)
+                by_length.setdefault(goal, []).append((early, late))
+                length += 2
+                # Of twelve rows a round always the same ones would begin a new page of the table.
+                await turn(None)
     return Measured(found, (short, long))
 
 
@@ -154,8 +171,8 @@ async def _save(store: Store, previous: str | None) -> str:
     return id
 
 
-async def _turn(gateway: Gateway, previous: str | None) -> str:
-    body = {"model": _MODEL, "input": PROMPT, "previous_response_id": previous}
+async def _turn(gateway: Gateway, previous: str | None, *, store: bool = True) -> str:
+    body = {"model": _MODEL, "input": PROMPT, "previous_response_id": previous, "store": store}
     run = await gateway.engine.start(decode_request(json.dumps(body).encode()), CALLER)
     response = await run.result()
     if response.status != "completed":

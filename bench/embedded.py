@@ -1,13 +1,15 @@
 """Tokens a second of the embedded model behind our gateway, beside the bindings alone, in turns.
 
-Both have loaded the same model with the same settings. The rate is that of a stream from its first token to
-its last. It is wall time, which other programs disturb; the CPU time of a token, which they disturb less, is
-that of the whole tree: the gateway with its child, or the process with the bindings.
+Both have loaded the same model with the same settings, are asked the same with the same sampling, and must
+say the same words. The rate is that of a stream from its first token to its last. It is wall time, which
+other programs disturb, so there are many short streams, in changing order; and whoever reads the gateway's
+answer has the same cores, so it does little. The CPU time of a token, which is disturbed less, is that of
+the whole tree: the gateway with its child, or the process with the bindings.
 """
 
 import hashlib
-import http.client
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -18,15 +20,23 @@ from pathlib import Path
 from antiphon.config import Local
 from antiphon.embedded.child import Settings
 from antiphon.embedded.process import available
-from bench.contenders import KEY, PROMPT, folder
+from antiphon.providers.llama import manners
+from bench.bindings import Said
+from bench.contenders import KEY, folder
 from bench.figures import Recorder
 from bench.measure import SETTLE
 from bench.options import Options
 from bench.processes import Program, free_port, tree_cpu
 
-TOKENS = 96
+TOKENS = 48
+STREAMS = 6
+"""Streams of each in a round."""
+PROMPT = "Write a long story about a lighthouse keeper, his dog and the sea."
+"""The model would go on for longer than it may."""
+SAMPLING = {"temperature": 0, "top_p": 0.9}
 SLOTS, CONTEXT = 1, 1024
 GATEWAY, BINDINGS = "behind the gateway", "bindings alone"
+_DELTA = b'data: {"type":"response.output_text.delta"'
 _CONFIG = """\
 [server]
 log_level = "warning"
@@ -42,9 +52,9 @@ context = {context}
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """Streams an answer and says how many tokens came in how many seconds; and its CPU seconds so far."""
+    """Streams an answer; and its CPU seconds so far."""
 
-    stream: Callable[[], tuple[float, float]]
+    stream: Callable[[], Said]
     cpu: Callable[[], float]
 
 
@@ -58,17 +68,20 @@ def run(record: Recorder, options: Options) -> None:
             GATEWAY: Contestant(lambda: _stream(gateway.port), gateway.cpu),
             BINDINGS: Contestant(bindings.stream, bindings.cpu),
         }
+        # The first time loads the model and reads the prompt.
+        first, other = (one.stream().words for one in contestants.values())
+        if first != other or len(first) < TOKENS:
+            raise SystemExit(f"bench: the embedded model said\n{first}\nand\n{other}")
         rates: dict[str, list[float]] = {name: [] for name in contestants}
         cpu: dict[str, list[float]] = {name: [] for name in contestants}
-        for turn in range(options.rounds + 1):
-            for name, one in contestants.items():
+        for turn in range(STREAMS * options.rounds):
+            for name, one in list(contestants.items())[:: -1 if turn % 2 else 1]:
                 before = one.cpu()
-                tokens, seconds = one.stream()
+                said = one.stream()
                 time.sleep(SETTLE)
-                if turn:  # the first one loads the model and reads the prompt
-                    rates[name].append((tokens - 1) / seconds)
-                    cpu[name].append((one.cpu() - before) / tokens)
-    print(f"streams of {TOKENS} tokens, medians of {options.rounds} interleaved rounds")
+                rates[name].append(said.later / said.seconds)
+                cpu[name].append((one.cpu() - before) / len(said.words))
+    print(f"streams of {TOKENS} tokens, medians of {STREAMS * options.rounds} interleaved rounds")
     for name in contestants:
         rate = record.add(f"tokens a second, {name}", rates[name], "tokens/s", "higher")
         spent = record.add(f"CPU a token, {name}", [value * 1000 for value in cpu[name]], "ms")
@@ -87,20 +100,28 @@ def _gateway(where: Path) -> Program:
     return Program("antiphon", command, port, log=where / "output.log")
 
 
-def _stream(port: int) -> tuple[float, float]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    body = {"input": PROMPT, "stream": True, "max_output_tokens": TOKENS, "temperature": 0}
-    headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
-    connection.request("POST", "/v1/responses", json.dumps(body), headers)
-    answer = connection.getresponse()
+def _stream(port: int) -> Said:
+    """Reads whatever comes and takes the time; what it was is looked at when all is here."""
+    body = json.dumps({"input": PROMPT, "stream": True, "max_output_tokens": TOKENS, **SAMPLING})
+    head = (
+        f"POST /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {KEY}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    pieces: list[bytes] = []
     moments: list[float] = []
-    while line := answer.readline():
-        if line == b"event: response.output_text.delta\n":
-            moments.append(time.perf_counter())
-    connection.close()
-    if len(moments) < 2:
-        raise SystemExit(f"bench: the embedded model said nothing, status {answer.status}")
-    return len(moments), moments[-1] - moments[0]
+    at_first = 0
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
+        connection.sendall((head + body).encode())
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+            if _DELTA in piece:
+                moments.append(time.perf_counter())
+                at_first = at_first or piece.count(_DELTA)
+    lines = b"".join(pieces).split(b"\n")
+    words = [json.loads(line[6:])["delta"] for line in lines if line.startswith(_DELTA)]
+    if len(words) < 2:
+        raise SystemExit(f"bench: the embedded model said nothing: {lines[0]!r}")
+    return Said(words, len(words) - at_first, moments[-1] - moments[0])
 
 
 class Bindings:
@@ -113,6 +134,8 @@ class Bindings:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            # As our child is: the kernel shares the processors among sessions before it does among processes.
+            start_new_session=True,
         )
         self._tell(asdict(Settings(Local().model, "model", "none", SLOTS, CONTEXT, 0)))
         if self._hear() != "ready\n":
@@ -126,11 +149,11 @@ class Bindings:
     def cpu(self) -> float:
         return tree_cpu(self._process.pid)
 
-    def stream(self) -> tuple[float, float]:
-        message = {"role": "user", "content": PROMPT}
-        self._tell({"messages": [message], "stream": True, "max_tokens": TOKENS, "temperature": 0})
-        answer = json.loads(self._hear())
-        return answer["tokens"], answer["seconds"]
+    def stream(self) -> Said:
+        messages = [{"role": "user", "content": PROMPT}]
+        asked = {"messages": messages, "stream": True, "max_tokens": TOKENS, **SAMPLING}
+        self._tell(asked | manners(Local()))
+        return Said(**json.loads(self._hear()))
 
     def _tell(self, value: object) -> None:
         assert self._process.stdin is not None

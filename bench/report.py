@@ -91,9 +91,9 @@ BUDGET = (
         "turn 1,000 of turn 10, database alone", "chain", "database alone, turn 1,000 / turn 10", most=1.1
     ),
     Budget(
-        "turn 1,000 of turn 10, database within whole turns",
+        "turn 1,000 of turn 10, database, either after the same long turn",
         "chain",
-        "database in a whole turn, turn 1,000 / turn 10",
+        "database after a long turn, turn 1,000 / turn 10",
         most=1.1,
     ),
     Budget("memory of an open stream", "memory", "each open stream, of 1,000", most=20),
@@ -119,7 +119,7 @@ BUDGET = (
 )
 WORKS = (gateway.PLAIN, gateway.EACH, gateway.BURST, gateway.PACED)
 ABOVE = "ours / nginx"
-CHAIN = ("database alone", "database in a whole turn", "whole turn")
+CHAIN = ("database alone", "database after a long turn", "database in a whole turn", "whole turn")
 TABLES = (
     Table(
         "CPU time of a request or a delta",

@@ -106,3 +106,31 @@ def test_contexts_are_what_was_said(script: list[tuple[str, int, int]]) -> None:
                 await store.close()
 
     asyncio.run(run())
+
+
+async def test_a_late_turn_takes_the_database_no_more_steps_than_an_early_one(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path)
+    database = store._writer._db
+    steps: list[int] = [0]
+
+    def step() -> int:
+        steps[-1] += 1
+        return 0
+
+    async def turn(n: int) -> None:
+        await store.save(response(f"r{n:04}", await store.context("acme", f"r{n - 1:04}")))
+
+    for n in range(1, 1001):
+        if n in (10, 1000):
+            await store.get("acme", f"r{n - 1:04}")  # the database has all that came before
+            database.set_progress_handler(step, 1)
+            await turn(n)
+            await store.get("acme", f"r{n:04}")
+            database.set_progress_handler(None, 1)
+            steps.append(0)
+        else:
+            await turn(n)
+    early, late, _ = steps
+    assert early == late > 0
+    assert store.stats.cache_misses == 1  # only the first turn has to look
+    await store.close()
