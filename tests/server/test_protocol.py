@@ -373,7 +373,7 @@ def test_a_request_that_comes_early_does_not_end_the_one_before(serve: Serve, up
     with line(server) as connection:
         connection.send(post(body=b'{"model": "model", "input": "hello"}'), b"GET /hea")
         call = upstream.next()
-        until(lambda: connections(server)[0]._fields is not None)
+        until(lambda: connections(server)[0]._is_beginning)
         sweep(server, PATIENCE + 5)
         call.finish("Hello.")
         connection.send(b"lthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
