@@ -19,7 +19,7 @@ from tests.server.conftest import Serve
 from tests.server.serving import Serving, until
 from tests.server.upstream import Upstream
 from tests.server.voice import Voice
-from tests.server.wire import BODY, CLOSE, Line, answers, connections, get, line, post, sweep
+from tests.server.wire import BODY, CLOSE, Line, answers, behind, connections, get, line, post, sweep
 
 CHUNKED = b"Transfer-Encoding: chunked"
 H2C = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABkAAQAAP__")
@@ -184,11 +184,12 @@ def test_a_request_that_breaks_after_its_answer_gets_no_other(server: Serving) -
 def test_a_request_that_breaks_before_anybody_looks_at_it_gets_one_answer(server: Serving) -> None:
     request = post(CHUNKED, body=b"").replace(b"/v1/responses", b"/nowhere")
     with line(server) as connection:
-        until(lambda: connections(server))
+        there = until(lambda: behind(server, connection))
+        assert there is not None
 
         async def both() -> None:
             for piece in (request, b"zz\r\n"):
-                connections(server)[0].data_received(piece)
+                there.data_received(piece)
 
         server.call(both())
         [answer] = answers(connection.rest(), "POST")

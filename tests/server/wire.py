@@ -98,6 +98,15 @@ def connections(server: Serving) -> list[Connection]:
     return [connection for connection in every if isinstance(connection, Connection)]
 
 
+def behind(server: Serving, line: Line) -> Connection | None:
+    """The server's end of a line, once it has one; those of earlier tests may still be there."""
+    here = line.socket.getsockname()
+    for one in connections(server):
+        if one.transport is not None and one.transport.get_extra_info("peername") == here:
+            return one
+    return None
+
+
 def sweep(server: Serving, seconds: float) -> None:
     """A look at the connections so many seconds from now."""
 
