@@ -87,9 +87,13 @@ class Socket:
             raise self._lost(error) from error
 
     async def close(self) -> None:
-        with suppress(WebSocketException, OSError, TimeoutError):
-            async with asyncio.timeout(_CLOSING):
-                await self._connection.close()
+        """Say goodbye, and hang up whether or not it is answered."""
+        try:
+            with suppress(WebSocketException, OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSING):
+                    await self._connection.close()
+        finally:
+            self._connection.transport.abort()
 
     def _lost(self, error: Exception) -> ConnectionFailed:
         said = str(error) or type(error).__name__

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,7 +69,7 @@ def connect(
     db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        db.execute("PRAGMA journal_mode = WAL")
+        use_log(db, time.monotonic() + busy_timeout)
         db.execute(f"PRAGMA synchronous = {synchronous}")
         # 16 MB of log between checkpoints: a quarter less CPU for each save than with SQLite's default of 4.
         db.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -83,6 +85,18 @@ def connect(
     return db
 
 
+def use_log(db: sqlite3.Connection, deadline: float) -> None:
+    """Waits while another opens the same new database: here SQLite itself gives up at once."""
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(0.005)
+
+
 def take_over(db: sqlite3.Connection, path: Path) -> None:
     """Finish what processes that died have left in their journals."""
     left = abandoned(path)
@@ -96,6 +110,18 @@ def take_over(db: sqlite3.Connection, path: Path) -> None:
         db.rollback()
         raise
     finish(left)
+
+
+Prepared = tuple[list[sqlite3.Connection], Cell, Journal]
+
+
+def _put_away(preparing: asyncio.Future[Prepared]) -> None:
+    """Closes what was opened for somebody who has gone."""
+    if not preparing.cancelled() and preparing.exception() is None:
+        connections, _, journal = preparing.result()
+        for db in connections:
+            db.close()
+        journal.close()
 
 
 class SqliteStore:
@@ -147,12 +173,14 @@ class SqliteStore:
         """
         path = folder / FILE
 
-        def prepare() -> tuple[list[sqlite3.Connection], Cell, Journal]:
+        def prepare() -> Prepared:
             make_folder(folder)
             connections: list[sqlite3.Connection] = []
             try:
-                # SQLite gives the files it adds the mode of this one.
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                # SQLite gives the files it adds the mode of this one. Only a new one is opened here: closing
+                # it would take away the locks of whoever else has it open in this process.
+                with suppress(FileExistsError):
+                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
                 for _ in range(1 + READERS):
                     connections.append(connect(path, busy_timeout, synchronous, max_bytes))
                 migrate(connections[0])
@@ -165,7 +193,14 @@ class SqliteStore:
                 reason = error.strerror if isinstance(error, OSError) else explain(error)
                 raise StoreError(f"The store {path} cannot be opened. {reason}") from error
 
-        return cls(path, *await asyncio.to_thread(prepare), cache_bytes, SOON if alone else SHARED)
+        preparing = asyncio.get_running_loop().run_in_executor(None, prepare)
+        try:
+            prepared = await asyncio.shield(preparing)
+        except asyncio.CancelledError:
+            preparing.add_done_callback(_put_away)
+            await asyncio.wait([preparing])
+            raise
+        return cls(path, *prepared, cache_bytes, SOON if alone else SHARED)
 
     async def close(self) -> None:
         """Finishes what is under way and closes the database; closing twice does nothing more."""
@@ -269,7 +304,7 @@ class SqliteStore:
         return generation
 
     def _remember(self, tenant: str, context: Context, generation: bytes) -> None:
-        if generation == self._generation():
+        if generation == self._cell.read():
             self._contexts.put(tenant, context.response, context, weight(context.fragments()))
 
     async def save(self, response: NewResponse) -> None:

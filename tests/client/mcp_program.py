@@ -1,8 +1,10 @@
-"""An MCP server for tests: over standard input and output, or over HTTP on the port that it is told."""
+"""An MCP server for tests: over standard input and output, or over HTTP on a free port, which it tells."""
 
 import os
+import socket
 import sys
 
+import uvicorn
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -40,7 +42,10 @@ def die() -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    if "http" in sys.argv:
+        listener = socket.create_server(("127.0.0.1", 0))
+        print(listener.getsockname()[1], flush=True)
+        config = uvicorn.Config(server.streamable_http_app(), log_level="critical")
+        uvicorn.Server(config).run(sockets=[listener])
     else:
         server.run()

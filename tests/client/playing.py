@@ -1,6 +1,5 @@
 """A server for tests of the client: it plays what it is told to, and composes streams that are real ones."""
 
-import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -31,17 +30,6 @@ class Player(FakeServer):
     def __init__(self, *replies: Reply) -> None:
         super().__init__()
         self._replies = deque(replies)
-        self._writers: list[asyncio.StreamWriter] = []
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.append(writer)
-        super()._accept(reader, writer)
-
-    async def __aexit__(self, *exc: object) -> None:
-        await super().__aexit__(*exc)
-        for writer in self._writers:
-            writer.transport.abort()  # what a client never read would keep it open
-        await asyncio.sleep(0)
 
     def reply(self, received: Received) -> Wire:
         reply = self._replies.popleft() if len(self._replies) > 1 else self._replies[0]

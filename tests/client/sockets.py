@@ -16,6 +16,7 @@ from antiphon.spec.echo import new_response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta
 from tests.client.playing import PATIENT, QUICK, say
+from tests.providers.fake_server import until_accepted
 
 DROP = "drop"
 """Cut the connection without a word."""
@@ -23,6 +24,8 @@ CUT = "cut"
 """Begin to answer, then cut the connection."""
 HANG = "hang"
 """Begin to answer, and never end."""
+DEAF = "deaf"
+"""Begin to answer, and hear nothing more, not even a goodbye."""
 
 Turn = str | dict[str, Any] | list[AnyDelta] | tuple[str | bytes, ...]
 
@@ -38,6 +41,7 @@ class SocketServer:
         self.heard = asyncio.Event()
         self._refuses = refuses
         self._server: Server | None = None
+        self._deaf: list[asyncio.Transport] = []
 
     async def __aenter__(self) -> Self:
         self._server = await serve(self._serve, "127.0.0.1", 0, process_request=self._check)
@@ -45,6 +49,9 @@ class SocketServer:
 
     async def __aexit__(self, *exc: object) -> None:
         assert self._server is not None
+        for transport in self._deaf:
+            transport.abort()  # it would wait for a goodbye that it cannot hear
+        await until_accepted()
         self._server.close(close_connections=True)
         await self._server.wait_closed()
 
@@ -95,3 +102,6 @@ class SocketServer:
             await socket.send(event.to_json().decode())
         if turn == CUT:
             socket.transport.abort()
+        elif turn == DEAF:
+            socket.transport.pause_reading()
+            self._deaf.append(socket.transport)

@@ -5,12 +5,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from antiphon.client import AsyncClient, Client, ResponseFailed, StatusError, UsageError
 from antiphon.config import load
+from antiphon.engine.background import Background
 from tests.server.serving import DEADLINE
 from tests.server.upstream import Upstream
 
@@ -41,6 +43,29 @@ async def test_a_stream_comes_piece_by_piece(local_config: Path) -> None:
     ):
         assert await anext(stream.text_deltas()) == "one"
         assert stream.response.status == "in_progress"
+
+
+async def test_who_gives_up_while_the_gateway_opens_leaves_nothing_running(
+    local_config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = asyncio.Event()
+
+    async def forever(background: Background) -> None:
+        opening.set()
+        await asyncio.Event().wait()
+
+    before = set(threading.enumerate())
+    async with AsyncClient(transport="local", config=local_config) as client, asyncio.timeout(DEADLINE):
+        with monkeypatch.context() as slow:
+            slow.setattr(Background, "open", forever)
+            asking = asyncio.create_task(client.responses.create("one"))
+            await opening.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+        left = {thread.name for thread in set(threading.enumerate()) - before}
+        assert not [name for name in left if name.startswith("antiphon-store")]
+        assert (await client.responses.create("two")).output_text == "two"
 
 
 async def test_leaving_a_stream_ends_the_work(tmp_path: Path) -> None:

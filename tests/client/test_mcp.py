@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from antiphon.spec.content import InputImage
 from antiphon.spec.tools import FunctionTool
 from antiphon.stream.deltas import Finish
 from tests.client.scripted import ScriptedModel, call, say
-from tests.server.serving import until
+from tests.server.serving import DEADLINE
 
 PROGRAM = Path(__file__).with_name("mcp_program.py")
 NAMES = ["get_weather", "files_count", "refuse", "draw", "die"]
@@ -29,22 +28,13 @@ def program() -> MCPServer:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen([sys.executable, str(PROGRAM), "http"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         try:
-            until(lambda: _listens(port))
+            port = int(process.stdout.readline())
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             process.kill()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def test_an_agent_uses_the_tools_of_a_program() -> None:
@@ -86,14 +76,14 @@ async def test_what_fails_there_becomes_an_output_here() -> None:
 async def test_a_server_that_dies_in_a_call_does_not_break_the_chain() -> None:
     model = ScriptedModel([*call("die"), Finish()], say("It is gone."))
     async with program() as server:
-        result = await asyncio.wait_for(Agent(client=model, tools=server.tools).run("Q"), 20)
+        result = await asyncio.wait_for(Agent(client=model, tools=server.tools).run("Q"), DEADLINE)
     assert (result.outcomes[0].fault, result.text) == ("tool_failed", "It is gone.")
 
 
 async def test_an_address_that_dies_in_a_call_does_not_break_the_chain(address: str) -> None:
     model = ScriptedModel([*call("die"), Finish()], [*call("get_weather"), Finish()], say("It is gone."))
     async with MCPServer.http(address) as server:
-        result = await asyncio.wait_for(Agent(client=model, tools=server.tools).run("Q"), 20)
+        result = await asyncio.wait_for(Agent(client=model, tools=server.tools).run("Q"), DEADLINE)
     assert [outcome.fault for outcome in result.outcomes] == ["tool_failed", "tool_failed"]
     assert (result.stopped, result.text) == ("answered", "It is gone.")
 

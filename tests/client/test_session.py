@@ -26,7 +26,7 @@ from antiphon.spec.opaque import to_builtins
 from antiphon.stream.deltas import AnyDelta, Failure, ReasoningDelta, SignatureDelta, TextDelta
 from tests.client.conftest import SCRIPTED
 from tests.client.playing import PATIENT, Player, error, say, streamed
-from tests.client.sockets import CUT, DROP, HANG, SocketServer
+from tests.client.sockets import CUT, DEAF, DROP, HANG, SocketServer
 from tests.providers.fake_server import Step, Wire, refusing_address
 from tests.server.serving import DEADLINE, Serving, Spawned, configure
 
@@ -213,6 +213,23 @@ async def test_leaving_a_turn_early_ends_it_and_the_next_one_recovers() -> None:
             await server.gone.wait()
         assert (await session.create("three")).output_text == "b"
     assert texts(server.bodies[2]["input"]) == ["one", "a", "three"]
+
+
+async def test_a_server_that_does_not_say_goodbye_is_left_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("antiphon.client.websocket._CLOSING", 0.05)
+    async with (
+        SocketServer(DEAF, say("b")) as server,
+        server.client() as client,
+        client.session(model="m") as session,
+    ):
+        async with session.stream("one") as stream:
+            await anext(stream)
+            assert session._socket is not None
+            transport = session._socket._connection.transport
+        assert transport.is_closing()
+        assert (await session.create("two")).output_text == "b"
 
 
 async def test_raw_reasoning_is_not_sent_back_and_its_proof_is() -> None:

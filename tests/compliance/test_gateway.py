@@ -36,6 +36,6 @@ def test_with_the_embedded_model_nothing_fails(tmp_path: Path) -> None:
     config = configure(tmp_path, LOCAL__ENABLED="true")
     assert config.default_model is not None
     with Serving(config) as server:
-        report = judge(server.url, config.default_model, timeout=180.0)
+        report = judge(server.url, config.default_model, timeout=540.0)
     assert report.exit_code == 0, told(report, "fail")
     assert len(told(report, "pass")) > 180

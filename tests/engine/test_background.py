@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ from antiphon.spec.request import Request
 from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
 
-QUICK = Pace(flush=0.01, poll=0.01, beat=0.02, sweep=0.05, stale=0.5, retry=0.01, patience=0.3)
 DEADLINE = 10.0
+QUICK = Pace(flush=0.01, poll=0.01, beat=0.02, sweep=0.05, stale=0.5, retry=0.01, patience=DEADLINE)
+HASTY = replace(QUICK, patience=0.3)
 
 
 class Spoken:
@@ -108,7 +110,7 @@ def busy() -> Busy:
     return Busy()
 
 
-Owner = Callable[[], Awaitable[Background]]
+Owner = Callable[..., Awaitable[Background]]
 
 
 @pytest.fixture
@@ -118,8 +120,8 @@ async def owner(store: Forgetful, provider: Spoken, busy: Busy) -> AsyncIterator
     engine = Engine(config, {"p": provider, "busy": busy}, store, Seal([bytes(32)]), time.time)
     async with AsyncExitStack() as owners:
 
-        async def make() -> Background:
-            made = Background(engine, QUICK)
+        async def make(pace: Pace = QUICK) -> Background:
+            made = Background(engine, pace)
             await made.open()
             owners.push_async_callback(made.close)
             return made
@@ -227,7 +229,7 @@ async def test_the_end_comes_although_the_store_fails(
     owner: Owner, store: Forgetful, provider: Spoken
 ) -> None:
     """A store that never recovers holds up the shutdown no longer than allowed; the next owner ends it."""
-    background = await owner()
+    background = await owner(HASTY)
     job = await begin(background)
     await job.beyond(1)
     store.failures = 10**9

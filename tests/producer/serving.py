@@ -25,7 +25,8 @@ class _Server(uvicorn.Server):
 def serving(app: Callable[..., Any]) -> Iterator[str]:
     """The address of the application while it is served."""
     listener = bind("127.0.0.1", 0)
-    server = _Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+    # Its own logging would be set up anew for the whole process, under the feet of every other server.
+    server = _Server(uvicorn.Config(app, log_config=None, lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

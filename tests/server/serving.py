@@ -28,7 +28,8 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.process import Server, bind, run
 from antiphon.stream.sse import Decoder
 
-DEADLINE: Final = 15.0
+DEADLINE: Final = 60.0
+"""Nothing takes so long, unless it is broken; with others on the machine, a process takes 15 to start."""
 
 T = TypeVar("T")
 Event = dict[str, Any]

@@ -45,7 +45,7 @@ class Obliging(Upstream):
 def _all_at_once(url: str, model: str) -> Results:
     exchanges: list[Exchange] = []
     judging = run(
-        Target(f"{url}/v1", model, timeout=180.0),
+        Target(f"{url}/v1", model, timeout=540.0),
         select(only=OFFICIAL),
         concurrency=len(OFFICIAL),
         keep=lambda rule, exchange: exchanges.append(exchange),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sqlite3
 import stat
+import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +30,7 @@ from antiphon.store import (
 )
 from antiphon.store.backlog import LARGE
 from antiphon.store.schema import MIGRATIONS, migrate
+from antiphon.store.sqlite import use_log
 from tests.store.conformance import Conformance
 from tests.store.conformance.values import Open, chain, item, response, running, said
 
@@ -130,6 +134,50 @@ async def test_items_of_the_first_schema_are_found_in_the_second(tmp_path: Path)
     assert await store.items("acme", ["asked", "answered"]) == {}
     assert store._writer._db.execute("SELECT count(*) FROM items").fetchone() == (0,)
     await store.close()
+
+
+async def test_a_new_database_that_another_just_makes_is_waited_for(tmp_path: Path) -> None:
+    one, other = [
+        sqlite3.connect(tmp_path / "new.db", isolation_level=None, check_same_thread=False) for _ in range(2)
+    ]
+    with closing(one), closing(other):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            use_log(one, time.monotonic())
+        waiting = asyncio.create_task(asyncio.to_thread(use_log, one, time.monotonic() + 30))
+        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        other.execute("ROLLBACK")
+        await waiting
+        assert not done
+        assert one.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_who_stops_waiting_for_a_store_leaves_nothing_open(tmp_path: Path) -> None:
+    opening = asyncio.create_task(SqliteStore.open(tmp_path))
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    # The last to close a database takes its log away, and a journal in use stays.
+    assert set(os.listdir(tmp_path)) == {"antiphon.db", "antiphon.db-cell"}
+
+
+async def test_opening_a_store_again_leaves_the_locks_of_the_first(tmp_path: Path) -> None:
+    """Closing any descriptor of a file ends all locks that the process has on it."""
+    first = await SqliteStore.open(tmp_path)
+    before = _locks(tmp_path / "antiphon.db")
+    again = await SqliteStore.open(tmp_path)
+    assert before
+    assert _locks(tmp_path / "antiphon.db") >= before
+    await again.close()
+    await first.close()
+
+
+def _locks(file: Path) -> set[str]:
+    """The locks on a file that this process holds, as the system lists them."""
+    inode, pid = str(file.stat().st_ino), str(os.getpid())
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return {" ".join(line[1:]) for line in lines if line[5].endswith(f":{inode}") and line[4] == pid}
 
 
 def test_a_migration_is_all_or_nothing() -> None:
