@@ -29,16 +29,6 @@ from antiphon.store.base import Context, Store
 
 COMPACTION = "compaction"
 _OUTPUTS = frozenset(CLIENT_CALLS.values())
-_PREFIXES = {
-    "message": ids.MESSAGE,
-    "function_call": ids.FUNCTION_CALL,
-    "function_call_output": ids.FUNCTION_CALL_OUTPUT,
-    "custom_tool_call": ids.CUSTOM_CALL,
-    "custom_tool_call_output": ids.FUNCTION_CALL_OUTPUT,
-    "reasoning": ids.REASONING,
-    "compaction": ids.COMPACTION,
-}
-
 Pairing = Literal["reject", "repair"]
 
 
@@ -128,7 +118,7 @@ def identified(items: list[Item]) -> list[Item]:
         elif isinstance(item, Opaque):
             named.append(item.replace(id=ids.new_id(ids.ITEM)))
         else:
-            item.id = ids.new_id(_PREFIXES[type_of(item)])
+            item.id = ids.new_id(ids.prefix(type_of(item)))
             named.append(item)
     return named
 

@@ -19,6 +19,21 @@ COMPACTION = "cmp_"
 CONVERSATION = "conv_"
 ITEM = "item_"
 
+_PREFIXES = {
+    "message": MESSAGE,
+    "reasoning": REASONING,
+    "function_call": FUNCTION_CALL,
+    "function_call_output": FUNCTION_CALL_OUTPUT,
+    "custom_tool_call": CUSTOM_CALL,
+    "custom_tool_call_output": FUNCTION_CALL_OUTPUT,
+    "compaction": COMPACTION,
+}
+
+
+def prefix(item_type: str) -> str:
+    """How the id of an item of this type begins."""
+    return _PREFIXES.get(item_type, ITEM)
+
 
 _here = urandom(3).hex()
 _hundreds = count(int.from_bytes(urandom(2)))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from antiphon.spec import events as ev
+from antiphon.spec import ids
 from antiphon.spec.content import Annotation, ContentPart, LogProb
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, ItemStatus, type_of
 from antiphon.stream.growing import (
@@ -24,7 +25,6 @@ from antiphon.stream.growing import (
     as_output,
     ended,
     has_words,
-    id_prefix,
     identified,
     kind_in,
     part_for,
@@ -287,7 +287,7 @@ class Assembly:
     # --- what was not announced ---------------------------------------------------------------------------
 
     def _skeleton(self, place: Place, kind: Kind) -> Item:
-        id = place.item_id or self._new_id(id_prefix(kind.owner))
+        id = place.item_id or self._new_id(ids.prefix(str(kind.owner.__struct_config__.tag)))
         return skeleton(kind, id, place.call_id, place.name)
 
     def _imply(self, place: Place, item: Item) -> Growing:
@@ -298,7 +298,7 @@ class Assembly:
 
     def _begin(self, place: Place, item: Item, wire: int, *, implied: bool = False) -> ev.OutputItemAdded:
         index = self._next if wire in self.items else wire
-        id = item.id or self._new_id(id_prefix(type(item)))
+        id = item.id or self._new_id(ids.prefix(type_of(item)))
         growing = Growing(index, wire, id, identified(item, id), implied=implied)
         self.items[index] = self._open[index] = self._at[wire] = growing
         self._next = max(self._next, index + 1)

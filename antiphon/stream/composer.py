@@ -6,7 +6,6 @@ order in which they opened, there is exactly one terminal event, and nothing fol
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -46,6 +45,7 @@ from antiphon.stream.open_items import (
     OpenMessage,
     OpenReasoning,
     OpenWhole,
+    UnnamedCall,
     is_over,
     presentable,
     silence,
@@ -64,26 +64,10 @@ _TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(even
 _MAX_CALL_ID = 64
 _text_event = ev.OutputTextDelta
 _EVENT_TYPE = re.compile(r"[\w.:-]+")
-_PREFIXES = {
-    "function_call_output": ids.FUNCTION_CALL_OUTPUT,
-    "custom_tool_call_output": ids.FUNCTION_CALL_OUTPUT,
-    "compaction": ids.COMPACTION,
-}
 
 
 def show_all(item_type: str) -> str | None:
     return item_type
-
-
-class _Unnamed:
-    """A call whose name has not come yet: nothing of it has been told. A hidden one never will be."""
-
-    def __init__(self, kind: Literal["function", "custom"], hidden: bool) -> None:
-        self.kind = kind
-        self.hidden = hidden
-        self.call_id = ""
-        self.namespace: str | None = None
-        self.arguments: list[str] = []
 
 
 class Composer:
@@ -122,7 +106,7 @@ class Composer:
         self._current: OpenMessage | OpenReasoning | None = None
         self._sealed = False  # the current item is over unless a cut says that it never got there
         self._phase: Phase | None = None
-        self._calls: dict[Key, OpenCall | _Unnamed] = {}
+        self._calls: dict[Key, OpenCall | UnnamedCall] = {}
         self._whole: dict[Key, OpenWhole] = {}
         self._words: dict[Key, OpenMessage | OpenReasoning] = {}
         self._touched: dict[OpenCall, None] = {}  # calls to look at again when something else begins
@@ -183,15 +167,12 @@ class Composer:
             return False
         if type(counted) is not UsageDelta or type(ended) is not Finish or ended.reason in _INCOMPLETE:
             return False
+        id = self._new_id(ids.MESSAGE)
         response = self.response
+        response.output = [
+            Message(id=id, role="assistant", status="completed", content=[OutputText(said.text)])
+        ]
         response.usage = counted.usage
-        message = Message(
-            id=self._new_id(ids.MESSAGE),
-            role="assistant",
-            status="completed",
-            content=[OutputText(said.text)],
-        )
-        response.output = [message]
         response.status = self.state = lifecycle.COMPLETED
         response.completed_at = int(self._clock())
         self.finished = True
@@ -323,7 +304,7 @@ class Composer:
         call = self._calls.get(delta.key)
         if call is None or self._is_another(call, delta):
             hidden = not self._visible("function_call" if delta.kind == "function" else "custom_tool_call")
-            call = self._calls[delta.key] = _Unnamed(delta.kind, hidden)
+            call = self._calls[delta.key] = UnnamedCall(delta.kind, hidden)
         if isinstance(call, OpenCall):
             if delta.arguments and not call.over:
                 call.arguments(delta.arguments)
@@ -335,16 +316,16 @@ class Composer:
         if delta.name and not call.hidden:
             self._announce_call(delta.key, call, delta.name)
 
-    def _is_another(self, call: OpenCall | _Unnamed, delta: CallDelta) -> bool:
+    def _is_another(self, call: OpenCall | UnnamedCall, delta: CallDelta) -> bool:
         """Some providers give every call the same key and only a new id or name tells them apart."""
         given = call.given_id if isinstance(call, OpenCall) else call.call_id
         if delta.call_id and given and delta.call_id != given:
             return True
-        if isinstance(call, _Unnamed) or not delta.name or not (call.over or call.is_whole()):
+        if isinstance(call, UnnamedCall) or not delta.name or not (call.over or call.is_whole()):
             return False
         return delta.name != call.name or bool(delta.arguments.strip())
 
-    def _announce_call(self, key: Key, call: _Unnamed, name: str) -> None:
+    def _announce_call(self, key: Key, call: UnnamedCall, name: str) -> None:
         self._leave()
         is_function = call.kind == "function"
         opened = (OpenCall if is_function else OpenCustomCall)(
@@ -405,7 +386,7 @@ class Composer:
     def _identified(self, item: WholeItem) -> WholeItem:
         if item.id and item.id not in self._used_ids:
             return item
-        return with_id(item, self._new_id(_PREFIXES.get(type_of(item), ids.ITEM)))
+        return with_id(item, self._new_id(ids.prefix(type_of(item))))
 
     def _vendor_event(self, delta: VendorDelta) -> None:
         shown = self._shows(delta.type)
@@ -450,7 +431,7 @@ class Composer:
             self._cut()
         else:
             for key, call in list(self._calls.items()) if self._calls else ():
-                if isinstance(call, _Unnamed) and not call.hidden:
+                if isinstance(call, UnnamedCall) and not call.hidden:
                     self._announce_call(key, call, "unknown")
             self._leave()
             if self._closed < len(self._items):

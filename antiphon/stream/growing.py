@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from antiphon.spec import events as ev
-from antiphon.spec import ids
 from antiphon.spec.content import (
     Annotation,
     ContentPart,
@@ -94,18 +93,6 @@ _KIND_IN: dict[type, dict[Kind, Kind]] = {
     FunctionCall: {ARGUMENTS: ARGUMENTS, INPUT: ARGUMENTS},
     CustomToolCall: {ARGUMENTS: INPUT, INPUT: INPUT},
 }
-
-_ID_PREFIXES: dict[type, str] = {
-    Message: ids.MESSAGE,
-    Reasoning: ids.REASONING,
-    FunctionCall: ids.FUNCTION_CALL,
-    CustomToolCall: ids.CUSTOM_CALL,
-}
-
-
-def id_prefix(cls: type) -> str:
-    """How the id of an item of this class begins; an item with unknown fields has a class of its own."""
-    return next((prefix for base, prefix in _ID_PREFIXES.items() if issubclass(cls, base)), ids.ITEM)
 
 
 def kind_of_part(part: ContentPart) -> Kind:

@@ -5,7 +5,7 @@ The Composer decides when an item opens, ends and closes; what an item does in b
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -218,6 +218,19 @@ class OpenReasoning(OpenItem):
             self.emit(ev.ReasoningSummaryPartDone, *where, part)
             self.summary.append(part)
             self.summary_chunks = None
+
+
+class UnnamedCall:
+    """A call whose name has not come yet: nothing of it has been told. A hidden one never will be."""
+
+    __slots__ = ("arguments", "call_id", "hidden", "kind", "namespace")
+
+    def __init__(self, kind: Literal["function", "custom"], hidden: bool) -> None:
+        self.kind = kind
+        self.hidden = hidden
+        self.call_id = ""
+        self.namespace: str | None = None
+        self.arguments: list[str] = []
 
 
 class OpenCall(OpenItem):

@@ -280,7 +280,7 @@ class Connection(asyncio.Protocol):
         waiter, pieces = self._waiter, self.pieces
         if waiter is None or waiter.done():
             return False
-        self._silent = 0
+        self._silent = self._size = 0
         try:
             if not follower(pieces.pop() if len(pieces) == 1 else self.take()):
                 self._wake(has_enough=True)

@@ -107,11 +107,12 @@ class Response:
                     if connection.pieces and not follower(connection.take()):
                         return True
                 else:
-                    if connection.pieces:
-                        decoder.feed(connection.take())
                     while data := decoder.take():
                         if not follower(data):
                             return True
+                    if connection.pieces:  # not before all that came earlier is unpacked: it would pile up
+                        decoder.feed(connection.take())
+                        continue
                 if connection.complete:
                     if decoder is not None:
                         decoder.end()

@@ -95,6 +95,61 @@ async def test_a_compressed_answer_is_followed_too(http: UpstreamClient) -> None
     assert b"".join(heard) == b"x" * 300_000
 
 
+async def _opened(head: bytes) -> tuple[Connection, Response, asyncio.Transport, socket.socket]:
+    """An answer on a connection whose reads the test makes itself."""
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    connection = Connection(Pool(), Origin("http", "h", 80, None, False), loop, single=False)
+    transport, _ = await loop.create_connection(lambda: connection, sock=near)
+    connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"")
+    connection.data_received(head)
+    response = Response("up", NEVER, Watch(), loop)
+    response.begin(connection)
+    response.open(connection)
+    return connection, response, transport, far
+
+
+async def test_what_is_around_the_chunks_of_a_long_answer_does_not_stop_it() -> None:
+    """Many servers write the size of a chunk, the chunk and its end one by one."""
+    connection, response, transport, far = await _opened(CHUNKED)
+    heard: list[bytes] = []
+
+    def follower(data: bytes) -> bool:
+        heard.append(data)
+        return True
+
+    with far:
+        following = asyncio.create_task(response.follow(follower))
+        await asyncio.sleep(0)
+        chunks = HIGH_WATER // len(b"3\r\n\r\n") + 2
+        for _ in range(chunks):
+            for piece in (b"3\r\n", b"abc", b"\r\n"):
+                connection.data_received(piece)
+        assert transport.is_reading()
+        connection.data_received(b"0\r\n\r\n")
+        assert not await asyncio.wait_for(following, SOON)
+        transport.abort()
+        await asyncio.sleep(0)
+    assert len(heard) == chunks
+
+
+async def test_a_packed_answer_is_not_read_faster_than_it_is_unpacked() -> None:
+    packed = gzip.compress(b"x" * 64 * HIGH_WATER)
+    noise = gzip.compress(bytes(range(256)) * 16, 0)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1000000000\r\n\r\n"
+    connection, response, transport, far = await _opened(head)
+    with far:
+        connection.data_received(packed)
+        assert await response.follow(lambda data: False)
+        while transport.is_reading():
+            connection.data_received(noise)
+        for _ in range(8):
+            assert await response.follow(lambda data: False)
+            assert not transport.is_reading()
+        transport.abort()
+        await asyncio.sleep(0)
+
+
 async def test_patience_begins_anew_with_what_a_follower_takes(http: UpstreamClient) -> None:
     limits = Timeouts(connect=0, first_byte=0, idle=0.3, total=0)
     loop = asyncio.get_running_loop()
