@@ -225,11 +225,14 @@ class Run:
         return deltas
 
     def _take(self, deltas: list[AnyDelta]) -> bool:
-        """Tell a batch at once, if that is possible."""
+        """Tell a batch at once, if that is possible, and nothing before it still waits."""
         events = self._compose(deltas)
-        if not self.composer.finished and self._tell is not None and self._tell(events):
-            return True
-        self._held = events
+        try:
+            if not (self._held or self.composer.finished) and self._tell is not None and self._tell(events):
+                return True
+        except Exception:  # no fault of the provider: the task tells it again, and answers for it
+            log.exception("request %s: a batch could not be told at once", self.turn.request_id)
+        self._held += events
         return False
 
     def _note_queued(self) -> None:

@@ -240,7 +240,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.state.connections.discard(cast(Any, self))
-        self._parser = self.transport = None
+        self._parser = self._receiving = self.transport = None
         self._is_deaf = True
         self.write = _nowhere
         current = self._current
@@ -395,6 +395,7 @@ class Connection(asyncio.Protocol):
             return
         config, state, app_state = self._uvicorn
         self.transport, self.write = None, _nowhere
+        self._parser = self._receiving = None
         state.connections.discard(cast(Any, self))
         protocol = cast(Any, config.ws_protocol_class)(config=config, server_state=state, app_state=app_state)
         protocol.connection_made(transport)

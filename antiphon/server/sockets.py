@@ -18,8 +18,12 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     """The application takes bytes, and tells the client what is wrong with them; else it would be the log."""
 
     async def run_asgi(self) -> None:
-        cast(dict[str, Any], self.scope["extensions"])[AT_ONCE] = self.put
-        await super().run_asgi()
+        extensions = cast(dict[str, Any], self.scope["extensions"])
+        extensions[AT_ONCE] = self.put
+        try:
+            await super().run_asgi()
+        finally:
+            del extensions[AT_ONCE]  # it leads back here, and a ring of objects outlives its use
 
     def put(self, texts: Sequence[bytes]) -> bool:
         """Send these at once, in one write, unless the client takes nothing now, or is about to leave."""

@@ -166,8 +166,10 @@ class Socket:
         put = self._at_once
 
         def tell(events: list[AnyEvent]) -> bool:
+            if put is None:
+                return False
             lines = encoder.encode(events).split(b"\n")[:-1]
-            if put is None or not put(lines):
+            if not put(lines):
                 return False
             if audit is not None:
                 for line in lines:

@@ -170,6 +170,43 @@ async def test_what_is_told_at_once_is_told_in_its_place(store: SqliteStore, rea
     assert run.turn.take is None
 
 
+async def test_what_waits_is_neither_lost_nor_overtaken(store: SqliteStore) -> None:
+    """A provider should wake the task when it is told no; one that goes on all the same loses nothing."""
+    answers = iter([False, True])
+    at_once: list[AnyEvent] = []
+
+    def tell(events: list[AnyEvent]) -> bool:
+        if ready := next(answers):
+            at_once.extend(events)
+        return ready
+
+    words = [taken(TextDelta(word), told=False) for word in "abc"]
+    run = await start(store, Playing([], *words, [], taken(TextDelta("d"), told=True), [Finish()]))
+    await run.begin(5)
+    heard: list[AnyEvent] = []
+    async for batch in run.events(tell):
+        heard += [*at_once, *batch]
+        at_once.clear()
+    assert audit(heard) == []
+    assert run.response.output[0].get_text() == "abcd"  # type: ignore[union-attr]
+
+
+async def test_who_fails_to_tell_at_once_gets_the_batch_again(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    def tell(events: list[AnyEvent]) -> bool:
+        raise ArithmeticError
+
+    run = await start(store, Playing([], taken(TextDelta("a"), told=False), [], [TextDelta("b"), Finish()]))
+    await run.begin(5)
+    heard = [event async for batch in run.events(tell) for event in batch]
+    assert audit(heard) == []
+    assert run.response.status == "completed"
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "a batch could not be told at once"
+    ]
+
+
 async def test_the_end_is_never_told_at_once(store: SqliteStore) -> None:
     at_once: list[AnyEvent] = []
     run = await start(store, Playing([], taken(TextDelta("a"), Finish(), told=False), []))

@@ -1,5 +1,6 @@
 """The way from HTTP to a WebSocket, byte by byte, and what uvicorn leaves open there."""
 
+import gc
 import json
 import logging
 import socket
@@ -12,8 +13,10 @@ from websockets.frames import Frame, Opcode
 from websockets.streams import StreamReader
 from websockets.sync.client import connect
 
+from antiphon.server.direct import DirectExchange
+from antiphon.server.protocol import Connection
 from antiphon.server.sockets import WebSocketConnection, _framed
-from tests.server.callers import turn
+from tests.server.callers import dial, turn
 from tests.server.conftest import Serve
 from tests.server.flood import Flood, SlowSocket
 from tests.server.serving import DEADLINE, Serving, until
@@ -116,6 +119,29 @@ def test_nothing_is_sent_at_once_on_a_socket_that_is_closing(serve: Serve, upstr
         assert server.call(put_twice()) == [True, False]
         connection.send(CLOSING)
         assert connection.rest() == b"\x81\x02{}\x81\x02[]\x88\x02\x03\xe8"
+
+
+def test_no_connection_is_left_to_the_garbage_collector(serve: Serve, upstream: Upstream) -> None:
+    upstream.answer = "a few words"
+    server = serve(upstream.toml)
+    kinds = (WebSocketConnection, Connection, DirectExchange)
+
+    def known() -> list[object]:
+        return [one for one in gc.get_objects() if type(one) in kinds]
+
+    gc.collect()
+    before = len(known())
+    gc.disable()
+    try:
+        with dial(server) as connection:
+            assert turn(connection, input="hello")["type"] == "response.completed"
+            assert len(known()) > before
+        with line(server) as plain:
+            plain.send(post(b"Connection: close", body=b'{"input": "hello", "stream": true}'))
+            assert b"response.completed" in plain.rest()
+        until(lambda: len(known()) == before)
+    finally:
+        gc.enable()
 
 
 def test_text_that_is_none_is_told_so(server: Serving) -> None:

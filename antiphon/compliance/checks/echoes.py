@@ -90,7 +90,8 @@ def _kind(choice: Any) -> Any:
 async def text_format(probe: Probe) -> None:
     shape = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
     wanted = {"type": "json_schema", "name": "shape", "schema": shape, "strict": False}
-    response = await probe.supported("`json_schema`", input="Say {}.", text={"format": wanted})
+    asked: Json = {"input": "Say {}.", "text": {"format": wanted}, "max_output_tokens": ENOUGH}
+    response = await probe.supported("`json_schema`", **asked)
     found = (response.get("text") or {}).get("format") or {}
     expect(found.get("type") == "json_schema", f"the format is {found.get('type')!r}")
     expect(found.get("name") == "shape", f"the name is {found.get('name')!r}")

@@ -3,7 +3,8 @@
 import asyncio
 import gzip
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import cycle, pairwise
 
 import pytest
@@ -95,7 +96,8 @@ async def test_a_compressed_answer_is_followed_too(http: UpstreamClient) -> None
     assert b"".join(heard) == b"x" * 300_000
 
 
-async def _opened(head: bytes) -> tuple[Connection, Response, asyncio.Transport, socket.socket]:
+@asynccontextmanager
+async def _opened(head: bytes) -> AsyncIterator[tuple[Connection, Response, asyncio.Transport]]:
     """An answer on a connection whose reads the test makes itself."""
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
@@ -106,19 +108,23 @@ async def _opened(head: bytes) -> tuple[Connection, Response, asyncio.Transport,
     response = Response("up", NEVER, Watch(), loop)
     response.begin(connection)
     response.open(connection)
-    return connection, response, transport, far
+    try:
+        yield connection, response, transport
+    finally:
+        transport.abort()
+        far.close()
+        await asyncio.sleep(0)
 
 
 async def test_what_is_around_the_chunks_of_a_long_answer_does_not_stop_it() -> None:
     """Many servers write the size of a chunk, the chunk and its end one by one."""
-    connection, response, transport, far = await _opened(CHUNKED)
     heard: list[bytes] = []
 
     def follower(data: bytes) -> bool:
         heard.append(data)
         return True
 
-    with far:
+    async with _opened(CHUNKED) as (connection, response, transport):
         following = asyncio.create_task(response.follow(follower))
         await asyncio.sleep(0)
         chunks = HIGH_WATER // len(b"3\r\n\r\n") + 2
@@ -128,8 +134,6 @@ async def test_what_is_around_the_chunks_of_a_long_answer_does_not_stop_it() -> 
         assert transport.is_reading()
         connection.data_received(b"0\r\n\r\n")
         assert not await asyncio.wait_for(following, SOON)
-        transport.abort()
-        await asyncio.sleep(0)
     assert len(heard) == chunks
 
 
@@ -137,8 +141,7 @@ async def test_a_packed_answer_is_not_read_faster_than_it_is_unpacked() -> None:
     packed = gzip.compress(b"x" * 64 * HIGH_WATER)
     noise = gzip.compress(bytes(range(256)) * 16, 0)
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1000000000\r\n\r\n"
-    connection, response, transport, far = await _opened(head)
-    with far:
+    async with _opened(head) as (connection, response, transport):
         connection.data_received(packed)
         assert await response.follow(lambda data: False)
         while transport.is_reading():
@@ -146,8 +149,6 @@ async def test_a_packed_answer_is_not_read_faster_than_it_is_unpacked() -> None:
         for _ in range(8):
             assert await response.follow(lambda data: False)
             assert not transport.is_reading()
-        transport.abort()
-        await asyncio.sleep(0)
 
 
 async def test_patience_begins_anew_with_what_a_follower_takes(http: UpstreamClient) -> None:
