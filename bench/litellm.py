@@ -1,6 +1,7 @@
 """LiteLLM's proxy, in an environment of its own in the user's cache, made when it is first asked for."""
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ litellm_settings:
 
 def environment() -> Path:
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "antiphon-bench" / "litellm"
+    return Path(cache) / "antiphon-bench" / f"litellm-{platform.python_version()}"
 
 
 def install() -> Path:
@@ -34,7 +35,9 @@ def install() -> Path:
         print(f"bench: making an environment with LiteLLM's proxy in {home}", flush=True)
         uv = [sys.executable, "-m", "uv"]
         try:
-            subprocess.run([*uv, "venv", "-q", "--clear", str(home)], check=True, timeout=60)
+            # On the interpreter that runs us, since some are built to be faster than others.
+            made = [*uv, "venv", "-q", "--clear", "--python", sys.executable, str(home)]
+            subprocess.run(made, check=True, timeout=60)
             wanted = [*uv, "pip", "install", "-q", "--python", str(programs / "python"), "litellm[proxy]"]
             subprocess.run(wanted, check=True, timeout=600)
         except (OSError, subprocess.SubprocessError) as error:
