@@ -18,6 +18,7 @@ from bench.processes import Program, allow_many_files, free_port
 KEY = "sk-bench"
 NGINX, OURS, STRAIGHT, LITELLM = "nginx", "antiphon", "straightforward", "litellm"
 UNSTORED, SOCKET, DIRECT = "antiphon, store off", "antiphon, WebSocket", "no gateway"
+LITELLM_CHAT = "litellm, its chat route"
 DEFAULT_CACHE = "64 MiB"
 PROMPT = "Say in two sentences what an antiphon is, and when it is sung."
 
@@ -164,5 +165,6 @@ def proxied(options: Options, *others: str) -> Iterator[dict[str, Contender]]:
         if LITELLM in others:
             lite = stack.enter_context(litellm.start(where / "litellm", free_port(), behind.port, KEY))
             lite.wait_until_up("/health/liveliness", limit=90)
-            made[LITELLM] = Contender(LITELLM, lite, speaks="chat")
+            made[LITELLM] = Contender(LITELLM, lite, prefix="translated/")
+            made[LITELLM_CHAT] = Contender(LITELLM_CHAT, lite, speaks="chat")
         yield made

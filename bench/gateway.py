@@ -4,7 +4,7 @@ All stand in front of the same upstream, at once. In every round each takes its 
 work, so that a noisy machine disturbs all alike; a ratio is the median of the ratios of single rounds.
 """
 
-from bench.contenders import LITELLM, NGINX, OURS, SOCKET, STRAIGHT, UNSTORED, proxied
+from bench.contenders import LITELLM, LITELLM_CHAT, NGINX, OURS, SOCKET, STRAIGHT, UNSTORED, proxied
 from bench.figures import Recorder
 from bench.measure import Spent, Work, in_turns, micro
 from bench.options import Options
@@ -23,12 +23,13 @@ ROWS = (
     ("store off / on", UNSTORED, OURS),
     ("WebSocket / SSE", SOCKET, OURS),
     ("litellm / ours", LITELLM, OURS),
+    ("litellm's chat route / ours", LITELLM_CHAT, OURS),
 )
 
 
 def works(tokens: int) -> list[Work]:
-    streams = {NGINX: 100, OURS: 80, UNSTORED: 80, SOCKET: 64, STRAIGHT: 8, LITELLM: 4}
-    plain = {NGINX: 4000, OURS: 1000, UNSTORED: 1000, STRAIGHT: 200, LITELLM: 32}
+    streams = {NGINX: 100, OURS: 80, UNSTORED: 80, SOCKET: 64, STRAIGHT: 8, LITELLM: 4, LITELLM_CHAT: 4}
+    plain = {NGINX: 4000, OURS: 1000, UNSTORED: 1000, STRAIGHT: 200, LITELLM: 32, LITELLM_CHAT: 32}
     paced = {NGINX: PACED_STREAMS, OURS: PACED_STREAMS, SOCKET: PACED_STREAMS}
     return [
         Work(PLAIN, f"each-{PLAIN_TOKENS}", False, 1, plain),
@@ -69,7 +70,7 @@ def run(record: Recorder, options: Options) -> None:
                     f"{work.name}, {name}",
                     spent[work.name, upper],
                     spent[work.name, lower],
-                    "higher" if lower == OURS and upper in (STRAIGHT, LITELLM) else "lower",
+                    "higher" if lower == OURS and upper in (STRAIGHT, LITELLM, LITELLM_CHAT) else "lower",
                 )
                 print(f"{work.name + ', ' + name:<52}{ratio!s:>24}")
 

@@ -8,11 +8,17 @@ from pathlib import Path
 
 from bench.processes import Program
 
+# To it an upstream of the kind `openai` has responses of its own; for `llamafile` it makes them of a chat.
 _CONFIG = """\
 model_list:
   - model_name: "*"
     litellm_params:
       model: "openai/*"
+      api_base: "http://127.0.0.1:{upstream}/v1"
+      api_key: "none"
+  - model_name: "translated/*"
+    litellm_params:
+      model: "llamafile/*"
       api_base: "http://127.0.0.1:{upstream}/v1"
       api_key: "none"
 general_settings:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import bodies, bridges, chain, concurrency, gateway, providers, svg, wires
-from bench.contenders import LITELLM, NGINX, OURS, SOCKET, STRAIGHT, UNSTORED
+from bench.contenders import LITELLM, LITELLM_CHAT, NGINX, OURS, SOCKET, STRAIGHT, UNSTORED
 from bench.figures import TIMES, Figure, Part, Run, amount
 
 HERE = Path(__file__).parent
@@ -125,7 +125,7 @@ TABLES = (
         "CPU time of a request or a delta",
         "gateway",
         WORKS,
-        (NGINX, OURS, UNSTORED, SOCKET, STRAIGHT, LITELLM),
+        (NGINX, OURS, UNSTORED, SOCKET, STRAIGHT, LITELLM, LITELLM_CHAT),
     ),
     Table("The same in paired ratios", "gateway", WORKS, [name for name, *_ in gateway.ROWS]),
     Table(
