@@ -18,7 +18,7 @@ from antiphon.engine.engine import Caller
 from antiphon.server.gateway import Gateway
 from antiphon.spec.decode import decode_request
 from antiphon.spec.ids import RESPONSE, new_id
-from antiphon.store import Item, NewResponse, Store
+from antiphon.store import NewResponse, Store
 from bench import load
 from bench.contenders import PROMPT, folder, upstream, write_config
 from bench.figures import TIMES, Place, Recorder
@@ -164,9 +164,9 @@ async def _save(store: Store, previous: str | None) -> str:
     """A turn without a model: read the context, store a response after it."""
     context = await store.context(CALLER.tenant, previous) if previous else None
     id = new_id(RESPONSE)
-    given, made = [Item(f"{id}_given", _INPUT)], [Item(f"{id}_made", _OUTPUT)]
+    names = [f"{id}_given", f"{id}_made"]
     await store.save(
-        NewResponse(id, CALLER.tenant, "completed", "m", 0, _BODY, given, made, previous=context)
+        NewResponse(id, CALLER.tenant, "completed", "m", 0, _BODY, _INPUT, _OUTPUT, names, context)
     )
     return id
 

@@ -23,7 +23,7 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.opaque import encode
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate, is_bare
-from antiphon.store.base import Append, Context, NewResponse, Store, fragment
+from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import Item as StoredItem
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
@@ -177,10 +177,11 @@ class Engine:
     def record(self, run: Run, caller: Caller) -> NewResponse:
         """The finished run as the store keeps it."""
         response, resolved = run.response, run.resolved
-        expires = self.expires_at(response.created_at)
-        given, made = stored(resolved.input), stored(response.output)
+        given, made = resolved.input, response.output
+        expires, append = self.expires_at(response.created_at), None
+        if conversation := run.turn.request.conversation:
+            append = Append(conversation, stored(given + made), expires)
         run.encoded = encode(response)
-        conversation = run.turn.request.conversation
         return NewResponse(
             id=response.id,
             tenant=caller.tenant,
@@ -188,11 +189,12 @@ class Engine:
             model=response.model,
             created_at=response.created_at,
             body=run.encoded,
-            input=given,
-            output=made,
+            input=encode_all(given),
+            output=encode_all(made),
+            names=[item.id for item in given + made if item.id],
             previous=resolved.previous,
             expires_at=expires,
-            append=Append(conversation, [*given, *made], expires) if conversation else None,
+            append=append,
         )
 
     def expires_at(self, now: float) -> int | None:
@@ -208,13 +210,23 @@ class _Saving(Struct, eq=False):
     memory: Memory | None
     keep: Save | None
 
-    async def __call__(self, run: Run) -> None:
+    def __call__(self, run: Run) -> Awaitable[None]:
+        if self.memory is None and self.keep is None:
+            return self.engine.store.save(self.engine.record(run, self.caller))
+        return self._kept(run)
+
+    async def _kept(self, run: Run) -> None:
         if run.turn.request.store:
             await self.engine.store.save(self.engine.record(run, self.caller))
         if self.memory is not None and run.response.status in ("completed", "incomplete"):
             self.memory.keep(remembered(run))
         if self.keep is not None:
             await self.keep(run)
+
+
+def encode_all(items: list[Item]) -> bytes:
+    """Items as one fragment."""
+    return encode(items)[1:-1]
 
 
 def stored(items: list[Item]) -> list[StoredItem]:
@@ -228,6 +240,6 @@ def remembered(run: Run) -> Context:
         response=run.response.id,
         status=run.response.status,
         before=previous.fragments() if previous else (),
-        input=fragment([encode(item) for item in run.resolved.input]),
-        output=fragment([encode(item) for item in run.response.output]),
+        input=encode_all(run.resolved.input),
+        output=encode_all(run.response.output),
     )

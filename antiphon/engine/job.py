@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon.engine.engine import Caller, Engine, stored
+from antiphon.engine.engine import Caller, Engine, encode_all, stored
 from antiphon.engine.run import INTERNAL, Run
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import SpecError
@@ -89,7 +89,8 @@ class Job:
                 model=response.model,
                 created_at=response.created_at,
                 body=encode(response),
-                input=stored(resolved.input),
+                input=encode_all(resolved.input),
+                names=[item.id for item in resolved.input if item.id],
                 previous=resolved.previous,
                 expires_at=self._engine.expires_at(response.created_at),
                 background=True,

@@ -62,10 +62,9 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
     if row is None:
         return False
     key, tenant, input = row
-    body, spliced = change.body, -1
+    output = fragment([item.data for item in change.output or ()])
+    body, spliced = responses.splice(change.body, output)
     if change.output is not None:
-        output = fragment([item.data for item in change.output])
-        body, spliced = responses.splice(body, output)
         names = responses.named_in(input) + [item.id for item in change.output if item.id is not None]
         db.execute(
             "UPDATE responses SET output = ?, items = ? WHERE key = ?",

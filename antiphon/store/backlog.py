@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from . import responses
-from .base import StoreConflict, StoreError
+from .base import RUNNING, NewResponse, StoreConflict, StoreError
 from .journal import Abandoned, Journal
 from .responses import Plan
 
@@ -52,21 +52,27 @@ class Backlog:
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Future[Any] | None = None
         self._trouble: StoreError | None = None
+        self.is_stuck = False
+        """The database does not take what is here, or not fast enough: `settled` comes before more."""
 
-    @staticmethod
-    def takes(plan: Plan) -> bool:
-        return plan.is_plain and plan.size <= LARGE
-
-    @property
-    def is_stuck(self) -> bool:
-        """The database does not take what is here, or not fast enough: `settled` before adding more."""
-        return self._trouble is not None or self._bytes > MOST_BYTES
+    def takes(self, new: NewResponse) -> bool:
+        """Is it one small row, not to be changed any more, that can be written together with others?"""
+        return (
+            new.append is None
+            and new.status not in RUNNING
+            and (new.previous is None or new.previous.place is not None)
+            and len(new.body) + len(new.input) <= LARGE
+            and not self.is_stuck
+        )
 
     def add(self, plan: Plan) -> None:
         """Safe when this returns; it will have the place that it wishes for, unless somebody is quicker."""
-        self._journal.append(_encode(plan.row))
+        record = _encode(plan.row)
+        self._journal.append(record)
         self._plans.append(plan)
-        self._bytes += plan.size
+        self._bytes += len(record)
+        if self._bytes > MOST_BYTES:
+            self.is_stuck = True
         if len(self._plans) >= MOST_ROWS:
             self.begin()
         elif self._timer is None:
@@ -79,9 +85,9 @@ class Backlog:
             self._timer = None
         if self._plans and self._writing is None:
             plans, self._plans = self._plans, []
-            side = self._journal.turn()
+            size, side = self._bytes, self._journal.turn()
             self._writing = self._submit(lambda db: insert_all(db, plans))
-            self._writing.add_done_callback(lambda written: self._written(written, plans, side))
+            self._writing.add_done_callback(lambda written: self._written(written, plans, size, side))
         return not self._plans
 
     async def settled(self) -> None:
@@ -103,17 +109,18 @@ class Backlog:
                 self._timer.cancel()
             self._journal.close()
 
-    def _written(self, written: asyncio.Future[Any], plans: list[Plan], side: int) -> None:
+    def _written(self, written: asyncio.Future[Any], plans: list[Plan], size: int, side: int) -> None:
         self._writing = None
         error = written.exception()
         if error is None:
             self._trouble = None
-            self._bytes -= sum(plan.size for plan in plans)
+            self._bytes -= size
             self._journal.empty(side)
         else:
             log.warning("the store's database does not take what is in its journal: %s", error)
             self._trouble = error if isinstance(error, StoreError) else StoreError(str(error))
             self._plans = plans + self._plans
+        self.is_stuck = error is not None or self._bytes > MOST_BYTES
         if self._plans and self._timer is None:
             self._timer = self._loop.call_later(self._soon if error is None else AGAIN, self.begin)
 

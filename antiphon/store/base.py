@@ -6,7 +6,7 @@ JSON, separated by commas, without the brackets of an array: fragments join with
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,7 +89,10 @@ class Append:
 
 
 class NewResponse(Struct, frozen=True, gc=False):
-    """A response to store. One that still runs has an owner, which must have called `heartbeat` before."""
+    """A response to store, `input` and `output` as fragments; `names` are the ids to find its items by.
+
+    One that still runs has an owner, which must have called `heartbeat` before.
+    """
 
     id: str
     tenant: str
@@ -97,17 +100,14 @@ class NewResponse(Struct, frozen=True, gc=False):
     model: str
     created_at: int
     body: bytes
-    input: Sequence[Item] = ()
-    output: Sequence[Item] = ()
+    input: bytes = b""
+    output: bytes = b""
+    names: Sequence[str] = ()
     previous: Context | None = None
     expires_at: int | None = None
     background: bool = False
     owner: str | None = None
     append: Append | None = None
-
-    def __post_init__(self) -> None:
-        if (self.status in RUNNING) != (self.owner is not None):
-            raise ValueError("a response has an owner exactly as long as it is queued or in_progress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Store(Protocol):
 
     async def close(self) -> None: ...
 
-    async def save(self, response: NewResponse) -> None:
+    def save(self, response: NewResponse) -> Awaitable[None]:
         """Stores a new response after `previous`; a second continuation of one response becomes a branch."""
         ...
 

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from . import conversations
-from .base import RUNNING, Context, Item, NewResponse, Place, StoreConflict, StoredResponse, fragment
+from .base import RUNNING, Context, NewResponse, Place, StoreConflict, StoredResponse, fragment
 
 Row = tuple[Any, ...]
 
@@ -73,12 +73,13 @@ def new_key() -> int:
     return (time.time_ns() // 1000) << 10 | random.getrandbits(10)
 
 
-def splice(body: bytes, output: bytes) -> tuple[bytes, int]:
+def splice(body: bytes, output: bytes) -> tuple[bytearray, int]:
     """Cuts the output, which is stored beside it anyway, out of a body; and where it was, or -1."""
-    at = body.find(_OUTPUT) + len(_OUTPUT)
+    rest, at = bytearray(body), body.find(_OUTPUT) + len(_OUTPUT)
     if not output or not body.startswith(output, at):
-        return body, -1
-    return body[:at] + body[at + len(output) :], at
+        return rest, -1
+    del rest[at : at + len(output)]
+    return rest, at
 
 
 def whole(body: bytes, spliced: int | None, output: bytes | None) -> bytes:
@@ -92,6 +93,7 @@ class Named(Struct):
     id: Any = None
 
 
+_encode = msgspec.json.Encoder().encode
 _split = msgspec.json.Decoder(list[Raw]).decode
 _named = msgspec.json.Decoder(list[Named]).decode
 _ids = msgspec.json.Decoder(list[str]).decode
@@ -104,12 +106,7 @@ def named_in(fragment: bytes | None) -> list[str]:
 
 
 def encoded(ids: Sequence[str]) -> str:
-    return msgspec.json.encode(ids).decode()
-
-
-def joined(items: Sequence[Item]) -> bytes:
-    """Items as one fragment."""
-    return items[0].data if len(items) == 1 else fragment([item.data for item in items])
+    return _encode(ids).decode()
 
 
 class Plan(Struct, frozen=True, gc=False):
@@ -120,44 +117,36 @@ class Plan(Struct, frozen=True, gc=False):
 
     response: NewResponse
     wish: Place
-    input: bytes
-    output: bytes
-    size: int
-    is_plain: bool
-    """Is it one row, not to be changed any more, that can be written together with others?"""
     row: Row
 
-    @classmethod
-    def of(cls, new: NewResponse) -> Plan:
-        key, previous = new_key(), new.previous
-        if previous is None or previous.place is None:
-            wish, follows = Place(key, 0), ""
-        else:
-            wish, follows = Place(previous.place.chain, previous.place.position + 1), previous.response
-        input, output = joined(new.input), joined(new.output)
-        body, spliced = splice(new.body, output)
-        row = (
-            key,
-            new.id,
-            new.tenant,
-            wish.chain,
-            wish.position,
-            new.status,
-            new.model,
-            new.created_at,
-            -1 if new.expires_at is None else new.expires_at,
-            1 if new.background else 0,
-            new.owner or "",
-            encoded([item.id for item in (*new.input, *new.output) if item.id is not None and item.data]),
-            bytearray(input),
-            bytearray(output),
-            bytearray(body),
-            spliced,
-            follows,
-        )
-        size = len(input) + len(output) + len(body)
-        plain = new.append is None and new.owner is None and (previous is None or previous.place is not None)
-        return cls(new, wish, input, output, size, plain, row)
+
+def plan(new: NewResponse) -> Plan:
+    key, previous, output = new_key(), new.previous, new.output
+    if previous is None or previous.place is None:
+        wish, follows = Place(key, 0), ""
+    else:
+        wish, follows = Place(previous.place.chain, previous.place.position + 1), previous.response
+    body, spliced = splice(new.body, output)
+    row = (
+        key,
+        new.id,
+        new.tenant,
+        wish.chain,
+        wish.position,
+        new.status,
+        new.model,
+        new.created_at,
+        -1 if new.expires_at is None else new.expires_at,
+        1 if new.background else 0,
+        new.owner or "",
+        _encode(new.names).decode(),
+        bytearray(new.input),
+        bytearray(output),
+        body,
+        spliced,
+        follows,
+    )
+    return Plan(new, wish, row)
 
 
 def size_for(count: int) -> int:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +30,7 @@ from .base import (
     LoggedEvent,
     NewResponse,
     Page,
+    Place,
     Size,
     Stats,
     StoreConflict,
@@ -151,6 +152,8 @@ class SqliteStore:
             Lane(f"antiphon-store-reader-{n}", db, self._reads) for n, db in enumerate(connections[1:], 1)
         ]
         self._loop = asyncio.get_running_loop()
+        self._done: asyncio.Future[None] = self._loop.create_future()
+        self._done.set_result(None)
         self._closed = False
         self._backlog = Backlog(journal, self._submit, soon)
         for lane in (self._writer, *self._readers):
@@ -303,25 +306,30 @@ class SqliteStore:
             self._seen = generation
         return generation
 
-    def _remember(self, tenant: str, context: Context, generation: bytes) -> None:
-        if generation == self._cell.read():
-            self._contexts.put(tenant, context.response, context, weight(context.fragments()))
+    def save(self, response: NewResponse) -> Awaitable[None]:
+        if (response.status in RUNNING) != (response.owner is not None):
+            raise ValueError("a response has an owner exactly as long as it is queued or in_progress")
+        if self._closed or not self._backlog.takes(response):
+            return self._save_itself(response)
+        if (response.tenant, response.id) in self._contexts:
+            raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
+        plan = responses.plan(response)
+        self._backlog.add(plan)
+        self._remember_new(response, plan.wish)
+        return self._done
 
-    async def save(self, response: NewResponse) -> None:
+    async def _save_itself(self, response: NewResponse) -> None:
         self._check_open()
+        if self._backlog.is_stuck:
+            await self._backlog.settled()
         generation = self._generation()
-        plan = responses.Plan.of(response)
-        if self._backlog.takes(plan):
-            if self._backlog.is_stuck:
-                await self._backlog.settled()
-            if (response.tenant, response.id) in self._contexts:
-                raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
-            self._backlog.add(plan)
-            place = plan.wish
-        else:
-            place = await self._write(lambda db: responses.insert_one(db, plan))
-        if response.status in RUNNING or response.append is not None:
-            return
+        plan = responses.plan(response)
+        place = await self._write(lambda db: responses.insert_one(db, plan))
+        final = response.status not in RUNNING and response.append is None
+        if final and generation == self._cell.read():
+            self._remember_new(response, place)
+
+    def _remember_new(self, response: NewResponse, place: Place) -> None:
         previous = response.previous
         before: tuple[bytes, ...] = ()
         if previous is not None:
@@ -331,8 +339,9 @@ class SqliteStore:
             if previous.place is not None and previous.place.chain == place.chain:
                 # The chain goes on from here, so its earlier head makes room.
                 self._contexts.drop(response.tenant, previous.response)
-        context = Context(response.id, response.status, before, plan.input, plan.output, place)
-        self._remember(response.tenant, context, generation)
+        input, output = response.input, response.output
+        context = Context(response.id, response.status, before, input, output, place)
+        self._contexts.put(response.tenant, response.id, context, weight((*before, input, output)))
 
     async def update(self, change: Change) -> bool:
         return await self._write(lambda db: background.update(db, change))
@@ -348,8 +357,8 @@ class SqliteStore:
             return cached
         self._misses += 1
         context = await self._find(lambda db: responses.context(db, tenant, id), _is_none)
-        if context is not None and context.place is not None:
-            self._remember(tenant, context, generation)
+        if context is not None and context.place is not None and generation == self._cell.read():
+            self._contexts.put(tenant, id, context, weight(context.fragments()))
         return context
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:

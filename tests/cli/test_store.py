@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.store import Item, NewResponse, SqliteStore
+from antiphon.store import NewResponse, SqliteStore
 
 Run = Callable[..., Any]
 
@@ -25,7 +25,8 @@ async def fill(folder: Path) -> None:
                 model="m",
                 created_at=now - 100,
                 body=b'{"output":[]}',
-                input=[Item(f"msg_{number}", b'{"type":"message"}')],
+                input=b'{"type":"message"}',
+                names=[f"msg_{number}"],
                 expires_at=expires,
             )
         )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.engine.context import COMPACTION, Memory, Resolved, resolve
-from antiphon.engine.engine import stored
+from antiphon.engine.engine import encode_all, stored
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Turn
@@ -54,8 +54,9 @@ async def save(
             model="m",
             created_at=1,
             body=b"{}",
-            input=stored(given),
-            output=stored(made),
+            input=encode_all(given),
+            output=encode_all(made),
+            names=[item.id for item in given + made],
             previous=previous,
         )
     )

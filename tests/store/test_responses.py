@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.store import Context
-from antiphon.store.responses import MOST, SIZES, Plan, insert_plain
+from antiphon.store.responses import MOST, SIZES, Plan, insert_plain, plan
 from antiphon.store.schema import migrate
 from tests.store.conformance.values import response
 
@@ -33,11 +33,12 @@ def db() -> Iterator[Listening]:
 
 
 def group(name: str, previous: list[Context | None]) -> list[Plan]:
-    return [Plan.of(response(f"{name}-{n}", one)) for n, one in enumerate(previous)]
+    return [plan(response(f"{name}-{n}", one)) for n, one in enumerate(previous)]
 
 
 def context(plan: Plan) -> Context:
-    return Context(plan.response.id, plan.response.status, (), plan.input, plan.output, plan.wish)
+    new = plan.response
+    return Context(new.id, new.status, (), new.input, new.output, plan.wish)
 
 
 def test_groups_of_any_size_are_stored_with_their_names_and_nothing_else(db: Listening) -> None:
@@ -49,11 +50,11 @@ def test_groups_of_any_size_are_stored_with_their_names_and_nothing_else(db: Lis
         plans += begun + continued
 
     stored = db.execute("SELECT id, chain, position, input, output FROM responses").fetchall()
-    wanted = [(p.response.id, p.wish.chain, p.wish.position, p.input, p.output) for p in plans]
+    new = [(p.response, p.wish) for p in plans]
+    wanted = [(one.id, place.chain, place.position, one.input, one.output) for one, place in new]
     assert sorted(stored) == sorted(wanted)
     named = db.execute("SELECT id, response FROM items").fetchall()
-    items = [(item, p.row[0]) for p in plans for item in (*p.response.input, *p.response.output)]
-    assert sorted(named) == sorted((item.id, key) for item, key in items)
+    assert sorted(named) == sorted((name, p.row[0]) for p in plans for name in p.response.names)
 
 
 def test_of_a_group_only_those_whose_place_is_taken_are_left(db: Listening) -> None:

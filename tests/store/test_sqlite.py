@@ -403,9 +403,9 @@ async def test_pruning_gives_space_back(tmp_path: Path) -> None:
 
 async def test_a_body_does_not_hold_the_output_twice(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path)
-    output = Item("o", b'{"id":"o","text":"' + b"y" * 5000 + b'"}')
-    body = b'{"output":[' + output.data + b'],"id":"r1"}'
-    await store.save(NewResponse("r1", "acme", "completed", "m", 1, body, output=(output,)))
+    output = b'{"id":"o","text":"' + b"y" * 5000 + b'"}'
+    body = b'{"output":[' + output + b'],"id":"r1"}'
+    await store.save(NewResponse("r1", "acme", "completed", "m", 1, body, output=output))
     await store.size()
     assert store._writer._db.execute("SELECT body FROM responses").fetchone() == (b'{"output":[],"id":"r1"}',)
     found = await store.get("acme", "r1")

@@ -44,7 +44,7 @@ class Retention:
         for n in range(210):
             await store.save(response(f"r{n}", tenant="acme" if n % 2 else "other"))
         pretty = b'{\n  "id": "p"\n}'
-        await store.save(NewResponse("p", "acme", "completed", "m", 1, pretty, (item("p_in"),)))
+        await store.save(NewResponse("p", "acme", "completed", "m", 1, pretty, item("p_in").data))
         await store.create_conversation(Conversation("c1", "acme", b'{"k":"v"}', 7), [item("a"), item("b")])
         lines = [json.loads(line) async for line in store.export()]
         assert [line["id"] for line in lines] == [*(f"r{n}" for n in range(210)), "p", "c1"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from antiphon.store import Context, Item, NewResponse, Store
+from antiphon.store.base import fragment
 
 Open = Callable[[], Awaitable[Store]]
 
@@ -35,8 +36,20 @@ def response(id: str, previous: Context | None = None, **fields: Any) -> NewResp
         "model": "tiny",
         "created_at": 1000,
     } | fields
-    values.setdefault("input", (item(f"{id}_in"),))
-    return NewResponse(id=id, body=body.encode(), output=output, previous=previous, **values)
+    input = values.pop("input", (item(f"{id}_in"),))
+    return NewResponse(
+        id=id,
+        body=body.encode(),
+        input=joined(input),
+        output=joined(output),
+        names=[piece.id for piece in (*input, *output) if piece.id is not None],
+        previous=previous,
+        **values,
+    )
+
+
+def joined(items: Sequence[Item]) -> bytes:
+    return fragment([item.data for item in items])
 
 
 def running(id: str, owner: str = "w1", **fields: Any) -> NewResponse:
