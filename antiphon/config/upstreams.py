@@ -1,6 +1,8 @@
 """The tables `[providers.NAME]`: what every upstream has, and the keys of each type of ours."""
 
 from collections.abc import Mapping
+from functools import cached_property
+from math import inf
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, field
@@ -14,7 +16,7 @@ from antiphon.spec.retelling import SystemPrompt, ToolHistory
 Tokens = Annotated[int, Meta(ge=1, le=2**24, description="a number of tokens")]
 
 
-class Timeouts(Section, frozen=True, kw_only=True):
+class Timeouts(Section, frozen=True, kw_only=True, dict=True):
     """How long an upstream may take, in seconds; 0 is no limit."""
 
     connect: Seconds = 10.0
@@ -26,6 +28,11 @@ class Timeouts(Section, frozen=True, kw_only=True):
     def patient(self, *, stream: bool) -> "Timeouts":
         """The limits for one answer: one that is not streamed begins only when it is complete."""
         return self if stream else replace(self, first_byte=self.whole)
+
+    @cached_property
+    def soonest(self) -> float:
+        """After how many seconds an answer may have taken too long, at the earliest."""
+        return min(self.first_byte or inf, self.idle or inf, self.total or inf)
 
 
 class Provider(Section, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
 
 if TYPE_CHECKING:
-    from antiphon.providers.http import Response, UpstreamClient
+    from antiphon.providers.http import Exchange, UpstreamClient
 
 FAILED = "media_fetch_failed"
 FORBIDDEN = "media_address_forbidden"
@@ -173,7 +173,7 @@ class _Visit:
             raise _Trouble(FAILED, f"{host} could not be read ({error.payload.code})") from None
         return Fetched(media_type, b64encode(body).decode())
 
-    async def _read(self, response: "Response", host: str) -> bytes:
+    async def _read(self, response: "Exchange", host: str) -> bytes:
         declared = response.headers.get("content-length", "")
         self._check_size(int(declared[:20]) if declared.isdecimal() else 0, host)
         body = bytearray()

@@ -15,13 +15,13 @@ from msgspec import Raw
 
 from antiphon.config import AzureProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
-from antiphon.providers.base import Environment
+from antiphon.providers.base import Environment, Turn
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_chunks import Chunk
 from antiphon.providers.chat_profiles import OPENAI, Profile
 from antiphon.providers.chat_stream import ChatStream
+from antiphon.providers.exchange import Call
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.tools import ToolNames
 from antiphon.stream.deltas import VendorDelta
 
 FILTERED = "azure:content_filter"
@@ -37,50 +37,6 @@ DATED = replace(
     files=False,
 )
 V1 = replace(DATED, takes=DATED.takes | {"verbosity", "prompt_cache_key"})
-
-
-class Azure(Chat):
-    """One resource: its deployments, under one key or one token."""
-
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str,
-        *,
-        api_key: Secret | None = None,
-        api_version: str | None = None,
-        auth: str = "api-key",
-        headers: Mapping[str, Secret] | None = None,
-        profile: Profile | None = None,
-        timeouts: Timeouts | None = None,
-    ) -> None:
-        own = dict(headers or {})
-        if api_key is not None and auth == "api-key":
-            own.setdefault("api-key", api_key)
-        super().__init__(
-            name,
-            http,
-            re.sub(r"/openai(/v1)?/?\Z", "", base_url.rstrip("/")),
-            api_key=api_key if auth == "bearer" else None,
-            headers=own,
-            profile=profile or (DATED if api_version else V1),
-            timeouts=timeouts,
-        )
-        self._version = api_version
-
-    async def models(self) -> list[str]:
-        """Only the management API lists deployments; the resource lists models that may have none."""
-        return []
-
-    def _url(self, model: str) -> str:
-        if self._version is None:
-            return f"{self._base}/openai/v1/chat/completions"
-        path = f"/openai/deployments/{quote(model, safe='')}/chat/completions"
-        return f"{self._base}{path}?api-version={quote(self._version, safe='')}"
-
-    def _parser(self, names: ToolNames) -> ChatStream:
-        return AzureStream(names, provider=self.name, secrets=self._secrets)
 
 
 class AzureStream(ChatStream):
@@ -111,6 +67,52 @@ class AzureStream(ChatStream):
 
 def _read(value: Raw) -> Any:
     return msgspec.json.decode(value) if value else None
+
+
+class Azure(Chat):
+    """One resource: its deployments, under one key or one token."""
+
+    reader = AzureStream
+
+    def __init__(
+        self,
+        name: str,
+        http: UpstreamClient,
+        base_url: str,
+        *,
+        api_key: Secret | None = None,
+        api_version: str | None = None,
+        auth: str = "api-key",
+        headers: Mapping[str, Secret] | None = None,
+        profile: Profile | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        own = dict(headers or {})
+        if api_key is not None and auth == "api-key":
+            own.setdefault("api-key", api_key)
+        super().__init__(
+            name,
+            http,
+            re.sub(r"/openai(/v1)?/?\Z", "", base_url.rstrip("/")),
+            api_key=api_key if auth == "bearer" else None,
+            headers=own,
+            profile=profile or (DATED if api_version else V1),
+            timeouts=timeouts,
+        )
+        self._version = api_version
+        self._url = f"{self._base}/openai/v1/chat/completions"
+
+    async def models(self) -> list[str]:
+        """Only the management API lists deployments; the resource lists models that may have none."""
+        return []
+
+    def _call(self, turn: Turn) -> Call:
+        call = super()._call(turn)
+        if self._version is None:
+            return call
+        path = f"/openai/deployments/{quote(turn.model, safe='')}/chat/completions"
+        url = f"{self._base}{path}?api-version={quote(self._version, safe='')}"
+        return msgspec.structs.replace(call, url=url)
 
 
 def make(name: str, config: ProviderConfig, environment: Environment) -> Azure:

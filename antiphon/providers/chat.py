@@ -9,15 +9,17 @@ from antiphon.providers.base import Capabilities, Environment, Turn
 from antiphon.providers.chat_profiles import Profile, choose
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Answer, Call, Prepared
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.http import UpstreamClient
+from antiphon.providers.think_tags import ThinkTags
 from antiphon.providers.thoughts import Kept
-from antiphon.providers.tools import ToolNames
 from antiphon.spec.opaque import encode
 
 
 class Chat:
     """A chat upstream: one address, one key, one profile."""
+
+    reader: type[ChatStream] = ChatStream
 
     def __init__(
         self,
@@ -33,23 +35,25 @@ class Chat:
         self.name = name
         self.profile = profile or choose(base_url)
         self.capabilities: Capabilities = self.profile.capabilities
+        self._keeps = self.profile.keeps_reasoning
         self._http = http
         self._base = base_url.rstrip("/").removesuffix("/chat/completions")
+        self._url = f"{self._base}/chat/completions"
         self._timeouts = timeouts or Timeouts()
         self._patient = self._timeouts.patient(stream=False)
         self._headers, self._secrets = questions.introduction(api_key, headers)
         self._models = questions.Models(self._fetch_models)
 
     def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, lambda: self._call(turn))
+        return Answer(self._http, turn, self._call)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:
             return None
-        body = self._prepare(turn).body
+        body, _ = prepare(turn, self.profile, self.name)
         body.pop("stream", None)
         body.pop("stream_options", None)
-        url = f"{self._base}/chat/completions/input_tokens"
+        url = f"{self._url}/input_tokens"
         return await questions.count(
             self._http,
             url,
@@ -69,33 +73,12 @@ class Chat:
         return
 
     def _call(self, turn: Turn) -> Call:
-        prepared = self._prepare(turn)
-        return Call(
-            provider=self.name,
-            url=self._url(turn.model),
-            headers=self._headers,
-            body=prepared.to_json(),
-            parser=self._parser(prepared.names),
-            timeouts=self._timeouts if turn.stream or self.profile.always_streams else self._patient,
-            secrets=self._secrets,
-        )
-
-    # --- what servers that are nearly this one do their own way ------------------------------------------
-
-    def _url(self, model: str) -> str:
-        return f"{self._base}/chat/completions"
-
-    def _prepare(self, turn: Turn) -> Prepared:
-        return prepare(turn, self.profile, self.name)
-
-    def _parser(self, names: ToolNames) -> ChatStream:
-        return ChatStream(
-            names,
-            provider=self.name,
-            think_tags=self.profile.think_tags,
-            keeps=Kept() if self.profile.keeps_reasoning else None,
-            secrets=self._secrets,
-        )
+        name, profile, secrets = self.name, self.profile, self._secrets
+        body, tools = prepare(turn, profile, name)
+        think = ThinkTags() if profile.think_tags else None
+        parser = self.reader(tools, name, secrets, think, Kept() if self._keeps else None)
+        limits = self._timeouts if turn.stream or profile.always_streams else self._patient
+        return Call(name, self._url, self._headers, encode(body), parser, limits, True, secrets)
 
     async def _fetch_models(self) -> list[str]:
         answer = await questions.look_up(self._http, f"{self._base}/models", self._headers, self.name)

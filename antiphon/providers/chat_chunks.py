@@ -81,9 +81,6 @@ class Details(Struct, gc=False):
     reasoning_tokens: Number = None
 
 
-_NO_DETAILS = Details()
-
-
 class Counts(Struct, gc=False):
     prompt_tokens: Number = None
     completion_tokens: Number = None
@@ -94,14 +91,15 @@ class Counts(Struct, gc=False):
     completion_token_details: Details | None = None
 
     def to_spec(self) -> Usage:
-        prompt = self.prompt_tokens_details or self.prompt_token_details or _NO_DETAILS
-        completion = self.completion_tokens_details or self.completion_token_details or _NO_DETAILS
-        return Usage.of(
-            int(self.prompt_tokens or 0),
-            int(self.completion_tokens or 0),
-            cached=int(prompt.cached_tokens or self.prompt_cache_hit_tokens or 0),
-            reasoning=int(completion.reasoning_tokens or 0),
-        )
+        given, made = int(self.prompt_tokens or 0), int(self.completion_tokens or 0)
+        usage = Usage(input_tokens=given, output_tokens=made, total_tokens=given + made)
+        prompt = self.prompt_tokens_details or self.prompt_token_details
+        if cached := (prompt and prompt.cached_tokens) or self.prompt_cache_hit_tokens:
+            usage.input_tokens_details.cached_tokens = int(cached)
+        completion = self.completion_tokens_details or self.completion_token_details
+        if completion and completion.reasoning_tokens:
+            usage.output_tokens_details.reasoning_tokens = int(completion.reasoning_tokens)
+        return usage
 
 
 class Groq(Struct, gc=False):

@@ -33,24 +33,32 @@ class _Draft:
         return not (self.texts or self.refusals or self.calls)
 
 
-class Messages:
-    """Items in, messages out."""
+def messages(turn: Turn, profile: Profile, provider: str, names: ToolNames) -> list[dict[str, Any]]:
+    """Items in, messages out, the instructions before them."""
+    items, instructions = turn.items, turn.request.instructions
+    done: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+    if len(items) == 1 and isinstance(first := items[0], Message) and first.role == "user":
+        said = first.content
+        if isinstance(said, str):
+            # How nearly every conversation begins.
+            done.append({"role": "user", "content": said})
+            return done
+    return _Messages(turn, profile, provider, names, done).all()
 
-    def __init__(self, turn: Turn, profile: Profile, provider: str, names: ToolNames) -> None:
+
+class _Messages:
+    """Adds to `done`, item by item."""
+
+    def __init__(
+        self, turn: Turn, profile: Profile, provider: str, names: ToolNames, done: list[dict[str, Any]]
+    ) -> None:
         self._turn = turn
         self._profile = profile
         self._provider = provider
         self._names = names
-        self._done: list[dict[str, Any]] = []
+        self._done = done
 
     def all(self) -> list[dict[str, Any]]:
-        if instructions := self._turn.request.instructions:
-            self._system("system", instructions)
-        first, *others = self._turn.items or (None,)
-        if not others and isinstance(first, Message) and first.role == "user" and type(first.content) is str:
-            # How nearly every conversation begins.
-            self._done.append({"role": "user", "content": first.content})
-            return self._done
         for speech in speeches(self._turn, self._provider):
             if speech.role == "assistant":
                 self._assistant(speech)

@@ -42,6 +42,10 @@ class Profile:
     file_urls: bool = False
     strict_tools: bool = True
     """A function may be marked as strict."""
+    wraps_tool_choice: bool = False
+    """The choice of a tool is the `value` of an object."""
+    alternatives: bool = True
+    """Logprobs can be had of the tokens that were not chosen, too."""
     refusals: bool = False
     """An assistant message may carry its refusal in a field of its own."""
     reasoning: bool = True
@@ -68,6 +72,8 @@ class Profile:
     @property
     def capabilities(self) -> Capabilities:
         taken = {_TAKEN_AS[field] for field in self.takes if field in _TAKEN_AS}
+        if not self.alternatives:
+            taken.discard("top_logprobs")
         return Capabilities(
             parameters=self.common | taken | self.extra | {"max_output_tokens"},
             images=self.images,

@@ -4,11 +4,10 @@ from functools import cache
 from typing import Any
 
 from antiphon.providers.base import REWRITTEN, Turn
-from antiphon.providers.chat_messages import Messages
+from antiphon.providers.chat_messages import messages
 from antiphon.providers.chat_profiles import GENERIC, Profile
-from antiphon.providers.exchange import Prepared
 from antiphon.providers.formats import in_words
-from antiphon.providers.tools import Function, ToolNames, flatten
+from antiphon.providers.tools import NO_TOOLS, Function, ToolNames, flatten
 from antiphon.spec.opaque import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 
@@ -16,13 +15,12 @@ _LESS_OR_MORE = {"none": "low", "xhigh": "high"}
 _TIERS = {"standard": "default"}
 
 
-def prepare(turn: Turn, profile: Profile = GENERIC, provider: str = "chat") -> Prepared:
-    """The body of a request; what cannot be sent leaves a receipt or is refused."""
-    names = flatten(turn, provider)
-    body: dict[str, Any] = {
-        "model": turn.model,
-        "messages": Messages(turn, profile, provider, names).all(),
-    }
+def prepare(
+    turn: Turn, profile: Profile = GENERIC, provider: str = "chat"
+) -> tuple[dict[str, Any], ToolNames]:
+    """The body of a request, and its tools; what cannot be sent leaves a receipt or is refused."""
+    names = flatten(turn, provider) if turn.tools else NO_TOOLS
+    body: dict[str, Any] = {"model": turn.model, "messages": messages(turn, profile, provider, names)}
     if turn.stream or profile.always_streams:
         body["stream"] = True
         if profile.stream_options:
@@ -31,9 +29,8 @@ def prepare(turn: Turn, profile: Profile = GENERIC, provider: str = "chat") -> P
         body |= tool_fields(turn, profile, provider, names)
     if not turn.bare:
         body |= parameters(turn, profile, provider)
-    if turn.request.text is not None:
         body |= format_fields(turn, profile, provider, body["messages"])
-    return Prepared(body, names)
+    return body, names
 
 
 def tool_fields(turn: Turn, profile: Profile, provider: str, names: ToolNames) -> dict[str, Any]:
@@ -49,6 +46,8 @@ def tool_fields(turn: Turn, profile: Profile, provider: str, names: ToolNames) -
         case Opaque() as choice:
             named = names.find(str(choice.fields.get("name", "")), choice.fields.get("namespace"))
             fields["tool_choice"] = _named(turn, provider, named)
+    if profile.wraps_tool_choice and "tool_choice" in fields:
+        fields["tool_choice"] = {"value": fields["tool_choice"]}
     parallel = turn.request.parallel_tool_calls
     if parallel is not None and "parallel_tool_calls" in profile.takes:
         fields["parallel_tool_calls"] = parallel
@@ -82,7 +81,7 @@ def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
         fields[profile.max_tokens] = request.max_output_tokens
     if "logprobs" in takes and (request.top_logprobs or "message.output_text.logprobs" in request.include):
         fields["logprobs"] = True
-        if request.top_logprobs:
+        if request.top_logprobs and profile.alternatives:
             fields["top_logprobs"] = request.top_logprobs
     if request.reasoning is not None and "reasoning_effort" in takes:
         if request.reasoning.effort is not None:

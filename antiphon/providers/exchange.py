@@ -1,6 +1,6 @@
 """One request to an upstream and its answer as batches of deltas: the same for every wire over HTTP."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.config import Timeouts
 from antiphon.providers import errors
 from antiphon.providers.base import Turn, UpstreamError
-from antiphon.providers.http import Exchange, Response, UpstreamClient
+from antiphon.providers.http import Exchange, UpstreamClient
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.opaque import encode
@@ -44,6 +44,8 @@ class Call(Struct, frozen=True, gc=False):
     reuse: bool = True
     secrets: Collection[str] = ()
 
+    __repr__ = object.__repr__  # which shows no key and no prompt
+
 
 class Prepared(Struct, frozen=True, gc=False):
     """A body, and what is needed to read its answer."""
@@ -55,114 +57,124 @@ class Prepared(Struct, frozen=True, gc=False):
         return encode(self.body)
 
 
-Prepare = Callable[[], Call | Awaitable[Call]]
-"""Makes the call; where its credentials have to be fetched or refreshed first, in its own time."""
+Prepare = Callable[[Turn], Call | Awaitable[Call]]
+"""Makes the call of a turn; where its credentials have to be fetched or refreshed first, in its own time."""
 
 
-class Answer:
+class Answer(Struct, eq=False):
     """Sends a request and reads the answer: an empty batch once it is accepted, then one a network read.
 
     Batches that the turn takes are left out. It is no asynchronous generator, because an event loop keeps
     account of every one of those.
     """
 
-    __slots__ = ("_batch", "_http", "_parser", "_prepare", "_request", "_response", "_reuse", "_turn")
+    _http: UpstreamClient
+    _turn: Turn
+    _prepare: Prepare | None
+    _streamed: "_Streamed | None" = None
 
-    def __init__(self, http: UpstreamClient, turn: Turn, prepare: Prepare) -> None:
-        self._http = http
-        self._turn = turn
-        self._batch: list[AnyDelta] = []  # for whoever waits
-        self._prepare: Prepare | None = prepare
-        self._request: Exchange | None = None  # while it is open
-        self._response: Response | None = None  # while it streams
+    __repr__ = object.__repr__  # which shows no prompt
 
     def __aiter__(self) -> "Answer":
         return self
 
-    async def __anext__(self) -> list[AnyDelta]:
-        response = self._response
-        if response is None:
-            return await self._begin()
-        parser = self._parser
+    def __anext__(self) -> Coroutine[Any, Any, list[AnyDelta]]:
+        return self._begin() if self._streamed is None else self._streamed.next()
+
+    async def aclose(self) -> None:
+        self._prepare = None
+        if self._streamed is not None:
+            self._streamed.leave()
+
+    async def _begin(self) -> list[AnyDelta]:
+        prepare = self._prepare
+        if prepare is None:
+            raise StopAsyncIteration
+        self._prepare = None
+        call = prepare(self._turn)
+        if not isinstance(call, Call):
+            call = await call
+        provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets
+        exchange = Exchange(self._http, call.url, call.body, call.headers, call.timeouts, provider, reuse)
+        del call  # an answer may take minutes, and the body may be large
+        await exchange.__aenter__()
+        try:
+            if exchange.status // 100 != 2:
+                body = await exchange.read_error()
+                raise errors.refused(provider, exchange.status, exchange.headers, body, secrets=secrets)
+            kind = exchange.content_type
+            if kind != "application/json":
+                if kind == "text/html":
+                    raise errors.invalid(provider, "it answered with a web page; check its base_url")
+                self._streamed = _Streamed(self._turn, parser, exchange, reuse)
+                return []
+            body = exchange.whole() or await exchange.read()
+        except BaseException:
+            exchange.leave()
+            raise
+        exchange.leave()
+        try:
+            return parser.whole(body)
+        except UpstreamError as error:
+            errors.add_request_id(error.payload, exchange.headers)
+            raise
+
+
+class _Streamed(Struct, eq=False):
+    """An answer that comes bit by bit."""
+
+    turn: Turn
+    parser: Parser
+    exchange: Exchange | None
+    """While it is open."""
+    reuse: bool
+    batch: list[AnyDelta] = []
+    """For whoever waits."""
+
+    __repr__ = object.__repr__
+
+    async def next(self) -> list[AnyDelta]:
+        exchange, parser = self.exchange, self.parser
+        if exchange is None:
+            raise StopAsyncIteration
         broken: ErrorPayload | None = None
         try:
-            if await response.follow(self._hear):
-                batch, self._batch = self._batch, []
+            if await exchange.follow(self._hear):
+                batch, self.batch = self.batch, []
                 if parser.over:
-                    if self._reuse:
-                        response.finished()
-                    self._leave()
-                    return _identified(batch, response)
+                    if self.reuse:
+                        exchange.finished()
+                    self.leave()
+                    return _identified(batch, exchange)
                 return batch
         except UpstreamError as error:
             broken = error.payload
         except BaseException:
-            self._leave()
+            self.leave()
             raise
-        self._leave()
-        return _identified(parser.end(broken), response)
+        self.leave()
+        return _identified(parser.end(broken), exchange)
+
+    def leave(self) -> None:
+        if (exchange := self.exchange) is not None:
+            self.exchange = None
+            exchange.leave()
 
     def _hear(self, data: bytes) -> bool:
         """Is there nothing to do for whoever waits, but to wait on?"""
-        parser = self._parser
+        parser = self.parser
         batch = parser.feed(data)
         if not parser.over:
             if not batch:
                 return True
-            if (take := self._turn.take) is not None:
+            if (take := self.turn.take) is not None:
                 return take(batch)
-        self._batch = batch
+        self.batch = batch
         return False
 
-    async def aclose(self) -> None:
-        self._leave()
 
-    def _leave(self) -> None:
-        self._prepare = self._response = None
-        if (request := self._request) is not None:
-            self._request = None
-            request.leave()
-
-    async def _begin(self) -> list[AnyDelta]:
-        if self._prepare is None:
-            raise StopAsyncIteration
-        prepared = self._prepare()
-        self._prepare = None
-        call = prepared if isinstance(prepared, Call) else await prepared
-        provider, self._parser, self._reuse = call.provider, call.parser, call.reuse
-        request = self._http.post(
-            call.url, call.body, call.headers, call.timeouts, provider=provider, reuse=call.reuse
-        )
-        secrets = call.secrets
-        del call, prepared  # an answer may take minutes, and the body may be large
-        response = await request.__aenter__()
-        self._request = request
-        try:
-            if not 200 <= response.status < 300:
-                body = await response.read_error()
-                raise errors.refused(provider, response.status, response.headers, body, secrets=secrets)
-            if response.content_type == "text/html":
-                raise errors.invalid(provider, "it answered with a web page; check its base_url")
-            if response.content_type != "application/json":
-                self._response = response
-                return []
-            body = await response.read()
-        finally:
-            if self._response is None:
-                self._leave()
-        return _whole(self._parser, body, response)
-
-
-def _whole(parser: Parser, body: bytes, response: Response) -> list[AnyDelta]:
-    try:
-        return parser.whole(body)
-    except UpstreamError as error:
-        errors.add_request_id(error.payload, response.headers)
-        raise
-
-
-def _identified(batch: list[AnyDelta], response: Response) -> list[AnyDelta]:
+def _identified(batch: list[AnyDelta], exchange: Exchange) -> list[AnyDelta]:
     """A failure in the answer names the request that failed, as one before it does."""
     if batch and isinstance(batch[-1], Failure):
-        errors.add_request_id(batch[-1].error, response.headers)
+        errors.add_request_id(batch[-1].error, exchange.headers)
     return batch

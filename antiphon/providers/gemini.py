@@ -62,7 +62,7 @@ class Gemini:
         self._models = questions.Models(self._fetch_models)
 
     def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, lambda: self._call(turn))
+        return Answer(self._http, turn, self._call)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")

@@ -22,7 +22,7 @@ from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Turn, 
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Answer, Call, Prepared
+from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.pictures import describe
 from antiphon.providers.tools import Function, ToolNames
@@ -71,21 +71,22 @@ class Llama:
         self._timeouts = timeouts
 
     async def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        prepared = self._prepared(turn)
+        body, names = self._prepared(turn)
         try:
             async with self._process.lease(turn.on_queued) as endpoint:
-                call = await self._call(turn, prepared, endpoint)
-                async with aclosing(Answer(self._http, turn, lambda: call)) as batches:
+                call = await self._call(turn, body, names, endpoint)
+                async with aclosing(Answer(self._http, turn, lambda _: call)) as batches:
                     async for batch in batches:
                         yield batch
         except ModelError as error:
             raise _unavailable(error) from None
 
     async def count_tokens(self, turn: Turn) -> int | None:
-        body = {"messages": answering(self._prepared(turn).body["messages"])}
+        body, _ = self._prepared(turn)
+        counted = {"messages": answering(body["messages"])}
         try:
             async with self._process.lease() as endpoint:
-                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", body)
+                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", counted)
         except ModelError as error:
             raise _unavailable(error) from None
         return int(answer["input_tokens"])
@@ -101,7 +102,7 @@ class Llama:
     async def close(self) -> None:
         await self._process.aclose()
 
-    def _prepared(self, turn: Turn) -> Prepared:
+    def _prepared(self, turn: Turn) -> tuple[dict[str, Any], ToolNames]:
         items = [self._seen(turn, item, n) for n, item in enumerate(turn.items)]
         return prepare(msgspec.structs.replace(turn, items=items), _PROFILE, self.name)
 
@@ -130,13 +131,12 @@ class Llama:
         )
         return InputText(describe(image.image_url or ""))
 
-    async def _call(self, turn: Turn, prepared: Prepared, endpoint: Endpoint) -> Call:
-        body = prepared.body
+    async def _call(self, turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint) -> Call:
         told: list[Message] = body["messages"]
-        functions = await self._functions(turn, prepared.names, told, endpoint)
+        functions = await self._functions(turn, names, told, endpoint)
         for field in ("tools", "tool_choice", "parallel_tool_calls"):
             body.pop(field, None)
-        parser = ChatStream(prepared.names, provider=self.name)
+        parser = ChatStream(names, self.name)
         reader: ChatStream | CallStream = parser
         if functions:
             parallel = turn.request.parallel_tool_calls is not False
@@ -147,7 +147,7 @@ class Llama:
                 "type": "json_schema",
                 "json_schema": {"name": "calls", "schema": schema},
             }
-            reader = CallStream(parser, prepared.names, last_question(told))
+            reader = CallStream(parser, names, last_question(told))
         else:
             body["messages"] = answering(told)
             body |= self._manners

@@ -47,7 +47,7 @@ class Ollama:
         self._models = questions.Models(self._fetch_models)
 
     def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, lambda: self._call(turn))
+        return Answer(self._http, turn, self._call)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None

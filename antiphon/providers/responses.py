@@ -137,7 +137,7 @@ class Responses:
                 turn.receipt(
                     self.name, "model", f"there is no WebSocket here, so HTTP is used: {refused}", FALLBACK
                 )
-        async with aclosing(Answer(self._http, turn, lambda: self._call(turn))) as batches:
+        async with aclosing(Answer(self._http, turn, self._call)) as batches:
             async for batch in batches:
                 yield batch
 

@@ -75,7 +75,7 @@ class ToolNames:
         return None
 
 
-_NONE = ToolNames()
+NO_TOOLS = ToolNames()
 
 
 def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
@@ -84,7 +84,7 @@ def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
     Tools whose type begins with `vendor` are the provider's own, which it is given as they are.
     """
     if not turn.tools:
-        return _NONE
+        return NO_TOOLS
     declared: list[tuple[Origin, str, FunctionTool | CustomTool]] = []
     for n, tool in enumerate(turn.tools):
         if isinstance(tool, FunctionTool):

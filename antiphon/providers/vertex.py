@@ -57,7 +57,7 @@ class Vertex(Gemini):
         self._own_secrets = self._secrets
 
     def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, lambda: self._signed(turn))
+        return Answer(self._http, turn, self._signed)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         await self._sign_in()

@@ -1,14 +1,12 @@
 """`type = "writer"`: Writer's chat, nearly the wire of `chat`, with a tool choice of its own shape."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from antiphon.config import Provider as ProviderConfig
 from antiphon.config import Secret, Timeouts, WriterProvider
-from antiphon.providers.base import Environment, Turn
+from antiphon.providers.base import Environment
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import Profile
-from antiphon.providers.exchange import Prepared
 from antiphon.providers.http import UpstreamClient
 
 BASE_URL = "https://api.writer.com/v1"
@@ -21,6 +19,8 @@ PROFILE = Profile(
     text_parts=True,
     image_details=False,
     strict_tools=False,
+    wraps_tool_choice=True,
+    alternatives=False,
     refusals=True,
     reasoning=False,
     json_object=False,
@@ -47,22 +47,7 @@ class Writer(Chat):
             profile=PROFILE,
             timeouts=timeouts,
         )
-        self.capabilities = _CAPABILITIES
-
-    def _url(self, model: str) -> str:
-        return f"{self._base}/chat"
-
-    def _prepare(self, turn: Turn) -> Prepared:
-        prepared = super()._prepare(turn)
-        body = prepared.body
-        body.pop("top_logprobs", None)
-        if "tool_choice" in body:
-            body["tool_choice"] = {"value": body["tool_choice"]}
-        return prepared
-
-
-# Logprobs of the tokens that were chosen, but not of those that were not.
-_CAPABILITIES = replace(PROFILE.capabilities, parameters=PROFILE.capabilities.parameters - {"top_logprobs"})
+        self._url = f"{self._base}/chat"
 
 
 def make(name: str, config: ProviderConfig, environment: Environment) -> Writer:

@@ -24,7 +24,7 @@ class Plain:
         self._url = f"{config.base_url}{config.options.get('path', '/complete')}"
 
     def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, lambda: self._call(turn))
+        return Answer(self._http, turn, self._call)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None

@@ -13,7 +13,7 @@ from tests.providers.typed_dicts import mistakes
 
 def build(request: dict[str, Any], profile: Profile = OPENAI) -> tuple[dict[str, Any], Turn]:
     turn = make_turn(request)
-    body = prepare(turn, profile, "up").body
+    body, _ = prepare(turn, profile, "up")
     if profile.name in ("openai", "generic"):
         assert mistakes(body, CompletionCreateParamsStreaming) == []
     return body, turn

@@ -58,8 +58,8 @@ def test_the_smallest_body() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_only_who_is_followed_streams(profile: str) -> None:
-    plain = prepare(make_turn(stream=False), PROFILES[profile]).body
-    followed = prepare(make_turn(), PROFILES[profile]).body
+    plain, _ = prepare(make_turn(stream=False), PROFILES[profile])
+    followed, _ = prepare(make_turn(), PROFILES[profile])
     assert followed["stream"] is True
     if profile == "llamacpp":
         assert plain == followed
@@ -74,7 +74,7 @@ def test_a_bare_request_has_the_same_body_without_a_look_at_its_options(profile:
         make_turn({"input": "Hi", "instructions": "Be kind."}, stream=stream) for _ in range(2)
     )
     bare.bare = True
-    bodies = [prepare(turn, PROFILES[profile]).body for turn in (looked_at, bare)]
+    bodies = [prepare(turn, PROFILES[profile])[0] for turn in (looked_at, bare)]
     assert bodies[0] == bodies[1]
 
 
@@ -193,7 +193,8 @@ def test_a_refusal_goes_where_the_server_has_a_place_for_it() -> None:
 def test_phase_leaves_a_receipt_that_strict_mode_lives_with() -> None:
     turn = make_turn({"input": [user("x"), assistant("y", phase="commentary")]})
     turn.strict = True
-    assert prepare(turn, OPENAI, "up").body["messages"][1] == {"role": "assistant", "content": "y"}
+    body, _ = prepare(turn, OPENAI, "up")
+    assert body["messages"][1] == {"role": "assistant", "content": "y"}
     assert [(receipt.param, receipt.action) for receipt in turn.receipts] == [("input.phase", "suppressed")]
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.chat_stream import ChatStream
+from antiphon.providers.think_tags import ThinkTags
 from antiphon.stream.deltas import Failure, Finish, TextDelta, UsageDelta
 from tests.providers import chat_wire as wire
 from tests.providers.composing import compose, plain, told
@@ -164,7 +165,7 @@ def test_one_read_is_one_batch() -> None:
 
 def test_think_tags() -> None:
     body = wire.text("<thi", "nk>\nHm.</think", ">\n\nYes", " sir") + wire.finish()
-    assert told(response(body, think_tags=True)) == ["reasoning: Hm.", "Yes sir"]
+    assert told(response(body, think=ThinkTags())) == ["reasoning: Hm.", "Yes sir"]
 
 
 def test_think_tags_are_words_without_the_option() -> None:
@@ -173,7 +174,7 @@ def test_think_tags_are_words_without_the_option() -> None:
 
 def test_a_call_after_held_back_text() -> None:
     body = wire.text("<th") + wire.call(0, "f", "{}", "x") + wire.finish("tool_calls")
-    assert told(response(body, think_tags=True)) == ["<th", ("f", "{}", "x")]
+    assert told(response(body, think=ThinkTags())) == ["<th", ("f", "{}", "x")]
 
 
 def test_content_in_parts() -> None:
@@ -349,6 +350,7 @@ def test_citations() -> None:
 @pytest.mark.parametrize(
     "said",
     [
+        wire.Answer("Hello"),
         wire.Answer("Hello", reasoning="Hm."),
         wire.Answer(calls=[wire.ToolCall("f", '{"a":1}', "x"), wire.ToolCall("g", "{}", "y")]),
         wire.Answer(refusal="No."),
@@ -359,6 +361,31 @@ def test_a_whole_answer_says_the_same_as_a_streamed_one(said: wire.Answer) -> No
     streamed = response(b"".join(said.stream({"stream_options": {"include_usage": True}})))
     whole = compose([ChatStream().whole(json.dumps(said.whole()).encode())])
     assert plain(whole) == plain(streamed)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "content": st.sampled_from([None, "", "Hello", [{"type": "text", "text": "Hello"}]]),
+            "reasoning_content": st.sampled_from([None, "Hm."]),
+            "refusal": st.sampled_from([None, "No."]),
+            "tool_calls": st.sampled_from([[], [{"index": 0, "id": "x", "function": {"name": "f"}}]]),
+            "annotations": st.sampled_from([[], [{"url_citation": {"url": "https://a.example"}}]]),
+        },
+    ),
+    st.sampled_from(["stop", "length", "tool_calls"]),
+    st.sampled_from([None, {"prompt_tokens": 2, "completion_tokens": 1.0, "prompt_cache_hit_tokens": 1}]),
+)
+def test_a_message_gives_the_same_deltas_whole_as_in_one_chunk(
+    message: dict[str, Any], finish: str, usage: dict[str, Any] | None
+) -> None:
+    choice = {"index": 0, "finish_reason": finish}
+    whole = ChatStream().whole(
+        json.dumps({"choices": [{**choice, "message": message}], "usage": usage}).encode()
+    )
+    chunk = json.dumps({"choices": [{**choice, "delta": message}], "usage": usage}).encode()
+    assert whole == read(b"data: " + chunk + b"\n\n")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from antiphon.providers.chat_stream import ChatStream
 from antiphon.providers.refrain import Refrain
-from antiphon.stream.deltas import AnyDelta, TextDelta
+from antiphon.providers.thoughts import Kept
+from antiphon.stream.deltas import AnyDelta, Finish, ReasoningDelta, SignatureDelta, TextDelta
+from tests.providers import chat_wire as wire
 
 words = st.one_of(
     st.text(max_size=12), st.sampled_from(['"', "\\", '","role":"x', '"}', "content", '"content":'])
@@ -68,6 +70,28 @@ def test_half_a_line_before_one_that_is_known_is_not_forgotten() -> None:
         (known + b"\n\n", ["a"]),
     ):
         assert [delta.text for delta in stream.feed(data) if isinstance(delta, TextDelta)] == said
+
+
+def test_a_known_line_after_the_end_says_nothing() -> None:
+    stream = ChatStream()
+    known = line("a", {}, (",", ":"), False) + b"\n\n"
+    assert [stream.feed(known), stream.feed(known)] == [[TextDelta("a")]] * 2
+    assert stream.feed(b"data: [DONE]\n\n" + known) == [Finish()]
+    assert stream.feed(known) == []
+
+
+def test_a_known_line_after_a_thought_does_not_come_before_its_seal() -> None:
+    stream = ChatStream(kept=Kept())
+    known, thought = line("a", {}, (",", ":"), False) + b"\n\n", wire.chunk({"reasoning": "Hm"})
+    assert [stream.feed(known), stream.feed(known)] == [[TextDelta("a")]] * 2
+    assert stream.feed(thought) == [ReasoningDelta("Hm")]
+    assert [type(delta) for delta in stream.feed(known)] == [SignatureDelta, TextDelta]
+    assert stream.feed(known) == [TextDelta("a")]
+    assert [type(delta) for delta in stream.feed(thought + known)] == [
+        ReasoningDelta,
+        SignatureDelta,
+        TextDelta,
+    ]
 
 
 def test_it_knows_a_line_that_differs_only_in_its_words() -> None:

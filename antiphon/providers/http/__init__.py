@@ -4,7 +4,7 @@ Bytes are handed over as they come from the network, one await a read. A reader 
 upstream wait, and leaving the context closes the connection at once, unless the answer was `finished`.
 """
 
-from antiphon.providers.http.client import Exchange, UpstreamClient
-from antiphon.providers.http.response import Response
+from antiphon.providers.http.client import UpstreamClient
+from antiphon.providers.http.exchange import Exchange
 
-__all__ = ["Exchange", "Response", "UpstreamClient"]
+__all__ = ["Exchange", "UpstreamClient"]

@@ -7,35 +7,40 @@ and `error`. Everything found in one network read is handed over together; a fol
 import asyncio
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
-from itertools import chain
+from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
 from antiphon.providers.http.failures import Closed, Failure, Invalid
+from antiphon.providers.http.headers import HEADERS_LIMIT, Head, Headers, Spellings, TooMany, pack
+from antiphon.providers.http.target import PIECE
+from antiphon.providers.http.watch import Timed
 
 if TYPE_CHECKING:
     from antiphon.providers.http.pool import Pool
     from antiphon.providers.http.target import Origin
 
 HEAD_LIMIT = 64 * 1024
-HEADERS_LIMIT = 256
 HIGH_WATER = 64 * 1024
 """With more than this in hand, nothing more is read from the socket until somebody takes it."""
+
+_SWEEP = 1.0
+"""One that waits for work is not looked at more often than this."""
+_ENDS = frozenset({"transfer-encoding", "content-length"})
+"""An answer that has none of these ends with its connection."""
+_spellings = Spellings()
 
 Follower = Callable[[bytes], object]
 """Takes bytes; its answer is false when it has enough for now."""
 
-_PIECE = 64 * 1024
-"""A larger body is written in pieces of this size, as fast as the upstream takes them."""
-
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_ends_with_connection",
         "_fields",
         "_is_writable",
-        "_loop",
+        "_kind",
         "_parser",
         "_paused",
         "_pool",
@@ -48,6 +53,7 @@ class Connection(asyncio.Protocol):
         "content_type",
         "encoding",
         "error",
+        "exchange",
         "expires",
         "follower",
         "head",
@@ -55,7 +61,9 @@ class Connection(asyncio.Protocol):
         "is_lingering",
         "keep_alive",
         "keeps",
+        "loop",
         "on_body",
+        "on_header",
         "origin",
         "pieces",
         "single",
@@ -67,29 +75,36 @@ class Connection(asyncio.Protocol):
         self.single = single
         """Carries one request only."""
         self.expires = 0.0
-        """Until when it may wait for work; 0 while it works."""
+        """Until when it may wait for work; anything that comes then is a mistake. 0 while it works."""
+        self.exchange: Timed | None = None
+        """The one that it works for."""
         self.is_lingering = False
         self.error: Exception | None = None
         self.pieces: list[bytes] = []
         self.on_body = self.pieces.append  # called by the parser, without a frame of ours
         self.status = 0
         """0 until the head of the answer is here."""
-        self.head = b""
-        """Names, in lower case, and values of the answer's headers, a line each: it may be kept for long."""
-        self.content_type: bytes | None = None
+        self.head: Head = b""
+        """The headers of the answer."""
+        self.content_type = ""
         self.encoding: bytes | None = None
+        """How the answer is packed, if that is told."""
         self.keep_alive: bytes | None = None
+        """What the upstream has said of how long it keeps the connection."""
         self.heard = 0.0
         """When something came last; 0 if nothing has come since the request was sent."""
         self.follower: Follower | None = None
         """Gets what comes while somebody waits, who sleeps on until it has enough."""
         self.complete = False
         self.keeps = False
-        """May it carry another request, now that the answer is complete?"""
-        self._ends_with_connection = False
-        self._fields: list[tuple[bytes, bytes]] = []
+        """May it carry another request, once the answer is complete? Not one that is closing."""
+        self.loop = loop
+        self._fields: dict[bytes, bytes] = {}
+        """The headers that have come so far; or trailers, which nobody reads."""
+        self.on_header = self._fields.setdefault  # as on_body is
+        self._kind: bytes | None = None
+        """The content type as the upstream spells it, most often the same each time."""
         self._pool = pool
-        self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._waiter: Future[bool] | None = None
@@ -101,27 +116,27 @@ class Connection(asyncio.Protocol):
 
     # --- for the exchange ---------------------------------------------------------------------------------
 
-    def ask(self, head: bytes, body: bytes) -> Future[bool]:
+    def ask(self, message: bytes, rest: memoryview | None) -> Future[bool]:
         """Send a request; wait for the head of its answer, or for an error."""
         self.status = 0
         self.heard = 0.0
-        self.complete = self.keeps = False
+        self.complete = False
         self._size = self._silent = 0
-        waiter = self._waiter = self._loop.create_future()
-        if self._transport is None or self._transport.is_closing():
+        waiter = self._waiter = self.loop.create_future()
+        transport = self._transport
+        if transport is None:
             self.error = self.error or Closed()
             self._wake()
-        elif len(body) <= _PIECE:
-            self._transport.write(head + body)
-        else:
-            self._transport.write(head)
-            self._unsent = memoryview(body)
+            return waiter
+        transport.write(message)  # one that is closing ignores it, and its end wakes who waits
+        if rest is not None:
+            self._unsent = rest
             self._write_on()
         return waiter
 
     def more(self) -> Future[bool]:
         """Wait for the next bytes, the end, or an error; True once the follower has enough."""
-        waiter = self._waiter = self._loop.create_future()
+        waiter = self._waiter = self.loop.create_future()
         if self.error is not None:
             self._wake()
         return waiter
@@ -136,6 +151,12 @@ class Connection(asyncio.Protocol):
             self._resume_reading()
         return data
 
+    def pack(self) -> None:
+        """The answer will take a while: keep little of its head."""
+        self.head = pack(self.head)
+        if len(self.head) > HEAD_LIMIT:
+            raise _too_long()
+
     def fail(self, error: Exception) -> None:
         """End it; an answer that is complete stays so."""
         if self.error is None and not self.complete:
@@ -149,13 +170,6 @@ class Connection(asyncio.Protocol):
     def is_usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    def rest(self, until: float) -> None:
-        """Wait for work; anything that comes now is a mistake and closes it."""
-        self.expires = until
-        self.pieces.clear()
-        if self._paused:
-            self._resume_reading()
-
     def linger(self) -> None:
         """Throw away what is left of the answer; the pool hears of its end."""
         self.is_lingering = True
@@ -164,8 +178,20 @@ class Connection(asyncio.Protocol):
             self._resume_reading()
 
     def abort(self) -> None:
+        self.keeps = False
         if self._transport is not None:
             self._transport.abort()
+
+    # --- for the watch ------------------------------------------------------------------------------------
+
+    def check(self, now: float) -> float:
+        """Has it waited for work, or worked, for too long? If not, when may it have?"""
+        if not self.expires:
+            return inf if self.exchange is None else self.exchange.check(now)
+        if now < self.expires:
+            return max(self.expires, now + _SWEEP)
+        self.abort()
+        return inf
 
     # --- for the event loop -------------------------------------------------------------------------------
 
@@ -173,30 +199,31 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.expires or self._parser is None:
+        parser = self._parser
+        if self.expires or parser is None:
             self.abort()
             return
-        self.heard = self._loop.time()
-        pieces = self.pieces
-        before = len(pieces)
+        self.heard = self.loop.time()
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.keeps = False
             if not self.complete:
                 self.fail(error.__context__ if isinstance(error.__context__, Failure) else Invalid())
                 return
-        if self.follower is not None and pieces and not self.complete and self._hand_over(self.follower):
+        if self.complete:
+            if self.is_lingering:
+                self._pool.settle(self)
+            else:
+                self._wake()
+            return
+        pieces = self.pieces
+        if self.follower is not None and pieces and self._hand_over(self.follower):
             return
         if self.is_lingering:
             pieces.clear()
-            if self.complete:
-                self._pool.settle(self)
             return
-        if self.complete:
-            self._wake()
-            return
-        if len(pieces) != before:
+        if pieces:
             self._silent = 0
             self._wake()
         else:
@@ -204,12 +231,18 @@ class Connection(asyncio.Protocol):
             if self._silent > HEAD_LIMIT:
                 self.fail(_too_long())
                 return
+            if len(self._fields) > HEADERS_LIMIT:
+                self.fail(TooMany())
+                return
+            if self.status and self.follower is None:  # the head has come
+                self._wake()
         self._size += len(data)
         if self._size > HIGH_WATER and not self._paused:
             self._pause_reading()
 
     def eof_received(self) -> None:
-        if self.status and self._ends_with_connection and not self.complete:
+        self.keeps = False
+        if self.status and not self.complete and _ENDS.isdisjoint(Headers(self.head)):
             self.complete = True
             if self.is_lingering:
                 self._pool.settle(self)
@@ -218,6 +251,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.complete and self.error is None:
             self.error = Closed()
+        self.keeps = False
         self._transport = self._parser = self._unsent = None
         self._pool.forget(self)
         self._wake()
@@ -235,43 +269,36 @@ class Connection(asyncio.Protocol):
         if self.complete:
             raise Invalid("there was a second answer")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self.status:
-            return  # a trailer
-        fields = self._fields
-        fields.append((name.lower(), value))
-        if len(fields) > HEADERS_LIMIT:
-            raise Invalid(f"the answer has more than {HEADERS_LIMIT} headers")
-
     def on_headers_complete(self) -> None:
-        assert self._parser is not None
-        status = self._parser.get_status_code()
-        fields = self._fields
-        if 100 <= status < 200 and status != 101:
+        parser, fields = self._parser, self._fields
+        assert parser is not None
+        status = parser.get_status_code()
+        if status < 200 or status > 599:
+            if status < 100 or status > 199 or status == 101:
+                raise Invalid(f"the answer has the status {status}, which was not asked for")
             fields.clear()
             return
-        if not 200 <= status < 600:
-            raise Invalid(f"the answer has the status {status}, which was not asked for")
-        self.head = b"\n".join(chain.from_iterable(fields))
-        if len(self.head) > HEAD_LIMIT:
-            raise _too_long()
-        find = dict(fields).get
-        transfer = find(b"transfer-encoding")
-        if transfer is not None and transfer.lower() != b"chunked":
+        content_type, encoding, keep_alive, transfer = _spellings[tuple(fields)]
+        if transfer is not None and fields[transfer].lower() != b"chunked":
             raise Invalid("the answer has a transfer-encoding that was not asked for")
-        self.content_type = find(b"content-type")
-        self.encoding = find(b"content-encoding")
-        self.keep_alive = find(b"keep-alive")
-        self._ends_with_connection = transfer is None and find(b"content-length") is None
+        kind = None if content_type is None else fields[content_type]
+        if kind != self._kind:
+            self._kind = kind
+            self.content_type = _content_type(kind)
+        self.encoding = None if encoding is None else fields[encoding]
+        if keep_alive is not None:
+            self.keep_alive = fields[keep_alive]
+        self.head = fields.copy()
         fields.clear()
         self.status = status
-        self._wake()
 
     def on_message_complete(self) -> None:
         if self.status:
             assert self._parser is not None
             self.complete = True
             self.keeps = not self.single and self._unsent is None and self._parser.should_keep_alive()
+            if self._fields:
+                self._fields.clear()
 
     # --- within -------------------------------------------------------------------------------------------
 
@@ -283,12 +310,12 @@ class Connection(asyncio.Protocol):
         self._silent = self._size = 0
         try:
             if not follower(pieces.pop() if len(pieces) == 1 else self.take()):
-                self._wake(has_enough=True)
+                self._wake(True)
         except Exception as error:  # for whoever waits; the event loop would only log it
             waiter.set_exception(error)
         return True
 
-    def _wake(self, *, has_enough: bool = False) -> None:
+    def _wake(self, has_enough: bool = False) -> None:
         if (waiter := self._waiter) is not None:
             self._waiter = None
             if not waiter.done():
@@ -299,8 +326,8 @@ class Connection(asyncio.Protocol):
         while self._unsent is not None and self._is_writable and self.status < 300:
             if self._transport is None or self._transport.is_closing():
                 return
-            self._transport.write(self._unsent[:_PIECE])
-            self._unsent = self._unsent[_PIECE:] if len(self._unsent) > _PIECE else None
+            self._transport.write(self._unsent[:PIECE])
+            self._unsent = self._unsent[PIECE:] if len(self._unsent) > PIECE else None
 
     def _pause_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -311,6 +338,11 @@ class Connection(asyncio.Protocol):
         self._paused = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+
+
+@lru_cache(maxsize=128)
+def _content_type(said: bytes | None) -> str:
+    return (said or b"").partition(b";")[0].strip().lower().decode("latin-1")
 
 
 def _too_long() -> Invalid:

@@ -53,6 +53,11 @@ class Decoder:
             raise Invalid("the compressed answer is cut off")
 
 
+def decoder_of(encoding: bytes) -> Decoder | None:
+    """None if there is nothing to unpack."""
+    return None if encoding in (b"", b"identity") else Decoder(encoding)
+
+
 def _bits(packed: bytes) -> int:
     """Is it wrapped? The wrapping begins with its method, 8, and a checksum."""
     is_wrapped = packed[0] & 15 == 8 and int.from_bytes(packed[:_HEADER]) % 31 == 0

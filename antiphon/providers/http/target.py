@@ -13,6 +13,9 @@ from antiphon.providers.http.failures import Unreachable
 if TYPE_CHECKING:
     from antiphon.providers.http.connection import Connection
 
+PIECE = 64 * 1024
+"""A longer body is written in pieces of this size, as fast as the upstream takes them."""
+
 _PORTS = {"http": 80, "https": 443}
 _DEFAULTS = {"user-agent": f"antiphon/{__version__}", "accept-encoding": "identity"}
 _OURS = frozenset({"connection", "content-length", "transfer-encoding"})
@@ -57,7 +60,7 @@ class Origin:
 class Target:
     """One address at an origin."""
 
-    __slots__ = ("_authorization", "_path", "_rendered", "_rendered_for", "origin")
+    __slots__ = ("_authorization", "_headers", "_path", "_rendered", "_reuse", "origin")
 
     def __init__(self, url: str, origin: Origin, authorization: str | None) -> None:
         parts = urlsplit(url)
@@ -65,19 +68,27 @@ class Target:
         through_proxy = origin.proxy is not None and origin.scheme == "http"
         self._path = f"http://{origin.authority}{path}" if through_proxy else path
         self._authorization = authorization
-        self._rendered_for: object = None
+        self._headers: Mapping[str, str] | None = None
+        self._reuse = True
         self._rendered = b""
         self.origin = origin
 
-    def head(self, method: str, headers: Mapping[str, str], body: bytes | None, *, reuse: bool) -> bytes:
-        """The head of a request; what does not change between requests is rendered once."""
-        asked = (method, reuse, *headers.items())
-        if asked != self._rendered_for:
-            self._rendered = self._render(method, headers, reuse)
-            self._rendered_for = asked
+    def request(
+        self, headers: Mapping[str, str], body: bytes | None, reuse: bool
+    ) -> tuple[bytes, memoryview | None]:
+        """A POST, or a GET without a body: what is written at once, and a body that is too long for that.
+
+        What stays the same from one POST to the next is rendered once.
+        """
         if body is None:
-            return self._rendered + b"\r\n"
-        return b"%bContent-Length: %d\r\n\r\n" % (self._rendered, len(body))
+            return self._render("GET", headers, reuse) + b"\r\n", None
+        if headers != self._headers or reuse is not self._reuse:
+            self._rendered = self._render("POST", headers, reuse)
+            self._headers, self._reuse = dict(headers), reuse
+        size = len(body)
+        if size <= PIECE:
+            return b"%bContent-Length: %d\r\n\r\n%b" % (self._rendered, size, body), None
+        return b"%bContent-Length: %d\r\n\r\n" % (self._rendered, size), memoryview(body)
 
     def _render(self, method: str, headers: Mapping[str, str], reuse: bool) -> bytes:
         for name, value in headers.items():

@@ -6,7 +6,7 @@ from math import inf
 from typing import Protocol
 
 GRAIN = 0.1
-"""However many exchanges there are, they are not looked at more often than this."""
+"""However many things there are, they are not looked at more often than this."""
 
 
 class Timed(Protocol):
@@ -15,38 +15,37 @@ class Timed(Protocol):
 
 
 class Watch:
-    __slots__ = ("_grain", "_next", "_open", "_timer")
+    __slots__ = ("_grain", "_timed", "_timer", "next", "remove")
 
     def __init__(self, grain: float = GRAIN) -> None:
         self._grain = grain
-        self._open: set[Timed] = set()
+        self._timed: set[Timed] = set()
+        self.remove = self._timed.discard
         self._timer: TimerHandle | None = None
-        self._next = inf
+        self.next = inf
+        """When it looks; `look_at` is for one that may run out of time before that."""
 
-    def add(self, exchange: Timed, due: float) -> None:
-        self._open.add(exchange)
-        if due < self._next:
-            self._look_at(due)
-
-    def remove(self, exchange: Timed) -> None:
-        self._open.discard(exchange)
+    def add(self, one: Timed, due: float = inf) -> None:
+        self._timed.add(one)
+        if due < self.next:
+            self.look_at(due)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._next = inf
+            self.next = inf
 
-    def _look_at(self, when: float) -> None:
+    def look_at(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._next = when
+        self.next = when
         self._timer = asyncio.get_running_loop().call_at(when, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        self._next = inf
+        self.next = inf
         now = asyncio.get_running_loop().time()
-        due = min([exchange.check(now) for exchange in self._open], default=inf)
+        due = min([one.check(now) for one in self._timed], default=inf)
         if due < inf:
-            self._look_at(max(due, now + self._grain))
+            self.look_at(max(due, now + self._grain))

@@ -13,6 +13,7 @@ from antiphon.providers.http import Exchange, UpstreamClient
 from tests.providers.chat_wire import DONE, text
 from tests.providers.fake_chat import FakeChat, Step, Wire, refusal, refusing_address
 from tests.providers.fake_server import SOON
+from tests.providers.http.raw import until
 
 NEVER = Timeouts(connect=0, first_byte=0, idle=0, total=0)
 HEADERS = {"Content-Type": "application/json"}
@@ -179,7 +180,7 @@ async def test_an_error_is_read_only_so_far(http: UpstreamClient) -> None:
 
 
 async def test_an_error_that_does_not_end(http: UpstreamClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.providers.http.response.ERROR_PATIENCE", 0.05)
+    monkeypatch.setattr("antiphon.providers.http.exchange.ERROR_PATIENCE", 0.05)
     says = FakeChat().says(Wire([b"half", Step.HANG], 500))
     async with says as upstream, post(http, upstream) as response:
         assert await response.read_error() == b"half"
@@ -248,6 +249,7 @@ async def test_hanging_up_at_once(http: UpstreamClient) -> None:
         for _ in range(20):
             status, code, _ = await error(post(http, address))
             assert (status, code) == (502, "upstream_closed")
+        await until(lambda: not http.pool.connections)
 
 
 async def test_redirects_are_not_followed(http: UpstreamClient) -> None:
@@ -309,6 +311,19 @@ async def test_closing_leaves_nothing_behind() -> None:
             response.finished()
         await http.close()
         await asyncio.wait_for(upstream.gone.wait(), SOON)
+
+
+def test_a_closed_client_may_go_on_in_another_loop() -> None:
+    http = UpstreamClient()
+
+    async def ask() -> bytes:
+        async with FakeChat() as upstream:
+            answer = await read(post(http, upstream))
+            await http.close()
+            return answer
+
+    assert b"[DONE]" in asyncio.run(ask())
+    assert b"[DONE]" in asyncio.run(ask())
 
 
 async def test_leaving_closes_the_connection_at_once(

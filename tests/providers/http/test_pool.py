@@ -1,10 +1,12 @@
 """Which connections are kept, which of them is taken, and what happens when one is dead."""
 
 import asyncio
+from math import inf
 
 import pytest
 
 from antiphon.config import Timeouts
+from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient, pool
 from tests.providers.fake_server import SOON
 from tests.providers.http.raw import (
@@ -51,14 +53,13 @@ async def test_one_that_waits_too_long_is_closed(
     http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "KEEP_ALIVE", 0.02)
-    monkeypatch.setattr(pool, "_BETWEEN_SWEEPS", 0.01)
     async with serving(numbered) as server:
         for _ in range(2):
             await body(get(http, server.url))
             await asyncio.wait_for(server.gone.wait(), SOON)
             server.gone.clear()
         assert server.connections == 2
-        await until(lambda: http.pool._sweeper is None)
+        await until(lambda: http.watch.next == inf)
 
 
 async def test_one_that_has_waited_too_long_is_not_taken(
@@ -72,10 +73,32 @@ async def test_one_that_has_waited_too_long_is_not_taken(
         assert server.connections == 2
 
 
+async def test_one_that_may_wait_on_is_not_closed(http: UpstreamClient) -> None:
+    async with serving(numbered) as server:
+        port = await body(get(http, server.url))
+        [connection] = http.pool.connections
+        assert connection.check(connection.expires - 10) == connection.expires
+        assert connection.check(connection.expires - 0.1) > connection.expires
+        assert await body(get(http, server.url)) == port
+        connection.check(connection.expires)
+        await asyncio.wait_for(server.gone.wait(), SOON)
+
+
+async def test_one_that_works_is_closed_when_its_work_takes_too_long(http: UpstreamClient) -> None:
+    limits = Timeouts(connect=0, first_byte=0, idle=0, total=1000)
+    async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\nhalf", then="wait")) as server:
+        async with get(http, server.url, timeouts=limits) as response:
+            [connection] = http.pool.connections
+            assert connection.check(response.started + 999) == response.started + 1000
+            connection.check(response.started + 1000)
+            with pytest.raises(UpstreamError, match="did not end within 1000"):
+                await response.read()
+        assert connection.check(response.started + 2000) == inf
+
+
 @pytest.mark.parametrize(
     ("told", "seconds"),
     [
-        (None, 30),
         (b"timeout=5", 4),
         (b"timeout=1, max=100", 0.5),
         (b"max=100, Timeout = 20", 19),
@@ -84,7 +107,7 @@ async def test_one_that_has_waited_too_long_is_not_taken(
         (b"max=100", 30),
     ],
 )
-def test_how_long_one_is_kept(told: bytes | None, seconds: float) -> None:
+def test_how_long_one_is_kept(told: bytes, seconds: float) -> None:
     assert pool._patience(told) == seconds
 
 
@@ -98,6 +121,15 @@ async def test_the_upstream_says_how_long_it_keeps_one(http: UpstreamClient) -> 
         await body(get(http, server.url))
         assert server.connections == 1
         await until(lambda: not http.pool.connections)
+
+
+async def test_what_the_upstream_has_said_holds(http: UpstreamClient) -> None:
+    said = b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 0\r\n\r\n"
+    async with serving(answering(said, OK)) as server:
+        for _ in range(2):
+            await body(get(http, server.url))
+        [connection] = http.pool.connections
+        assert connection.expires - asyncio.get_running_loop().time() <= 4
 
 
 @pytest.mark.parametrize("sends", [b"", b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"])
@@ -115,7 +147,7 @@ async def test_one_that_speaks_or_ends_unasked_is_dropped(http: UpstreamClient, 
         assert len(http.pool.connections) == 1
         hang_up.set()
         await until(lambda: not http.pool.connections)
-        assert http.target(server.url, public_only=False).origin.idle == []
+        assert http.find(server.url, False).origin.idle == []
         assert await body(get(http, server.url)) == b"ok"
         assert server.connections == 2
 

@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import cycle, pairwise
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -13,14 +14,11 @@ from hypothesis import strategies as st
 
 from antiphon.config import Timeouts
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.http import Response, UpstreamClient
+from antiphon.providers.http import Exchange, UpstreamClient
 from antiphon.providers.http.connection import HIGH_WATER, Connection
-from antiphon.providers.http.pool import Pool
-from antiphon.providers.http.target import Origin
-from antiphon.providers.http.watch import Watch
 from tests.providers.fake_chat import FakeChat, Step, Wire
 from tests.providers.fake_server import SOON
-from tests.providers.http.raw import NEVER, answering, get, serving, until
+from tests.providers.http.raw import NEVER, OK, answering, get, serving, until
 from tests.providers.http.test_client import post
 
 
@@ -97,23 +95,25 @@ async def test_a_compressed_answer_is_followed_too(http: UpstreamClient) -> None
 
 
 @asynccontextmanager
-async def _opened(head: bytes) -> AsyncIterator[tuple[Connection, Response, asyncio.Transport]]:
+async def _opened(head: bytes) -> AsyncIterator[tuple[Connection, Exchange, asyncio.Transport]]:
     """An answer on a connection whose reads the test makes itself."""
     loop = asyncio.get_running_loop()
+    http, url = UpstreamClient(), "http://h/"
+    origin = http.find(url, False).origin
     near, far = socket.socketpair()
-    connection = Connection(Pool(), Origin("http", "h", 80, None, False), loop, single=False)
+    connection = Connection(http.pool, origin, loop, single=False)
     transport, _ = await loop.create_connection(lambda: connection, sock=near)
-    connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"")
-    connection.data_received(head)
-    response = Response("up", NEVER, Watch(), loop)
-    response.begin(connection)
-    response.open(connection)
-    try:
-        yield connection, response, transport
-    finally:
-        transport.abort()
-        far.close()
+    connection.keeps, connection.expires = True, inf
+    origin.idle.append(connection)
+    with far:
+        entering = asyncio.create_task(get(http, url).__aenter__())
         await asyncio.sleep(0)
+        connection.data_received(head)
+        try:
+            yield connection, await entering, transport
+        finally:
+            transport.abort()
+            await asyncio.sleep(0)
 
 
 async def test_what_is_around_the_chunks_of_a_long_answer_does_not_stop_it() -> None:
@@ -188,6 +188,54 @@ async def test_a_follower_who_leaves_is_not_called_again(http: UpstreamClient) -
     await until(lambda: not http.pool.connections)
 
 
+async def test_a_short_answer_is_there_with_its_head(http: UpstreamClient) -> None:
+    async with serving(answering(OK)) as server, get(http, server.url) as response:
+        assert response.whole() == b"ok"
+        assert response.whole() == b""
+
+
+async def test_an_answer_that_has_not_ended_is_not_whole(http: UpstreamClient) -> None:
+    gate = asyncio.Event()
+    async with FakeChat().says(Wire([b"a", gate, b"b"])) as upstream, post(http, upstream) as response:
+        assert response.whole() == b""
+        gate.set()
+        assert await response.read() == b"ab"
+
+
+async def test_a_packed_answer_is_not_whole(http: UpstreamClient) -> None:
+    packed = gzip.compress(b"hello")
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    async with serving(answering(head + packed)) as server, get(http, server.url) as response:
+        assert response.whole() == b""
+        assert await response.read() == b"hello"
+
+
+async def test_headers_last_longer_than_the_connection_is_ours(http: UpstreamClient) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Request-Id: %d\r\n\r\n"
+    async with serving(answering(answer % 1, answer % 2)) as server:
+        async with get(http, server.url) as first:
+            pass
+        async with get(http, server.url) as second:
+            assert server.connections == 1
+        assert [one.headers["x-request-id"] for one in (first, second)] == ["1", "2"]
+
+
+async def test_a_trailer_is_no_header(http: UpstreamClient) -> None:
+    answer = CHUNKED + b"0\r\nContent-Type: x/y\r\nX-Late: y\r\n\r\n"
+    async with serving(answering(answer, OK)) as server:
+        for expected in ({"transfer-encoding": "chunked"}, {"content-length": "2"}):
+            async with get(http, server.url) as response:
+                await response.read()
+            assert dict(response.headers) == expected
+        assert server.connections == 1
+
+
+def test_nothing_is_shown_of_a_request(http: UpstreamClient) -> None:
+    exchange = http.post("http://h/", b"prompt", {"Authorization": "key"}, NEVER, "up")
+    assert "key" not in repr(exchange)
+    assert "prompt" not in repr(exchange)
+
+
 # --- a law ------------------------------------------------------------------------------------------------
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -196,26 +244,17 @@ TEXT = b"".join(b"abcdefghi"[:n] for n in range(1, 10))
 
 
 async def _followed(edges: list[int], pauses: Iterator[bool], takes: Iterator[bool]) -> bytes:
-    loop = asyncio.get_running_loop()
-    near, far = socket.socketpair()
-    connection = Connection(Pool(), Origin("http", "h", 80, None, False), loop, single=False)
     heard: list[bytes] = []
 
     def follower(data: bytes) -> bool:
         heard.append(data)
         return next(takes)
 
-    async def follow(response: Response) -> None:
+    async def follow(response: Exchange) -> None:
         while await response.follow(follower):
             pass
 
-    with far:
-        transport, _ = await loop.create_connection(lambda: connection, sock=near)
-        connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"")
-        connection.data_received(CHUNKED)
-        response = Response("up", NEVER, Watch(), loop)
-        response.begin(connection)
-        response.open(connection)
+    async with _opened(CHUNKED) as (connection, response, _):
         following = asyncio.create_task(follow(response))
         for start, end in pairwise(edges):
             if next(pauses):
@@ -223,8 +262,6 @@ async def _followed(edges: list[int], pauses: Iterator[bool], takes: Iterator[bo
             if start < end:
                 connection.data_received(ANSWER[start:end])
         await asyncio.wait_for(following, SOON)
-        transport.abort()
-        await asyncio.sleep(0)
     return b"".join(heard)
 
 
