@@ -27,7 +27,7 @@ _HEADING = "Summary of the conversation so far:\n\n"
 
 
 async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> CompactResource:
-    provider, turn = engine.target(request, caller)
+    provider, turn = engine.target(Request(model=request.model), caller)
     resolved = await engine.resolve(request, caller, engine.proofs(provider, turn))
     if not resolved.items:
         raise SpecError(

@@ -62,8 +62,8 @@ def alone(request: Request) -> Resolved | None:
     words = request.input
     if type(words) is not str or request.previous_response_id is not None or request.conversation is not None:
         return None
-    message = Message(id=ids.new_id(ids.MESSAGE), role="user", content=words)
-    return Resolved([message], [message])
+    items: list[Item] = [Message(id=ids.new_id(ids.MESSAGE), role="user", content=words)]
+    return Resolved(items, items)
 
 
 async def resolve(

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,10 +13,10 @@ from antiphon.engine.media import Media, may_have_addresses
 from antiphon.engine.pictures import check_pictures
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.run import Run, Save
+from antiphon.engine.run import Run, Save, rules_of
 from antiphon.engine.schema_check import check_schema
 from antiphon.engine.sealing import Seal
-from antiphon.engine.truncation import fit, known_window
+from antiphon.engine.truncation import fit
 from antiphon.providers.base import Provider, Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.echo import new_response
@@ -76,26 +77,26 @@ class Engine:
         if not bare:
             check_tools(request)
             check_schema(request)
-        provider, turn = self.target(request, caller)
-        turn.bare = bare
-        if isinstance(request, WebSocketCreate) and not request.generate:
-            provider = Silent()
-        elif not bare:
-            report_unsupported(turn, provider)
-        proofs = self.proofs(provider, turn)
-        resolved = alone(request) or await self.resolve(request, caller, proofs, memory)
-        turn.items = resolved.items
+        resolved = alone(request)
+        provider, turn = self.target(request, caller, bare, resolved.items if resolved else None)
+        if not bare:
+            if isinstance(request, WebSocketCreate) and not request.generate:
+                provider = Silent()
+            else:
+                report_unsupported(turn, provider)
+        takes = provider.capabilities
+        proofs = Proofs(self.seal, provider, turn)
+        may_not_fit = takes.counts_tokens
+        if resolved is None:
+            resolved = await self.resolve(request, caller, proofs, memory)
+            turn.items = resolved.items
+            may_not_fit = may_not_fit or may_have_addresses(turn.items)
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
-        if not request.background and self.may_not_fit(provider, turn.items):
+        if may_not_fit and not request.background:
             turn.items = await self.fitted(provider, turn, turn.items)
-        response = new_response(
-            request,
-            model=request.model or self.default_model,
-            now=self.clock(),
-            defaults=provider.capabilities.defaults,
-            bare=bare,
-        )
-        if "service_tier" not in provider.capabilities.parameters:
+        model = request.model or self.default_model
+        response = new_response(request, model, self.clock(), takes.defaults, bare)
+        if not bare and "service_tier" not in takes.parameters:
             response.service_tier = "default"
         if caller.receipts:
             response.receipts = turn.receipts
@@ -112,26 +113,30 @@ class Engine:
         # A background response is written by its job, together with its events.
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
-        return Run(provider, turn, composer, resolved, save)
+        batches: Any = provider.stream(turn)  # of some type that can be closed
+        return Run(turn, composer, resolved, batches, save, None if bare else rules_of(provider, turn))
 
-    def target(self, request: Request | CompactRequest, caller: Caller) -> tuple[Provider, Turn]:
+    def target(
+        self, request: Request, caller: Caller, bare: bool = False, items: list[Item] | None = None
+    ) -> tuple[Provider, Turn]:
         try:
             target = self._resolve_model(request.model)
         except UnknownModel as unknown:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
             ) from None
-        asked = request if isinstance(request, Request) else Request(model=request.model)
+        # A background response can be followed later; over a WebSocket nothing is ever plain.
+        stream = request.stream or request.background or (not bare and isinstance(request, WebSocketCreate))
         turn = Turn(
-            model=target.upstream_model,
-            request=asked,
-            items=[],
-            tools=asked.tools,
+            target.upstream_model,
+            request,
+            [] if items is None else items,
+            request.tools,
             tenant=caller.tenant,
             request_id=caller.request_id,
             strict=caller.strict,
-            # A background response can be followed later; over a WebSocket nothing is ever plain.
-            stream=asked.stream or asked.background or isinstance(asked, WebSocketCreate),
+            stream=stream,
+            bare=bare,
         )
         return self.providers[target.provider], turn
 
@@ -160,10 +165,6 @@ class Engine:
     async def fitted(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         """The items as this provider takes them, and no more of them than it can hold."""
         return await fit(provider, turn, await self.embedded(provider, turn, items))
-
-    def may_not_fit(self, provider: Provider, items: list[Item]) -> bool:
-        """Is there anything to fetch for this provider, or a window to count for?"""
-        return known_window(provider.capabilities) is not None or may_have_addresses(items)
 
     async def embedded(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         if self.media is None or not may_have_addresses(items):

@@ -23,15 +23,12 @@ class _Proof(Struct, array_like=True):
     blob: str
 
 
-class Proofs:
+class Proofs(Struct, eq=False):
     """The proofs of one turn."""
 
-    __slots__ = ("_provider", "_seal", "_turn")
-
-    def __init__(self, seal: Seal, provider: Provider, turn: Turn) -> None:
-        self._seal = seal
-        self._provider = provider
-        self._turn = turn
+    _seal: Seal
+    _provider: Provider
+    _turn: Turn
 
     @property
     def takes_foreign(self) -> bool:

@@ -36,7 +36,11 @@ Tell = Callable[[list[AnyEvent]], bool]
 """Tells events at once, or says no."""
 
 
-class _Rules(Struct):
+def _never(events: list[AnyEvent]) -> bool:
+    return False
+
+
+class Rules(Struct):
     """What has to be looked at on the way from the provider to the client."""
 
     policy: Policy | None
@@ -44,55 +48,32 @@ class _Rules(Struct):
     obfuscates: bool
 
 
-def _rules(provider: Provider, turn: Turn) -> _Rules | None:
+def rules_of(provider: Provider, turn: Turn) -> Rules | None:
     request = turn.request
     policy = Policy(turn) if restricts(request) else None
     checks_schema = schema_check.needs_check(request) and not provider.capabilities.enforces_schema
     obfuscates = obfuscation.is_wanted(request)
-    return _Rules(policy, checks_schema, obfuscates) if policy or checks_schema or obfuscates else None
+    return Rules(policy, checks_schema, obfuscates) if policy or checks_schema or obfuscates else None
 
 
-class Run:
+class Run(Struct, eq=False, weakref=True):
     """`begin`, then iterate `events` once; or just await `result`. The response is saved before it ends."""
 
-    __slots__ = (
-        "__weakref__",
-        "_batches",
-        "_committed",
-        "_first",
-        "_held",
-        "_is_waiting",
-        "_listener",
-        "_queued",
-        "_rules",
-        "_save",
-        "_stopping",
-        "_tell",
-        "composer",
-        "encoded",
-        "resolved",
-        "turn",
-    )
-
-    def __init__(
-        self, provider: Provider, turn: Turn, composer: Composer, resolved: Resolved, save: Save | None
-    ) -> None:
-        self.turn = turn
-        self.composer = composer
-        self.resolved = resolved
-        self.encoded: bytes | None = None
-        """The finished response in JSON, where it had to be encoded for the store."""
-        self._save = save
-        self._rules = None if turn.bare else _rules(provider, turn)
-        self._batches = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
-        self._first: asyncio.Task[list[AnyDelta]] | None = None
-        self._queued: asyncio.Future[None] | None = None  # done once the turn has to wait
-        self._committed = False  # the client has been told that there is a response
-        self._listener: asyncio.Task[object] | None = None  # the task that begins it, or follows it
-        self._is_waiting = False  # it waits for the upstream now
-        self._stopping: ErrorPayload | None = None
-        self._tell: Tell | None = None
-        self._held: list[AnyEvent] = []  # was not told at once
+    turn: Turn
+    composer: Composer
+    resolved: Resolved
+    _batches: AsyncGenerator[list[AnyDelta], None]
+    _save: Save | None = None
+    _rules: Rules | None = None
+    encoded: bytes | None = None
+    """The finished response in JSON, where it had to be encoded for the store."""
+    _first: asyncio.Task[list[AnyDelta]] | None = None
+    _queued: asyncio.Future[None] | None = None  # done once the turn has to wait
+    _committed: bool = False  # the client has been told that there is a response
+    _waiting: asyncio.Task[Any] | None = None  # the task that waits for the upstream now
+    _stopping: ErrorPayload | None = None
+    _tell: Tell = _never
+    _held: list[AnyEvent] = []  # was not told at once
 
     @property
     def response(self) -> Response:
@@ -108,7 +89,7 @@ class Run:
         self._first = asyncio.ensure_future(self._batches.__anext__())
         self._queued = asyncio.get_running_loop().create_future()
         self.turn.on_queued = self._note_queued
-        self._listener, self._is_waiting = asyncio.current_task(), True
+        self._waiting = asyncio.current_task()
         try:
             either: set[asyncio.Future[Any]] = {self._first, self._queued}
             await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
@@ -123,27 +104,37 @@ class Run:
                 self._check_stopped()
             raise
         finally:
-            self._is_waiting = False
+            self._waiting = None
         self._committed = True
 
-    async def result(self) -> Response:
-        """The response at its end, without an event on the way."""
+    async def result(self, listener: asyncio.Task[Any] | None = None) -> Response:
+        """The response at its end, without an event on the way; `listener` is the task that awaits it."""
         composer = self.composer
-        composer.mute()
-        self._listener = asyncio.current_task()
+        composer.muted = True
+        listener = listener or asyncio.current_task()
         try:
             while not composer.finished:
-                deltas = await self._next()
+                try:
+                    deltas = await self._next(listener)
+                    self._waiting = None
+                except BaseException as error:
+                    if (failure := self._failure(error)) is None:
+                        raise
+                    deltas = failure
                 if self._rules is not None or not composer.compose(deltas):
                     self._compose(deltas)
+                    self._committed = True
             if self._save is not None:
-                await self._finished([])
+                try:
+                    await self._save(self)
+                except Exception as error:
+                    self._unsaved(error)
         except asyncio.CancelledError:
             await self._abandon()
             raise
         finally:
             await self.close()
-        return self.response
+        return composer.response
 
     async def events(self, tell: Tell | None = None) -> AsyncGenerator[list[AnyEvent], None]:
         """Batches of events, for one task; the terminal one comes last, once the response is stored.
@@ -154,13 +145,21 @@ class Run:
         composer = self.composer
         if tell is not None:
             self._tell, self.turn.take = tell, self._take
-        self._listener = asyncio.current_task()
+        listener = asyncio.current_task()
         try:
             is_queued = self._queued is not None and self._queued.done()
             yield composer.start(queued=is_queued and self._first is not None and not self._first.done())
             self._queued = None
             while True:
-                events = self._compose(await self._next())
+                try:
+                    deltas = await self._next(listener)
+                    self._waiting = None
+                except BaseException as error:
+                    if (failure := self._failure(error)) is None:
+                        raise
+                    deltas = failure
+                self._committed = True
+                events = self._compose(deltas)
                 if self._held:
                     events, self._held = self._held + events, []
                 if composer.finished:
@@ -179,56 +178,57 @@ class Run:
     def stop(self, error: ErrorPayload = SHUTDOWN) -> None:
         """End as failed now; the listener still gets its terminal event."""
         self._stopping = error
-        if self._is_waiting and self._listener is not None:
-            self._listener.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
 
-    async def close(self) -> None:
-        # Both lead back here, and a ring of objects outlives its use.
-        self.turn.on_queued = self.turn.take = self._listener = None
+    def close(self) -> Awaitable[None]:
+        turn = self.turn
+        if turn.on_queued is not None or turn.take is not None:
+            # Both lead back here, and a ring of objects outlives its use.
+            turn.on_queued = turn.take = None
         if self._first is not None and not self._first.done():
-            # A generator that is still running cannot be closed.
-            self._first.cancel()
-            await asyncio.gather(self._first, return_exceptions=True)
+            return self._give_up(self._first)
+        return self._batches.aclose()
+
+    async def _give_up(self, first: asyncio.Task[list[AnyDelta]]) -> None:
+        # A generator that is still running cannot be closed.
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
         await self._batches.aclose()
 
-    async def _next(self) -> list[AnyDelta]:
-        """The provider's next batch. Whatever goes wrong is a Failure, so that there is always an end."""
-        stopped = self._stopping
-        if stopped is not None:
-            return [Failure(stopped)]
-        self._is_waiting = True
-        try:
-            if self._first is not None:
-                deltas = await self._first
-                self._first = None
-            else:
-                deltas = await self._batches.__anext__()
-                self._committed = True
-        except StopAsyncIteration:
+    def _next(self, listener: asyncio.Task[Any] | None) -> Awaitable[list[AnyDelta]]:
+        """The provider's next batch; `_failure` says what it means that there is none."""
+        if self._stopping is not None:
+            return _told(Failure(self._stopping))
+        self._waiting = listener
+        first = self._first
+        if first is None:
+            return self._batches.__anext__()
+        self._first = None
+        return first
+
+    def _failure(self, error: BaseException) -> list[AnyDelta] | None:
+        """What went wrong as a Failure, so that there is always an end; None if it is to be raised."""
+        self._waiting = None
+        if isinstance(error, StopAsyncIteration):
             return [Failure(CLOSED)]
-        except (UpstreamError, SpecError) as error:
-            if not self._committed:
-                raise
-            return [Failure(error.payload)]
-        except asyncio.CancelledError:
-            if self._stopping is None:
-                raise
+        if isinstance(error, asyncio.CancelledError) and self._stopping is not None:
             self._go_on()
             return [Failure(self._stopping)]
-        except Exception:  # an adapter's bug must not leave a client without a terminal event
+        payload = INTERNAL
+        if isinstance(error, UpstreamError | SpecError):
+            payload = error.payload
+        elif isinstance(error, Exception):  # a bug of the adapter
             log.exception("request %s: the provider failed", self.turn.request_id)
-            if not self._committed:
-                raise
-            return [Failure(INTERNAL)]
-        finally:
-            self._is_waiting = False
-        return deltas
+        else:
+            return None
+        return [Failure(payload)] if self._committed else None
 
     def _take(self, deltas: list[AnyDelta]) -> bool:
         """Tell a batch at once, if that is possible, and nothing before it still waits."""
         events = self._compose(deltas)
         try:
-            if not (self._held or self.composer.finished) and self._tell is not None and self._tell(events):
+            if not (self._held or self.composer.finished) and self._tell(events):
                 return True
         except Exception:  # no fault of the provider: the task tells it again, and answers for it
             log.exception("request %s: a batch could not be told at once", self.turn.request_id)
@@ -260,7 +260,7 @@ class Run:
             self.composer.cancel()
             await asyncio.shield(self._finished([]))
 
-    def _feed(self, deltas: list[AnyDelta], rules: _Rules) -> list[AnyEvent]:
+    def _feed(self, deltas: list[AnyDelta], rules: Rules) -> list[AnyEvent]:
         """The slow road: calls are held to the policy, and the finished answer to its schema."""
         passed = deltas if rules.policy is None else rules.policy.filter(deltas)
         if rules.checks_schema and passed and passed[-1] == Finish():
@@ -289,13 +289,20 @@ class Run:
         if self._save is not None:
             try:
                 await self._save(self)
-            except StoreError as error:
-                self.encoded = None
-                log.error("request %s: the response could not be stored: %s", self.turn.request_id, error)
-                message = f"the response could not be stored: {error}"
-                terminal = self.composer.overrule(ErrorPayload("server_error", message, code="store_failed"))
-            except Exception:
-                self.encoded = None
-                log.exception("request %s: the response could not be stored", self.turn.request_id)
-                terminal = self.composer.overrule(INTERNAL)
+            except Exception as error:
+                return self._unsaved(error)
         return terminal
+
+    def _unsaved(self, error: Exception) -> list[AnyEvent]:
+        """The end of a response that could not be stored."""
+        self.encoded = None
+        if not isinstance(error, StoreError):
+            log.exception("request %s: the response could not be stored", self.turn.request_id)
+            return self.composer.overrule(INTERNAL)
+        log.error("request %s: the response could not be stored: %s", self.turn.request_id, error)
+        message = f"the response could not be stored: {error}"
+        return self.composer.overrule(ErrorPayload("server_error", message, code="store_failed"))
+
+
+async def _told(failure: Failure) -> list[AnyDelta]:
+    return [failure]

@@ -10,7 +10,7 @@ from antiphon.spec.opaque import Opaque
 ImageDetail = Literal["low", "high", "auto"]
 
 
-class Part(Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True):
+class Part(Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     pass
 
 

@@ -36,14 +36,19 @@ _plain_event = msgspec.json.Decoder(reduce(or_, _PLAIN)).decode
 
 def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
     """The body of `POST /v1/responses`."""
-    checked = _checked(body, max_bytes)
+    # Of a body that cannot be too large, msgspec alone finds whatever would be refused.
+    is_large = len(body) > max_bytes or len(body) > MAX_VALUES
+    if is_large:
+        body = _checked(body, max_bytes)
     try:
-        request = _plain_request(checked)
-        if is_settled(request) and not is_deep(checked, MAX_DEPTH):
+        request = _plain_request(body)
+        # Where nothing can be nested, nothing has to be looked for.
+        is_flat = type(request.input) is str and not (request.tools or request.tool_choice or request.text)
+        if is_flat or (is_settled(request) and not is_deep(body, MAX_DEPTH)):
             return request
     except BROKEN:
         pass  # it says something in other words, or something wrong
-    return Reading().struct(Request, checked, "")
+    return Reading().struct(Request, body if is_large else _checked(body, max_bytes), "")
 
 
 def decode_websocket_create(body: bytes, *, max_bytes: int = MAX_BODY) -> WebSocketCreate:

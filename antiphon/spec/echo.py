@@ -14,7 +14,6 @@ _SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 def new_response(
     request: Request,
-    *,
     model: str,
     now: float,
     defaults: Mapping[str, float] | None = None,
@@ -34,8 +33,9 @@ def new_response(
         background=request.background,
         conversation={"id": request.conversation} if request.conversation else UNSET,
     )
-    for name, value in defaults.items() if defaults else ():
-        setattr(response, name, value)
+    if defaults:
+        for name, value in defaults.items():
+            setattr(response, name, value)
     if bare:
         return response
     for name in _SAMPLING:

@@ -5,7 +5,6 @@ lie side by side in an index, which makes storing them cheap; chance makes them 
 """
 
 from itertools import count
-from operator import add
 from os import register_at_fork, urandom
 
 RESPONSE = "resp_"
@@ -35,10 +34,10 @@ def prefix(item_type: str) -> str:
     return _PREFIXES.get(item_type, ITEM)
 
 
-_here = urandom(3).hex()
+_here = urandom(3)
 _hundreds = count(int.from_bytes(urandom(2)))
-_UNITS = [f"{number:02x}" for number in reversed(range(256))]
-
+_UNITS = bytes(reversed(range(256)))
+_SIZE = 12
 
 _ready: list[str] = []
 register_at_fork(after_in_child=_ready.clear)
@@ -54,6 +53,10 @@ def new_id(prefix: str) -> str:
 
 def _make_ready() -> None:
     """Many at once, because asking the kernel for chance costs more than all the rest; the first is last."""
-    chances = urandom(5 * len(_UNITS)).hex(" ", 5).split()
-    begin_alike = f"{_here}{next(_hundreds):06x}".__add__
-    _ready.extend(map(begin_alike, map(add, _UNITS, chances)))
+    begin_alike = _here + (next(_hundreds) & 0xFFFFFF).to_bytes(3)
+    ids = bytearray(begin_alike.ljust(_SIZE) * len(_UNITS))
+    ids[6::_SIZE] = _UNITS
+    chances = urandom(5 * len(_UNITS))
+    for n in range(5):
+        ids[7 + n :: _SIZE] = chances[n::5]
+    _ready.extend(ids.hex(" ", _SIZE).split())

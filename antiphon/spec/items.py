@@ -21,7 +21,9 @@ Phase = Literal["commentary", "final_answer"]
 TERMINAL_STATUSES = frozenset({"completed", "incomplete", "failed"})
 
 
-class ItemBase(Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+class ItemBase(
+    Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True, gc=False
+):
     id: str = ""
 
 

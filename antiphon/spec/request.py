@@ -37,7 +37,7 @@ class StreamOptions(Struct, forbid_unknown_fields=True):
     include_obfuscation: bool = False
 
 
-class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """The body of `POST /v1/responses`, and of a WebSocket `response.create`."""
 
     model: str | None = None
@@ -88,18 +88,16 @@ class CompactRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 S = TypeVar("S", bound=Struct)
 
 
+# The options are declared between `tools` and `store`; `stream_options` comes later.
+_OPTIONS = slice(Request.__struct_fields__.index("tools"), Request.__struct_fields__.index("store"))
+_NONE = structs.astuple(Request())[_OPTIONS]
+
+
 def is_bare(request: Request) -> bool:
     """Does it set no option: nothing but what to answer, what came before, and how to be told?"""
-    return request == Request(
-        model=request.model,
-        input=request.input,
-        instructions=request.instructions,
-        previous_response_id=request.previous_response_id,
-        conversation=request.conversation,
-        store=request.store,
-        background=request.background,
-        stream=request.stream,
-    )
+    if type(request) is not Request or request.stream_options is not None:
+        return False
+    return structs.astuple(request)[_OPTIONS] == _NONE
 
 
 def encode_request(request: Request) -> bytes:

@@ -25,7 +25,7 @@ class OutputTokensDetails(Struct, forbid_unknown_fields=True):
     reasoning_tokens: int = 0
 
 
-class Usage(Struct, kw_only=True, forbid_unknown_fields=True):
+class Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
@@ -61,7 +61,7 @@ class Receipt(Struct, frozen=True):
     provider: str
 
 
-class Response(Struct, kw_only=True, forbid_unknown_fields=True):
+class Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     """All 31 keys of the specification, always; vendor fields ride on a grown subclass."""
 
     id: str
@@ -79,7 +79,7 @@ class Response(Struct, kw_only=True, forbid_unknown_fields=True):
     tool_choice: ToolChoice = "auto"
     truncation: Truncation = "disabled"
     parallel_tool_calls: bool = True
-    text: TextOptions = field(default_factory=lambda: TextOptions(TextFormat()))
+    text: TextOptions = TextOptions(TextFormat())
     top_p: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0

@@ -59,7 +59,7 @@ else:
     ToolChoice = ToolChoiceMode | FunctionToolChoice | AllowedTools
 
 
-class TextFormat(Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
+class TextFormat(Struct, tag_field="type", tag="text", forbid_unknown_fields=True, frozen=True):
     pass
 
 
@@ -79,6 +79,6 @@ Format = TextFormat | JsonObjectFormat | JsonSchemaFormat
 FORMATS: dict[str, type[Struct]] = {str(cls.__struct_config__.tag): cls for cls in get_args(Format)}
 
 
-class TextOptions(Struct, omit_defaults=True, forbid_unknown_fields=True):
+class TextOptions(Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
     format: Format
     verbosity: Verbosity | None = None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.spec import events as ev
 from antiphon.spec import ids
@@ -17,6 +18,8 @@ from antiphon.spec.items import ItemStatus, Message, Phase, type_of
 from antiphon.spec.response import IncompleteDetails, Response
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import (
+    CUTS,
+    INCOMPLETE,
     AnnotationDelta,
     AnyDelta,
     CallDelta,
@@ -39,6 +42,8 @@ from antiphon.stream.deltas import (
     WordsStart,
 )
 from antiphon.stream.open_items import (
+    Emit,
+    Keyed,
     OpenCall,
     OpenCustomCall,
     OpenItem,
@@ -46,20 +51,14 @@ from antiphon.stream.open_items import (
     OpenReasoning,
     OpenWhole,
     UnnamedCall,
+    Voice,
+    is_another,
     is_over,
     presentable,
     silence,
     with_id,
 )
 
-# Reasons that stop a provider in the middle of what it was saying.
-_CUTS = frozenset({"length", "content_filter", "cancelled"})
-_INCOMPLETE = {
-    "length": "max_output_tokens",
-    "content_filter": "content_filter",
-    "cancelled": "cancelled",
-    "max_tool_calls": "max_tool_calls",
-}
 _TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(event, ev.LifecycleEvent)}
 _MAX_CALL_ID = 64
 _text_event = ev.OutputTextDelta
@@ -70,7 +69,7 @@ def show_all(item_type: str) -> str | None:
     return item_type
 
 
-class Composer:
+class Composer(Struct, eq=False, weakref=True):
     """One response, from its first event to its last.
 
     `response` is the response at its start, with everything that it echoes of the request. `shows` says
@@ -78,44 +77,27 @@ class Composer:
     an index is given, so that what is hidden leaves no hole. `seal` makes a proof of reasoning unreadable.
     """
 
-    def __init__(
-        self,
-        response: Response,
-        *,
-        clock: Callable[[], float],
-        new_id: Callable[[str], str] = ids.new_id,
-        shows: Callable[[str], str | None] = show_all,
-        first_sequence_number: int = 0,
-        error_event: bool = True,
-        seal: Callable[[str], str] = str,
-    ) -> None:
-        self.response = response
-        self.state = lifecycle.ABSENT
-        self.finished = False
-        self.error: ErrorPayload | None = None
-        self._clock = clock
-        self._new_id = new_id
-        self._shows = shows
-        self._error_event = error_event
-        self._seal = seal
-        self._sequence = first_sequence_number
-        self._events: list[ev.AnyEvent] = []
-        self._is_mute = False
-        self._items: list[OpenItem] = []
-        self._closed = 0  # how many of them are done, counted from the front
-        self._current: OpenMessage | OpenReasoning | None = None
-        self._sealed = False  # the current item is over unless a cut says that it never got there
-        self._phase: Phase | None = None
-        self._calls: dict[Key, OpenCall | UnnamedCall] = {}
-        self._whole: dict[Key, OpenWhole] = {}
-        self._words: dict[Key, OpenMessage | OpenReasoning] = {}
-        self._touched: dict[OpenCall, None] = {}  # calls to look at again when something else begins
-        self._used_ids: set[str] = set()
-        self._text: OpenMessage | None = None  # the message whose text part is open: the hot path
+    response: Response
+    clock: Callable[[], float]
+    new_id: Callable[[str], str] = ids.new_id
+    shows: Callable[[str], str | None] = show_all
+    first_sequence_number: int = 0
+    error_event: bool = True
+    seal: Callable[[str], str] = str
+    muted: bool = False
+    """Only the response is wanted: no events are made."""
 
-    def mute(self) -> None:
-        """Only the response is wanted: from now on no events are made."""
-        self._is_mute = True
+    state: str = lifecycle.ABSENT
+    finished: bool = False
+    error: ErrorPayload | None = None
+    _voice: Voice | None = None  # once something is told
+    _items: list[OpenItem] = []
+    _closed: int = 0  # how many of them are done, counted from the front
+    _current: OpenMessage | OpenReasoning | None = None
+    _sealed: bool = False  # the current item is over unless a cut says that it never got there
+    _phase: Phase | None = None
+    _keyed: Keyed | None = None  # once something is told under a key
+    _text: OpenMessage | None = None  # the message whose text part is open: the hot path
 
     def start(self, *, queued: bool = False) -> list[ev.AnyEvent]:
         """`response.created`, then `queued` if it has to wait, else `in_progress`."""
@@ -126,7 +108,7 @@ class Composer:
         elif self.state == lifecycle.QUEUED and not queued:
             self.response.status = lifecycle.IN_PROGRESS
             self._lifecycle(ev.ResponseInProgress)
-        return self._take()
+        return self._speak().take()
 
     def feed(self, deltas: Iterable[AnyDelta]) -> list[ev.AnyEvent]:
         """The events of a batch of deltas; the last one is terminal once `finished`.
@@ -134,47 +116,48 @@ class Composer:
         Nearly every delta of every stream is text for the open part, so that case is handled in place,
         with local names, and calls nothing but the event.
         """
-        message = self._text
+        message, voice = self._text, self._voice or self._speak()
         if message is None and self.state != lifecycle.IN_PROGRESS and not self.finished:
-            self._events = self.start()
-        events = self._events
-        emit, number = events.append, self._sequence
+            voice.events = self.start()
+        events, number = voice.events, voice.number
         try:
             for delta in deltas:
                 if message is not None and type(delta) is TextDelta and delta.logprobs is None:
                     if text := delta.text:
                         message.chunks.append(text)
-                        emit(_text_event(number, message.id, message.index, message.part_index, text))
+                        part = message.part_index
+                        events.append(_text_event(number, message.id, message.index, part, text))
                         number += 1
                 elif not self.finished:
-                    self._sequence = number
+                    voice.number = number
                     self._say(delta)
-                    number, message = self._sequence, self._text
-        finally:
-            self._sequence = number
-        self._events = []
-        return [] if self._is_mute else events
+                    number, message = voice.number, self._text
+        except BaseException:
+            voice.number = max(number, voice.number)
+            raise
+        voice.number, voice.events = number, []
+        return [] if self.muted else events
 
     def compose(self, deltas: Sequence[AnyDelta]) -> bool:
         """Is the answer one text with its cost, and are no events wanted? Then end the response with it.
 
         Most plain answers are that, and `feed` would come to the same, by way of every state in between.
         """
-        if len(deltas) != 3 or not self._is_mute or self.state is not lifecycle.ABSENT:
+        if len(deltas) != 3 or not self.muted or self.state is not lifecycle.ABSENT:
             return False
         said, counted, ended = deltas
         if type(said) is not TextDelta or said.logprobs is not None or not said.text:
             return False
-        if type(counted) is not UsageDelta or type(ended) is not Finish or ended.reason in _INCOMPLETE:
+        if type(counted) is not UsageDelta or type(ended) is not Finish or ended.reason in INCOMPLETE:
             return False
-        id = self._new_id(ids.MESSAGE)
+        id = self.new_id(ids.MESSAGE)
         response = self.response
         response.output = [
             Message(id=id, role="assistant", status="completed", content=[OutputText(said.text)])
         ]
         response.usage = counted.usage
         response.status = self.state = lifecycle.COMPLETED
-        response.completed_at = int(self._clock())
+        response.completed_at = int(self.clock())
         self.finished = True
         return True
 
@@ -188,11 +171,12 @@ class Composer:
         """Fail after all, in place of a terminal event that nobody has been given yet."""
         if not self.finished:
             return self.fail(error)
-        self._sequence -= 1
+        voice = self._speak()
+        voice.number -= 1
         self.state, self.finished = lifecycle.IN_PROGRESS, False
         self.response.incomplete_details = None
         self._fail(error)
-        return self._take()
+        return voice.take()
 
     def snapshot(self) -> Response:
         """The response as it stands now, as a value of its own."""
@@ -212,7 +196,9 @@ class Composer:
         else:
             self._say_more(delta)
         current = self._current
-        self._text = current if type(current) is OpenMessage and current.part is OutputText else None
+        text = current if type(current) is OpenMessage and current.part is OutputText else None
+        if text is not self._text:
+            self._text = text
 
     def _say_more(self, delta: AnyDelta) -> None:
         match delta:
@@ -234,10 +220,10 @@ class Composer:
             case WordsStart():
                 self._start_words(delta)
             case Words(key, text):
-                if text and (words := self._words.get(key)) is not None:
+                if text and (words := (self._keyed or self._keys()).words.get(key)) is not None:
                     words.text(text)
             case PartEnd(key):
-                if (ending := self._current if key is None else self._words.get(key)) is not None:
+                if (ending := self._current if key is None else self._keys().words.get(key)) is not None:
                     ending.end_part()
             case ItemEnd(key, status):
                 self._item_end(key, status)
@@ -262,8 +248,9 @@ class Composer:
         if type(current) is OpenMessage and not self._sealed:
             return current
         self._leave()
-        message = OpenMessage(self._voice, self._new_id(ids.MESSAGE), len(self._items), self._phase)
-        self._phase = None
+        message = OpenMessage(self._emit, self.new_id(ids.MESSAGE), len(self._items), self._phase)
+        if self._phase is not None:
+            self._phase = None
         self._open(message)
         self._current = message
         return message
@@ -272,7 +259,7 @@ class Composer:
         if isinstance(self._current, OpenReasoning) and not self._sealed:
             return self._current
         self._leave()
-        reasoning = OpenReasoning(self._voice, self._new_id(ids.REASONING), len(self._items))
+        reasoning = OpenReasoning(self._emit, self.new_id(ids.REASONING), len(self._items))
         self._open(reasoning)
         self._current = reasoning
         return reasoning
@@ -284,12 +271,12 @@ class Composer:
         self._item_end(delta.key, None)
         words: OpenMessage | OpenReasoning
         if delta.kind == "message":
-            words = OpenMessage(self._voice, self._new_id(ids.MESSAGE), len(self._items), delta.phase)
+            words = OpenMessage(self._emit, self.new_id(ids.MESSAGE), len(self._items), delta.phase)
         else:
-            words = OpenReasoning(self._voice, self._new_id(ids.REASONING), len(self._items))
+            words = OpenReasoning(self._emit, self.new_id(ids.REASONING), len(self._items))
         self._open(words)
         words.begin()
-        self._words[delta.key] = words
+        self._keys().words[delta.key] = words
 
     def _signature(self, encrypted_content: str) -> None:
         if not encrypted_content or not self._visible("reasoning"):
@@ -298,55 +285,47 @@ class Composer:
         if not isinstance(current, OpenReasoning) or current.encrypted_content is not None:
             self._leave()
             current = self._reasoning()
-        current.encrypted_content = self._seal(encrypted_content)
+        current.encrypted_content = self.seal(encrypted_content)
 
     def _call(self, delta: CallDelta) -> None:
-        call = self._calls.get(delta.key)
-        if call is None or self._is_another(call, delta):
+        keyed = self._keyed or self._keys()
+        call = keyed.calls.get(delta.key)
+        if call is None or is_another(call, delta):
             hidden = not self._visible("function_call" if delta.kind == "function" else "custom_tool_call")
-            call = self._calls[delta.key] = UnnamedCall(delta.kind, hidden)
+            call = keyed.calls[delta.key] = UnnamedCall(delta.kind, hidden)
         if isinstance(call, OpenCall):
             if delta.arguments and not call.over:
                 call.arguments(delta.arguments)
-                self._touched[call] = None
+                keyed.touched[call] = None
             return
         call.call_id = call.call_id or delta.call_id
         call.namespace = call.namespace or delta.namespace
         call.arguments.append(delta.arguments)
         if delta.name and not call.hidden:
-            self._announce_call(delta.key, call, delta.name)
+            self._announce_call(delta.key, call, delta.name, keyed)
 
-    def _is_another(self, call: OpenCall | UnnamedCall, delta: CallDelta) -> bool:
-        """Some providers give every call the same key and only a new id or name tells them apart."""
-        given = call.given_id if isinstance(call, OpenCall) else call.call_id
-        if delta.call_id and given and delta.call_id != given:
-            return True
-        if isinstance(call, UnnamedCall) or not delta.name or not (call.over or call.is_whole()):
-            return False
-        return delta.name != call.name or bool(delta.arguments.strip())
-
-    def _announce_call(self, key: Key, call: UnnamedCall, name: str) -> None:
+    def _announce_call(self, key: Key, call: UnnamedCall, name: str, keyed: Keyed) -> None:
         self._leave()
         is_function = call.kind == "function"
         opened = (OpenCall if is_function else OpenCustomCall)(
-            self._voice,
-            self._new_id(ids.FUNCTION_CALL if is_function else ids.CUSTOM_CALL),
+            self._emit,
+            self.new_id(ids.FUNCTION_CALL if is_function else ids.CUSTOM_CALL),
             len(self._items),
-            call_id=self._unique_call_id(call.call_id),
+            call_id=self._unique_call_id(call.call_id, keyed.used_ids),
             given_id=call.call_id,
             name=name,
             namespace=call.namespace,
         )
         self._open(opened)
-        self._calls[key] = opened
+        keyed.calls[key] = opened
         if arguments := "".join(call.arguments):
             opened.arguments(arguments)
-            self._touched[opened] = None
+            keyed.touched[opened] = None
 
-    def _unique_call_id(self, given: str) -> str:
-        if not given or len(given) > _MAX_CALL_ID or given in self._used_ids:
-            given = self._new_id(ids.CALL)
-        self._used_ids.add(given)
+    def _unique_call_id(self, given: str, used: set[str]) -> str:
+        if not given or len(given) > _MAX_CALL_ID or given in used:
+            given = self.new_id(ids.CALL)
+        used.add(given)
         return given
 
     def _item_end(self, key: Key | None, status: str | None) -> None:
@@ -356,65 +335,76 @@ class Composer:
                 self._sealed = True
                 if status == "completed":
                     self._leave()
-        elif (words := self._words.pop(key, None)) is not None:
+        elif (keyed := self._keyed) is None:
+            return
+        elif (words := keyed.words.pop(key, None)) is not None:
             words.over = True
             self._close_ended()
-        elif isinstance(call := self._calls.get(key), OpenCall):
+        elif isinstance(call := keyed.calls.get(key), OpenCall):
             call.sealed = True
-            self._touched[call] = None
+            keyed.touched[call] = None
             call.over = call.over or status == "completed" or call.is_whole()
             self._close_ended()
 
     def _whole_item(self, item: WholeItem, key: Key | None) -> None:
-        shown = self._shows(type_of(item))
+        shown = self.shows(type_of(item))
         if shown is None:
             return
         item = presentable(item, shown)
-        opened = self._whole.get(key) if key is not None else None
+        keyed = self._keys()
+        opened = keyed.whole.get(key) if key is not None else None
         if opened is None or opened.over or type_of(opened.item) != type_of(item):
             self._leave()
-            opened = OpenWhole(self._voice, len(self._items), self._identified(item))
+            opened = OpenWhole(self._emit, len(self._items), self._identified(item, keyed.used_ids))
             self._open(opened)
             if key is not None:
-                self._whole[key] = opened
+                keyed.whole[key] = opened
         else:
             opened.item = with_id(item, opened.id)
         if is_over(opened.item):
             opened.over = True
             self._close_ended()
 
-    def _identified(self, item: WholeItem) -> WholeItem:
-        if item.id and item.id not in self._used_ids:
+    def _identified(self, item: WholeItem, used: set[str]) -> WholeItem:
+        if item.id and item.id not in used:
             return item
-        return with_id(item, self._new_id(ids.prefix(type_of(item))))
+        return with_id(item, self.new_id(ids.prefix(type_of(item))))
 
     def _vendor_event(self, delta: VendorDelta) -> None:
-        shown = self._shows(delta.type)
-        opened = self._whole.get(delta.key) if delta.key is not None else None
+        shown = self.shows(delta.type)
+        opened = self._keys().whole.get(delta.key) if delta.key is not None else None
         if shown is None or (delta.key is not None and opened is None):
             return
         if shown in ev.EVENTS or not _EVENT_TYPE.fullmatch(shown):
             return  # only this machine says what the specification's events say
         place = {"item_id": opened.id, "output_index": opened.index} if opened else {}
-        self._events.append(ev.OtherEvent(shown, self._number(), {**delta.fields, **place}))
+        self._emit(lambda number: ev.OtherEvent(shown, number, {**delta.fields, **place}))
 
     # --- opening and closing ------------------------------------------------------------------------------
 
     def _open(self, item: OpenItem) -> None:
         self._items.append(item)
-        self._used_ids.add(item.id)
+        if self._keyed is not None:
+            self._keyed.used_ids.add(item.id)
         item.announce()
+
+    def _keys(self) -> Keyed:
+        """What is told under keys: an answer in plain words does without."""
+        if self._keyed is None:
+            self._keyed = Keyed({item.id for item in self._items})
+        return self._keyed
 
     def _leave(self) -> None:
         """Something else begins: the words before it are complete, and so are calls known to be over."""
         if self._current is not None:
             self._current.over = True
             self._current = None
-        self._sealed = False
-        if self._touched:
-            for call in self._touched:
+        if self._sealed:
+            self._sealed = False
+        if self._keyed is not None and self._keyed.touched:
+            for call in self._keyed.touched:
                 call.over = call.over or call.sealed or call.is_whole()
-            self._touched.clear()
+            self._keyed.touched.clear()
         if self._closed < len(self._items):
             self._close_ended()
 
@@ -427,19 +417,20 @@ class Composer:
             self._closed += 1
 
     def _finish(self, reason: str) -> None:
-        if reason in _CUTS:
+        if reason in CUTS:
             self._cut()
         else:
-            for key, call in list(self._calls.items()) if self._calls else ():
-                if isinstance(call, UnnamedCall) and not call.hidden:
-                    self._announce_call(key, call, "unknown")
+            if (keyed := self._keyed) is not None:
+                for key, call in list(keyed.calls.items()):
+                    if isinstance(call, UnnamedCall) and not call.hidden:
+                        self._announce_call(key, call, "unknown", keyed)
             self._leave()
             if self._closed < len(self._items):
                 for item in self._items:
                     item.over = True
                 self._close_ended()
-        if reason in _INCOMPLETE:
-            self.response.incomplete_details = IncompleteDetails(_INCOMPLETE[reason])
+        if reason in INCOMPLETE:
+            self.response.incomplete_details = IncompleteDetails(INCOMPLETE[reason])
             self._end(ev.ResponseIncomplete, lifecycle.INCOMPLETE)
         else:
             self._end(ev.ResponseCompleted, lifecycle.COMPLETED)
@@ -447,7 +438,7 @@ class Composer:
     def _fail(self, error: ErrorPayload) -> None:
         self._cut()
         self.error = error
-        if self._error_event:
+        if self.error_event:
             self._emit(ev.ErrorEvent, error)
         self.response.error = ResponseError(error.code or error.type, error.message)
         self._end(ev.ResponseFailed, lifecycle.FAILED)
@@ -464,7 +455,7 @@ class Composer:
 
     def _end(self, event: type[ev.LifecycleEvent], status: str) -> None:
         self.response.status = status
-        self.response.completed_at = int(self._clock())
+        self.response.completed_at = int(self.clock())
         if self._items:
             self.response.output = [item.final for item in self._items if item.final is not None]
         self._lifecycle(event)
@@ -473,33 +464,26 @@ class Composer:
 
     def _lifecycle(self, event: type[ev.LifecycleEvent]) -> None:
         self.state = lifecycle.step(lifecycle.RESPONSE, self.state, _TRIGGERS[event])
-        self.finished = event.is_terminal
-        if self._is_mute:
+        if event.is_terminal:
+            self.finished = True
+        if self.muted:
             return
         snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))
         if snapshot.receipts is not msgspec.UNSET:
             snapshot.receipts = list(snapshot.receipts)
-        self._events.append(event(self._number(), snapshot))
+        self._emit(event, snapshot)
+
+    def _speak(self) -> Voice:
+        """What events are told with: an answer that comes at once, to be given whole, does without."""
+        if self._voice is None:
+            self._voice = Voice(self.first_sequence_number)
+        return self._voice
 
     @property
-    def _voice(self) -> Callable[..., None]:
-        """What a new item emits with."""
-        return silence if self._is_mute else self._emit
-
-    def _emit(self, event: Callable[..., ev.Event], *fields: object) -> None:
-        if self._is_mute:
-            return
-        self._events.append(event(self._number(), *fields))
-
-    def _number(self) -> int:
-        number = self._sequence
-        self._sequence = number + 1
-        return number
-
-    def _take(self) -> list[ev.AnyEvent]:
-        events, self._events = self._events, []
-        return events
+    def _emit(self) -> Emit:
+        """What emits here, and in a new item."""
+        return silence if self.muted else self._speak().tell
 
     def _visible(self, item_type: str) -> bool:
         """Items that are told in deltas go out under their own type or not at all."""
-        return self._shows(item_type) == item_type
+        return self.shows(item_type) == item_type

@@ -17,6 +17,15 @@ from antiphon.spec.response import Usage
 Key = str | int
 WholeItem = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "max_tool_calls", "cancelled"]
+# Reasons that stop a provider in the middle of what it was saying.
+CUTS = frozenset({"length", "content_filter", "cancelled"})
+# Why the response is incomplete then, in the words of the specification.
+INCOMPLETE: dict[str, str] = {
+    "length": "max_output_tokens",
+    "content_filter": "content_filter",
+    "cancelled": "cancelled",
+    "max_tool_calls": "max_tool_calls",
+}
 
 
 class Delta(Struct, frozen=True, gc=False):

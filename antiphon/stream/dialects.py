@@ -19,7 +19,7 @@ from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
 from antiphon.spec.opaque import Opaque, encode, to_builtins
 from antiphon.spec.response import Response
-from antiphon.spec.tools import CustomTool, JsonSchemaFormat, Tool
+from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
 
 Encode = Callable[[Any], bytes]
 
@@ -259,8 +259,11 @@ class Dialect:
         return b"%b%b}" % (data[:-1], self._tail())
 
     def _response(self, response: Response) -> Response:
-        changes: dict[str, Any] = {}
         form = response.text.format
+        has_ended_well = response.error is None and response.incomplete_details is None
+        if has_ended_well and type(form) is TextFormat and not self.input_tokens_details:
+            return response  # which is the same in every dialect
+        changes: dict[str, Any] = {}
         if not self.echoes_schema and isinstance(form, JsonSchemaFormat) and form.schema is not None:
             changes["text"] = altered(response.text, format=altered(form, schema=None))
         if response.error is not None and response.error.code in self.error_codes:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from antiphon.spec import events as ev
 from antiphon.spec.content import (
@@ -33,13 +33,35 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.opaque import Opaque
 from antiphon.stream import lifecycle
-from antiphon.stream.deltas import WholeItem
+from antiphon.stream.deltas import CallDelta, Key, WholeItem
 
 Emit = Callable[..., None]
 
 
 def silence(*_: object) -> None:
     """How an item emits to which nobody listens, or which is closed."""
+
+
+class Voice:
+    """Numbers events, and holds them until they are taken.
+
+    No Struct: those are made faster, but this one is written to with every event.
+    """
+
+    __slots__ = ("events", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.events: list[ev.AnyEvent] = []
+
+    def tell(self, event: Callable[..., ev.AnyEvent], *fields: object) -> None:
+        number = self.number
+        self.number = number + 1
+        self.events.append(event(number, *fields))
+
+    def take(self) -> list[ev.AnyEvent]:
+        events, self.events = self.events, []
+        return events
 
 
 class OpenItem(ABC):
@@ -71,7 +93,7 @@ class OpenItem(ABC):
         ended = getattr(final, "status", None) or status
         self.state = lifecycle.step(self.table, self.state, (lifecycle.ITEM_DONE, ended))
         self.emit(ev.OutputItemDone, self.index, final)
-        self.emit = silence  # it leads back to the Composer, and a ring of objects outlives its use
+        self.emit = silence
         self.final = final
 
     def end_part(self) -> None:
@@ -332,6 +354,16 @@ class OpenWhole(OpenItem):
         return with_status(self.item, status)
 
 
+def is_another(call: OpenCall | UnnamedCall, delta: CallDelta) -> bool:
+    """Some providers give every call the same key and only a new id or name tells them apart."""
+    given = call.given_id if isinstance(call, OpenCall) else call.call_id
+    if delta.call_id and given and delta.call_id != given:
+        return True
+    if isinstance(call, UnnamedCall) or not delta.name or not (call.over or call.is_whole()):
+        return False
+    return delta.name != call.name or bool(delta.arguments.strip())
+
+
 def is_over(item: WholeItem) -> bool:
     """Has this item reached its end? One without a status has nothing more to say."""
     return (getattr(item, "status", None) or "completed") in ("completed", "incomplete", "failed")
@@ -380,3 +412,13 @@ def is_json_object(text: str) -> bool:
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return False
     return True
+
+
+class Keyed(Struct, eq=False):
+    """The items that are told under keys, and the ids that are taken."""
+
+    used_ids: set[str]
+    calls: dict[Key, OpenCall | UnnamedCall] = {}
+    whole: dict[Key, OpenWhole] = {}
+    words: dict[Key, OpenMessage | OpenReasoning] = {}
+    touched: dict[OpenCall, None] = {}  # calls to look at again when something else begins

@@ -443,10 +443,10 @@ def outcome(body: bytes) -> ErrorPayload | None:
 def follow(value: Any, param: str) -> str:
     """Walk the path as far as it goes; what is left of it."""
     while param:
-        step = re.match(r"\[(\d+)\]|\.?([^.\[]+)", param)
+        step = re.match(r"\[(\d+)\]|\.?([^.\[]+)|\.", param)
         assert step is not None
         try:
-            value = value[int(step[1])] if step[1] else value[step[2]]
+            value = value[int(step[1])] if step[1] else value[step[2] or ""]
         except (LookupError, TypeError):
             return param
         param = param[step.end() :]

@@ -445,6 +445,19 @@ def test_a_source_that_breaks_does_not_repeat_a_number() -> None:
     assert [event.sequence_number for event in told] == list(range(len(told)))
 
 
+def test_a_delta_that_cannot_be_told_to_its_end_does_not_repeat_a_number() -> None:
+    def lost(_: str) -> str:
+        raise OSError
+
+    machine = composer(seal=lost)
+    told = machine.feed([TextDelta("start")])
+    with pytest.raises(OSError):  # noqa: PT011
+        machine.feed([SignatureDelta("s")])
+    told += machine.fail(server_error("the key is lost"))
+    assert any(isinstance(event, ev.OutputItemAdded) and event.output_index == 1 for event in told)
+    assert [event.sequence_number for event in told] == list(range(len(told)))
+
+
 def test_a_terminal_event_that_was_not_sent_can_be_overruled() -> None:
     machine = composer()
     told = machine.feed([TextDelta("a"), Finish()])[:-1]

@@ -55,7 +55,7 @@ def test_an_answer_composed_at_once_is_the_one_that_is_composed_step_by_step(
 ) -> None:
     at_once, by_steps = composer(), composer()
     for machine in (at_once, by_steps):
-        machine.mute()
+        machine.muted = True
     if not at_once.compose(deltas):
         assert at_once.response == composer().response
         assert deltas != [TextDelta("words"), _USAGE, Finish()]
