@@ -1,10 +1,11 @@
 """The ASGI application: the gate, the routes, and every error as JSON."""
 
+import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
 
 from antiphon.config import Config, ConfigErrors
+from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL
 from antiphon.providers.base import UpstreamError
 from antiphon.server import (
@@ -19,15 +20,15 @@ from antiphon.server import (
     websocket,
 )
 from antiphon.server.asgi import AsgiExchange, Receive, Scope, Send
-from antiphon.server.exchange import ClientGone, Exchange, Headers
+from antiphon.server.exchange import ClientGone, Exchange, Handler, Head, Headers
+from antiphon.server.gate import Gate
 from antiphon.server.gateway import Gateway
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
 
-Handler = Callable[[Gateway, Exchange], Awaitable[None]]
-
+_NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs"})
 _ROUTES: dict[str, dict[str, Handler]] = {
@@ -87,16 +88,25 @@ class App:
             await self._lifespan(receive, send)
             return
         if scope["type"] == "websocket":
-            await websocket.serve(self._open_gateway, scope, receive, send)
+            assert self.gateway is not None, _NOT_OPEN
+            await websocket.serve(self.gateway, scope, receive, send)
         else:
             await self.answer(AsgiExchange(scope, receive, send))
 
     async def answer(self, exchange: Exchange) -> None:
         """Handle one request; whatever happens, the client gets an answer in the specification's shape."""
         try:
-            gateway = self._open_gateway
-            await _admitted(gateway, exchange)(gateway, exchange)
-        except ClientGone:
+            gateway, head = self.gateway, exchange.head
+            assert gateway is not None, _NOT_OPEN
+            handler = head.handler or _admit(gateway.gate, head)
+            known = head.caller
+            exchange.caller = Caller(
+                known.tenant, known.dialect, known.receipts, known.strict, exchange.request_id
+            )
+            await handler(gateway, exchange)
+        except (ClientGone, asyncio.CancelledError) as end:
+            if not (exchange.was_left() or isinstance(end, ClientGone)):
+                raise
             log.info("request %s: the client went away", exchange.request_id)
         except SpecError as error:
             challenge = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
@@ -110,11 +120,8 @@ class App:
         except Exception:
             log.exception("request %s failed", exchange.request_id)
             await _fail(exchange, INTERNAL, 500)
-
-    @property
-    def _open_gateway(self) -> Gateway:
-        assert self.gateway is not None, "the server must run the lifespan protocol"
-        return self.gateway
+        finally:
+            exchange.over()
 
     async def open(self) -> bool:
         """Open the gateway, unless it is open; `failure` says why that was not possible."""
@@ -136,28 +143,31 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _admitted(gateway: Gateway, exchange: Exchange) -> Handler:
-    """What handles the request, if it may come in."""
-    gate, headers = gateway.gate, exchange.headers
-    origin = gate.check_source(headers)
+def _admit(gate: Gate, head: Head) -> Handler:
+    """What handles such a request, if it may come in; the head knows it from then on."""
+    head.extra_headers = ()
+    origin = gate.check_source(head.headers)
     if origin is not None:
-        exchange.extra_headers = _cors(origin)
-        if exchange.method == "OPTIONS":
-            return _preflight
-    if exchange.path not in _OPEN_PATHS:
-        exchange.caller = gate.admit(headers, exchange.request_id)
-    return _route(exchange)
+        head.extra_headers = _cors(origin)
+    if origin is not None and head.method == "OPTIONS":
+        head.handler = _preflight
+    else:
+        if head.path not in _OPEN_PATHS:
+            head.caller = gate.admit(head.headers)
+        head.handler = _route(head)
+    return head.handler
 
 
 async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
+    exchange.is_watched = False
     if exchange.started:
         await exchange.write(b"", last=True)
     else:
         await exchange.fail(error, status, headers)
 
 
-def _route(exchange: Exchange) -> Handler:
-    path = exchange.path
+def _route(head: Head) -> Handler:
+    path = head.path
     methods = _FIXED.get(path)
     if methods is None:
         path = path.rstrip("/") or "/"
@@ -165,23 +175,23 @@ def _route(exchange: Exchange) -> Handler:
     if methods is None:
         for pattern, found in _PATTERNS:
             if match := pattern.fullmatch(path):
-                exchange.params = match.groupdict()
+                head.params = match.groupdict()
                 methods = found
                 break
     if methods is None:
-        raise SpecError(not_found(f"there is nothing at {exchange.path[:200]}").with_code("unknown_path"))
-    method = "GET" if exchange.method == "HEAD" else exchange.method
+        raise SpecError(not_found(f"there is nothing at {head.path[:200]}").with_code("unknown_path"))
+    method = "GET" if head.method == "HEAD" else head.method
     if method not in methods:
         allowed = ", ".join(methods)
-        exchange.extra_headers = [*exchange.extra_headers, (b"allow", allowed.encode())]
-        error = invalid_request(f"{exchange.method} is not possible here; use {allowed}")
+        head.extra_headers = [*head.extra_headers, (b"allow", allowed.encode())]
+        error = invalid_request(f"{head.method} is not possible here; use {allowed}")
         raise SpecError(error.with_code("method_not_allowed"), 405)
     return methods[method]
 
 
 async def _preflight(_: Gateway, exchange: Exchange) -> None:
     """A listed origin may send whatever headers it names: every SDK has some of its own."""
-    asked = exchange.headers.get(b"access-control-request-headers", b"")
+    asked = exchange.head.headers.get(b"access-control-request-headers", b"")
     allowed = [
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
         (b"access-control-allow-headers", asked),

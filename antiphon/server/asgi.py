@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from antiphon.server.exchange import ClientGone, Exchange, Headers, declared_length, too_large
+from antiphon.server.exchange import ClientGone, Exchange, Head, Headers, as_length, too_large
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -17,19 +17,23 @@ _SHORT = 0.1
 
 
 class AsgiExchange(Exchange):
+    __slots__ = ("_receive", "_send", "_watch")
+
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query_string = scope.get("query_string", b"")
-        super().__init__(scope["method"], scope["path"], query_string, dict(scope["headers"]))
+        super().__init__(Head(scope["method"], scope["path"], query_string, dict(scope["headers"])))
         self.task = asyncio.current_task()
         self._receive = receive
         self._send = send
+        self._watch: _Watch | None = None
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int) -> None:
+        declared = as_length(self.head.headers.get(b"content-length", b""))
         chunks: list[bytes] = []
         size = 0
         more = True
         while more:
-            if max(size, declared_length(self.headers)) > limit:
+            if max(size, declared) > limit:
                 raise too_large(limit)
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -37,7 +41,7 @@ class AsgiExchange(Exchange):
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             more = message.get("more_body", False)
-        return b"".join(chunks)
+        self.came, self.is_complete = b"".join(chunks), True
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
         if content_type is not None:
@@ -57,12 +61,13 @@ class AsgiExchange(Exchange):
         with contextlib.suppress(OSError):  # so some servers say that the client is gone
             await self._send(message)
 
-    async def watched(self, work: Coroutine[Any, Any, None]) -> None:
-        watch = _Watch(self, self._receive)
-        try:
-            await super().watched(work)
-        finally:
-            watch.stop()
+    def watch(self) -> None:
+        super().watch()
+        self._watch = _Watch(self, self._receive)
+
+    def over(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
 
 
 class _Watch:

@@ -37,7 +37,8 @@ async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None
         return
     voice = ServerSentEvents(exchange.caller.dialect)
     audit = gateway.audits.of_stream(voice, request.tools, exchange.caller)
-    await exchange.watched(stream_log(gateway, exchange, job.created, FROM_THE_START, audit))
+    exchange.watch()
+    await stream_log(gateway, exchange, job.created, FROM_THE_START, audit)
     if audit is not None:
         audit.finish()
 

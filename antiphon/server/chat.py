@@ -46,7 +46,8 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
     asked = decode_chat(await exchange.body(limit), max_bytes=limit)
     asked.request.stream = asked.stream
-    await exchange.watched(_answer(gateway, exchange, protocol, asked))
+    exchange.watch()
+    await _answer(gateway, exchange, protocol, asked)
 
 
 async def resume(gateway: Gateway, exchange: Exchange) -> None:
@@ -85,21 +86,22 @@ async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: As
 async def _foreground(
     gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller, turn: chats.Turn
 ) -> None:
-    server = gateway.config.server
     run = await gateway.engine.start(asked.request, caller)
-    with gateway.running(run):
-        if not asked.stream:
-            response = await run.result()
-            if run.error is not None:
-                turn.forgotten.clear()  # an answer that failed is stored in its place
-                raise SpecError(run.error)
-            body = exchange.caller.dialect.encode_response(response)
-            await exchange.answer(body)
-            gateway.audits.answer(body, asked.request.tools, exchange.caller)
-            return
-        await run.begin(server.created_after or None)
+    if asked.stream:
         encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
         await stream_run(gateway, exchange, run, encoder)
+        return
+    gateway.begin(run)
+    try:
+        response = await run.result()
+        if run.error is not None:
+            turn.forgotten.clear()  # an answer that failed is stored in its place
+            raise SpecError(run.error)
+        body = exchange.caller.dialect.encode_response(response)
+        await exchange.answer(body)
+        gateway.audits.answer(body, asked.request.tools, exchange.caller)
+    finally:
+        gateway.end(run)
 
 
 async def _resumable(
@@ -127,7 +129,8 @@ async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: st
     # Only the client knows which message an answer to a tool goes on with.
     encoder = _encoder(protocol, exchange.caller.dialect, "" if continues else None)
     body = decode_response(response.body)
-    await exchange.watched(stream_log(gateway, exchange, body, FROM_THE_START, encoder=encoder))
+    exchange.watch()
+    await stream_log(gateway, exchange, body, FROM_THE_START, encoder=encoder)
     return True
 
 

@@ -10,11 +10,7 @@ from antiphon.spec.opaque import encode
 async def compact(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
     request = decode_compact_request(await exchange.body(limit), max_bytes=limit)
-
-    async def work() -> None:
-        resource = await compaction.compact(gateway.engine, request, exchange.caller)
-        body = encode(resource)
-        await exchange.answer(body)
-        gateway.audits.answer(body, (), exchange.caller)
-
-    await exchange.watched(work())
+    exchange.watch()
+    body = encode(await compaction.compact(gateway.engine, request, exchange.caller))
+    await exchange.answer(body)
+    gateway.audits.answer(body, (), exchange.caller)

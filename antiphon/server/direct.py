@@ -3,11 +3,9 @@
 import asyncio
 import http
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-import httptools
-
-from antiphon.server.exchange import ClientGone, Exchange, Headers, declared_length, too_large
+from antiphon.server.exchange import ClientGone, Exchange, Headers, as_length, too_large
+from antiphon.server.heads import KnownHead, lowered
 
 if TYPE_CHECKING:
     from antiphon.server.protocol import Connection
@@ -17,45 +15,42 @@ BODY_HIGH_WATER = 64 * 1024
 SKIPPED = 256 * 1024 * 1024
 """As much as a client may send of a request that has its answer."""
 
-_STATUS = {status.value: b"%d %b" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
+CLOSE = b"connection: close\r\n\r\n"
+STATUS = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus
+}
 
 
 class DirectExchange(Exchange):
     """An exchange on a connection."""
 
-    is_complete = False
-    """Has all of the request come?"""
-    is_answered = False
-    _size = 0
-    _body: bytes | bytearray = b""
-    _was_told_to_go_on = False
-    _news: asyncio.Future[None] | None = None
-    _is_chunked = False
-    _goes_on = False
-    """The head is out, and chunks follow."""
-    _head = b""
-    """Written, and not sent yet: it leaves with what follows."""
+    head: KnownHead
 
-    def __init__(
-        self,
-        connection: "Connection",
-        method: str,
-        url: bytes,
-        headers: dict[bytes, bytes],
-        *,
-        is_old: bool,
-        keeps: bool,
-    ) -> None:
-        if not url.startswith(b"/"):
-            url = _origin_form(url)
-        path, _, query = url.partition(b"?")
-        text = path.decode("latin-1")
-        super().__init__(method, unquote(text) if "%" in text else text, query, headers)
-        self.keeps = keeps
-        """May the connection carry another request after this one?"""
+    __slots__ = (
+        "_begun",
+        "_connection",
+        "_goes_on",
+        "_skipped",
+        "_was_told_to_go_on",
+        "is_answered",
+        "keeps",
+        "news",
+    )
+
+    def __init__(self, connection: "Connection", head: KnownHead) -> None:
+        Exchange.__init__(self, head)
         self._connection = connection
-        self.is_old = is_old
-        """Does it know no chunks?"""
+        self.keeps = head.keeps
+        """May the connection carry another request after this one?"""
+        self.is_answered = False
+        self.news: asyncio.Future[None] | None = None
+        """Somebody waits for more of the request, or for its end."""
+        self._was_told_to_go_on = False
+        self._skipped = 0
+        self._begun = b""
+        """The head of the answer, written and not sent yet: it leaves with what follows."""
+        self._goes_on = False
+        """The head is out, and chunks follow."""
 
     # --- from the connection ------------------------------------------------------------------------------
 
@@ -63,59 +58,55 @@ class DirectExchange(Exchange):
         if self.is_answered:
             self._skip(body)
             return
-        if not self._size:
-            self._body = body
+        if not self.came:
+            self.came = body
         else:
-            if isinstance(self._body, bytes):
-                self._body = bytearray(self._body)
-            self._body += body
-        self._size += len(body)
-        if self._news is not None:
-            self._tell()
-        elif self._size > BODY_HIGH_WATER:
+            if isinstance(self.came, bytes):
+                self.came = bytearray(self.came)
+            self.came += body
+        if self.news is not None:
+            self.tell()
+        elif len(self.came) > BODY_HIGH_WATER:
             self._connection.pause_reading()
 
     def _skip(self, body: bytes) -> None:
         """Most clients read an answer only when they have sent all, so that the rest is taken for a while."""
-        self._size += len(body)
-        if self._size > SKIPPED:
+        self._skipped += len(body)
+        if self._skipped > SKIPPED:
             self._connection.close()
 
-    def complete(self) -> None:
-        self.is_complete = True
-        if self._news is not None:
-            self._tell()
+    def tell(self) -> None:
+        if (news := self.news) is not None:
+            self.news = None
+            if not news.done():
+                news.set_result(None)
 
     def left(self) -> None:
         super().left()
-        self._tell()
+        self.tell()
 
     # --- for the routes -----------------------------------------------------------------------------------
 
-    async def read(self, limit: int) -> bytes:
-        if not self.is_complete:
-            await self._rest(limit)
-        body, self._body = bytes(self._body), b""
-        return body
+    def over(self) -> None:
+        self._connection.over(self)
 
-    async def _rest(self, limit: int) -> None:
-        """Wait for all of a body that did not come with its head."""
-        declared = declared_length(self.headers)
+    async def read(self, limit: int) -> None:
+        declared = as_length(lowered(self._connection.fields).get(b"content-length", b""))
         while not self.is_complete:
             if self.is_gone:
                 raise ClientGone
-            if max(self._size, declared) > limit:
+            if max(len(self.came), declared) > limit:
                 raise too_large(limit)
             if self._waits_for_go_ahead():
                 self._was_told_to_go_on = True
                 self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._news = asyncio.get_running_loop().create_future()
+            self.news = asyncio.get_running_loop().create_future()
             self._connection.resume_reading()
-            await self._news
+            await self.news
 
     def _waits_for_go_ahead(self) -> bool:
-        expected = self.headers.get(b"expect", b"").lower() == b"100-continue"
-        return expected and not (self._was_told_to_go_on or self.is_old)
+        expected = self.head.headers.get(b"expect", b"").lower() == b"100-continue"
+        return expected and not (self._was_told_to_go_on or self.head.is_old)
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
         connection = self._connection
@@ -124,14 +115,14 @@ class DirectExchange(Exchange):
         about = b""
         if content_type is not None:
             about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
-        begun = self._begun(status, about, headers)
+        begun = self._beginning(status, about, headers)
         self.is_answered = True
-        connection.write(begun if self.method == "HEAD" else begun + body)
+        write = connection.write
+        write(begun if self.head.method == "HEAD" else begun + body)
 
     async def open(self, status: int, headers: Headers) -> None:
-        self._is_chunked = not self.is_old
-        about = b"transfer-encoding: chunked\r\n" if self._is_chunked else b""
-        self._head = self._begun(status, about, headers)
+        about = b"" if self.head.is_old else b"transfer-encoding: chunked\r\n"
+        self._begun = self._beginning(status, about, headers)
         self._connection.settle()
         self._connection.soon(self)
 
@@ -153,63 +144,54 @@ class DirectExchange(Exchange):
 
     def _framed(self, chunk: bytes, last: bool) -> bytes:
         """The first and the last of a stream, and whatever else is not simply one more chunk."""
-        head, self._head = self._head, b""
-        if self.method == "HEAD":
-            return head
-        if not self._is_chunked:
-            return head + chunk
+        begun, self._begun = self._begun, b""
+        if self.head.method == "HEAD":
+            return begun
+        if self.head.is_old:
+            return begun + chunk
         self._goes_on = not last
         framed = b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunk else b""
-        return b"%b%b%b" % (head, framed, b"0\r\n\r\n" if last else b"")
+        return b"%b%b%b" % (begun, framed, b"0\r\n\r\n" if last else b"")
 
     def flush(self) -> None:
         """Send the head, if it has waited for a body long enough."""
-        if self._head:
-            self._connection.write(self._head)
-            self._head = b""
+        if self._begun:
+            self._connection.write(self._begun)
+            self._begun = b""
 
-    def _begun(self, status: int, about: bytes, headers: Headers) -> bytes:
+    def _beginning(self, status: int, about: bytes, headers: Headers) -> bytes:
         connection = self._connection
-        named = b"%bx-request-id: %b\r\n" % (about, self.request_id.encode("latin-1"))
-        if headers:
-            named += lines(headers)
         if connection.is_leaving or (not self.is_complete and self._waits_for_go_ahead()):
             self.keeps = False  # one that was not told to go on may never send its body
-        return head(status, _usual(connection.state.default_headers) + named, keeps=self.keeps)
-
-    def _tell(self) -> None:
-        if (news := self._news) is not None:
-            self._news = None
-            if not news.done():
-                news.set_result(None)
-
-
-def head(status: int, fields: bytes, *, keeps: bool) -> bytes:
-    end = b"\r\n" if keeps else b"connection: close\r\n\r\n"
-    return b"HTTP/1.1 %b\r\n%b%b" % (_STATUS.get(status) or b"%d " % status, fields, end)
+        usual = connection.state.default_headers
+        if usual is not _usual.headers:
+            _usual.headers, _usual.lines = usual, lines(usual)
+        return b"".join(
+            (
+                STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status,
+                _usual.lines,
+                about,
+                b"x-request-id: ",
+                self.request_id.encode(),
+                b"\r\n",
+                lines(headers) if headers else b"",
+                b"\r\n" if self.keeps else CLOSE,
+            )
+        )
 
 
 class _Usual:
     """The lines that every answer has. The server makes new headers once a second, for the date in them."""
 
-    headers: Headers = ()
-    lines = b""
+    __slots__ = ("headers", "lines")
+
+    def __init__(self) -> None:
+        self.headers: Headers = ()
+        self.lines = b""
 
 
-def _usual(headers: Headers) -> bytes:
-    if headers is not _Usual.headers:
-        _Usual.headers, _Usual.lines = headers, lines(headers)
-    return _Usual.lines
+_usual = _Usual()
 
 
 def lines(headers: Headers) -> bytes:
     return b"".join([b"%b: %b\r\n" % header for header in headers])
-
-
-def _origin_form(url: bytes) -> bytes:
-    """The path and the query of a target that names its host too, as proxies send it."""
-    try:
-        parts = httptools.parse_url(url)
-    except httptools.HttpParserInvalidURLError:
-        return b"/" + url
-    return b"%b?%b" % (parts.path or b"/", parts.query or b"")

@@ -3,14 +3,18 @@
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from antiphon.engine.engine import Caller
-from antiphon.spec import ids
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
+from antiphon.spec.ids import new_id
 
+if TYPE_CHECKING:
+    from antiphon.server.gateway import Gateway
+
+Handler = Callable[["Gateway", "Exchange"], Awaitable[None]]
 Header = tuple[bytes, bytes]
 Headers = Sequence[Header]
 
@@ -23,53 +27,115 @@ class ClientGone(Exception):
     """The client closed the connection before its answer was complete."""
 
 
-def request_id(headers: dict[bytes, bytes]) -> str:
+def request_id(headers: Mapping[bytes, bytes]) -> str:
     """The caller's own id, or a new one."""
-    given = headers.get(b"x-request-id")
-    if given is not None and _REQUEST_ID.fullmatch(given):
-        return given.decode("ascii")
-    return ids.new_id("req_")
+    return _given_id(headers) or new_id("req_")
 
 
-class Exchange(ABC):
-    """`caller` is set once the gate has let the request in; names of headers are in lower case."""
+class Head:
+    """What a request says before its body, and what the application made of that.
 
-    caller = _NOBODY
-    params: Mapping[str, str] = {}
-    """What the route found in the path."""
-    extra_headers: Headers = ()
-    task: asyncio.Task[None] | None = None
-    """What handles it."""
-    started = False
-    """Has the head of the answer been sent?"""
-    is_gone = False
-    """Has the client left?"""
-    _is_watched = False
+    One that a client says again and again on a connection is looked at once. Names are in lower case.
+    """
 
-    def __init__(self, method: str, path: str, query_string: bytes, headers: dict[bytes, bytes]) -> None:
+    __slots__ = (
+        "caller",
+        "extra_headers",
+        "handler",
+        "headers",
+        "is_old",
+        "method",
+        "params",
+        "path",
+        "query_string",
+        "request_id",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        query_string: bytes,
+        headers: Mapping[bytes, bytes],
+        is_old: bool = False,
+    ) -> None:
         self.method = method
         self.path = path
         self.query_string = query_string
         self.headers = headers
-        self.request_id = request_id(headers)
+        self.is_old = is_old
+        """Does the client know no chunks?"""
+        self.request_id = _given_id(headers)
+        """The caller's own, or none."""
+        self.handler: Handler | None = None
+        """What answers such requests, once one was let in."""
+        self.caller = _NOBODY
+        """Who sends them, without the id of a request."""
+        self.params: Mapping[str, str] = {}
+        """What the route found in the path."""
+        self.extra_headers: Headers = ()
+        """What every answer to them says too."""
+
+
+class Exchange(ABC):
+    """One request, on its way from its head to the end of its answer."""
+
+    __slots__ = (
+        "caller",
+        "came",
+        "head",
+        "is_complete",
+        "is_gone",
+        "is_watched",
+        "request_id",
+        "started",
+        "task",
+    )
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.request_id = head.request_id or new_id("req_")
+        self.caller = _NOBODY
+        """Set once the gate has let the request in."""
+        self.task: asyncio.Task[None] | None = None
+        """What handles it."""
+        self.came: bytes | bytearray = b""
+        """As much of the body as is here, until somebody takes it."""
+        self.is_complete = False
+        """Has all of the request come?"""
+        self.started = False
+        """Has the head of the answer been sent?"""
+        self.is_gone = False
+        """Has the client left?"""
+        self.is_watched = False
+        """Is the work cancelled when the client leaves?"""
+
+    @property
+    def params(self) -> Mapping[str, str]:
+        """What the route found in the path."""
+        return self.head.params
 
     def header(self, name: bytes) -> str | None:
-        value = self.headers.get(name)
+        value = self.head.headers.get(name)
         return None if value is None else str(value, "latin-1")
 
     def query(self, name: str) -> str | None:
-        values = parse_qs(str(self.query_string, "latin-1")).get(name)
+        values = parse_qs(str(self.head.query_string, "latin-1")).get(name)
         return values[-1] if values else None
 
     async def body(self, limit: int) -> bytes:
         """The JSON body; refused by its content type, or for its length."""
-        given = self.headers.get(b"content-type", JSON)
+        given = self.head.headers.get(b"content-type", JSON)
         if given != JSON:
             kind = str(given, "latin-1").partition(";")[0].strip().lower()
             if kind != "application/json" and not kind.endswith("+json"):
                 error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
                 raise SpecError(error.with_code("unsupported_media_type"), 415)
-        body = await self.read(limit)
+        if not self.is_complete:
+            await self.read(limit)
+        body, self.came = self.came, b""
+        if isinstance(body, bytearray):
+            body = bytes(body)
         if len(body) > limit:
             raise too_large(limit)
         if not body:
@@ -78,53 +144,55 @@ class Exchange(ABC):
             )
         return body
 
-    async def answer(
-        self, body: bytes, status: int = 200, content_type: bytes = JSON, headers: Headers = ()
-    ) -> None:
+    def answer(
+        self, body: bytes, status: int = 200, content_type: bytes | None = JSON, headers: Headers = ()
+    ) -> Coroutine[Any, Any, None]:
         self.started = True
-        await self.send(status, (*headers, *self.extra_headers), content_type, body)
+        if extra := self.head.extra_headers:
+            headers = (*headers, *extra)
+        return self.send(status, headers, content_type, body)
 
-    async def empty(self, status: int = 204, headers: Headers = ()) -> None:
-        self.started = True
-        await self.send(status, (*headers, *self.extra_headers), None, b"")
+    def empty(self, status: int = 204, headers: Headers = ()) -> Coroutine[Any, Any, None]:
+        return self.answer(b"", status, None, headers)
 
-    async def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
-        await self.answer(ErrorBody.encode(self.caller.dialect.error(error)), status, headers=headers)
+    def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> Coroutine[Any, Any, None]:
+        body = ErrorBody.encode(self.head.caller.dialect.error(error))
+        return self.answer(body, status, headers=headers)
 
     async def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
         """The head of an answer that comes bit by bit; `headers` may say otherwise than these."""
         usual = {b"content-type": content_type, b"cache-control": b"no-cache", b"x-accel-buffering": b"no"}
         self.started = True
-        await self.open(200, (*(usual | dict(headers)).items(), *self.extra_headers))
+        await self.open(200, (*(usual | dict(headers)).items(), *self.head.extra_headers))
 
-    async def watched(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work, and cancel it as soon as the client is gone."""
-        task = self.task
-        assert task is not None
-        self._is_watched = True
+    def watch(self) -> None:
+        """From here on, the work is cancelled as soon as the client is gone."""
+        self.is_watched = True
         if self.is_gone:
-            task.cancel()
-        try:
-            await work
-        except asyncio.CancelledError:
-            if not self.is_gone:
-                raise
-            task.uncancel()
-            raise ClientGone from None
-        finally:
-            self._is_watched = False
+            self.left()
 
     def left(self) -> None:
         """The client has gone."""
         self.is_gone = True
-        if self._is_watched and self.task is not None:
+        if self.is_watched and self.task is not None:
             self.task.cancel()
+
+    def was_left(self) -> bool:
+        """Was it the client's leaving that cancelled the work? Then what is still to do can be done."""
+        if not (self.is_watched and self.is_gone and self.task is not None):
+            return False
+        self.task.uncancel()
+        return True
 
     # --- what carries it ----------------------------------------------------------------------------------
 
     @abstractmethod
-    async def read(self, limit: int) -> bytes:
-        """The whole body; one that passes the limit is refused as soon as that can be seen."""
+    async def read(self, limit: int) -> None:
+        """Wait until all of the body is here; one that passes the limit is refused as soon as that shows."""
+
+    @abstractmethod
+    def over(self) -> None:
+        """Nothing is done for it any more."""
 
     @abstractmethod
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
@@ -147,9 +215,13 @@ class Exchange(ABC):
         raise RuntimeError("ask `takes_more` first")
 
 
-def declared_length(headers: dict[bytes, bytes]) -> int:
-    given = headers.get(b"content-length", b"")
+def as_length(given: bytes) -> int:
     return int(given) if given.isdigit() else 0
+
+
+def _given_id(headers: Mapping[bytes, bytes]) -> str:
+    given = headers.get(b"x-request-id", b"")
+    return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else ""
 
 
 def too_large(limit: int) -> SpecError:

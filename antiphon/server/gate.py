@@ -34,7 +34,7 @@ class Gate:
         self._receipts = server.receipts
         self._strict = server.strict
 
-    def admit(self, headers: Mapping[bytes, bytes], request_id: str) -> Caller:
+    def admit(self, headers: Mapping[bytes, bytes], request_id: str = "") -> Caller:
         """The caller behind these headers; raises when there is none that may come in."""
         tenant, dialect = self._identity(headers)
         named = headers.get(b"x-antiphon-dialect")

@@ -84,17 +84,17 @@ class Gateway:
             gateway._chores = asyncio.create_task(gateway._keep_house())
         return gateway
 
-    def running(self, run: Run) -> "_Running":
-        """A context in which the gateway waits for this run before it ends."""
+    def begin(self, run: Run) -> None:
+        """From here on the gateway waits for this run before it closes. Whoever begins one ends it."""
+        self._runs.add(run)
         if self.stopping:
             self._quiet.clear()
             if self._is_over:
                 run.stop()
-        return _Running(self, self._runs, run)
 
-    def one_less(self) -> None:
-        """A run has ended while the gateway waits for them all."""
-        if not self._runs:
+    def end(self, run: Run) -> None:
+        self._runs.discard(run)
+        if self.stopping and not self._runs:
             self._quiet.set()
 
     @contextmanager
@@ -152,22 +152,3 @@ class Gateway:
             await provider.close()
         await self._http.close()
         await self.store.close()
-
-
-class _Running:
-    """What `contextmanager` would make, without a generator for every request."""
-
-    __slots__ = ("_all", "_gateway", "_run")
-
-    def __init__(self, gateway: Gateway, all: set[Run], run: Run) -> None:
-        self._gateway = gateway
-        self._all = all
-        self._run = run
-
-    def __enter__(self) -> None:
-        self._all.add(self._run)
-
-    def __exit__(self, *_: object) -> None:
-        self._all.discard(self._run)
-        if self._gateway.stopping:
-            self._gateway.one_less()

@@ -47,7 +47,8 @@ async def chat(gateway: Gateway, exchange: Exchange) -> None:
     choice = Choice.of(exchange)
     limit = gateway.config.server.body_limit
     body, messages = read_body(await exchange.body(limit), max_bytes=limit)
-    await exchange.watched(_answer(gateway, exchange, choice, body, messages))
+    exchange.watch()
+    await _answer(gateway, exchange, choice, body, messages)
 
 
 async def _answer(
@@ -74,12 +75,9 @@ async def _answer(
     request.store = False
     telling = frames.telling(choice.dialect, content_filter=choice.content_filter)
     encoder = Frames(telling, thread, first)
-    server = gateway.config.server
     try:
         run = await engine.start(request, exchange.caller, keep=encoder.keep)
-        with gateway.running(run):
-            await run.begin(server.created_after or None)
-            await stream_run(gateway, exchange, run, encoder)
+        await stream_run(gateway, exchange, run, encoder)
     except (SpecError, UpstreamError) as error:
         error.payload = _in_their_words(error.payload, said.places)
         raise

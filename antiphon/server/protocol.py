@@ -6,6 +6,7 @@ here sets a timer for a request. The rest of the server is uvicorn's: sockets, s
 
 import asyncio
 from collections.abc import Callable
+from hmac import compare_digest
 from typing import Any, cast
 
 import httptools
@@ -13,7 +14,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from antiphon.server.app import App
-from antiphon.server.direct import DirectExchange, head, lines
+from antiphon.server.direct import CLOSE, STATUS, DirectExchange, lines
+from antiphon.server.heads import TITLE, KnownHead, lowered
 from antiphon.spec.errors import ErrorBody, ErrorPayload
 
 HEAD_LIMIT = 64 * 1024
@@ -57,12 +59,12 @@ class Connection(asyncio.Protocol):
         "_current",
         "_dry",
         "_ended",
-        "_fields",
         "_handshake",
         "_heard",
-        "_is_beginning",
         "_is_deaf",
+        "_is_in_the_middle",
         "_is_paused",
+        "_known",
         "_loop",
         "_parser",
         "_receiving",
@@ -74,8 +76,10 @@ class Connection(asyncio.Protocol):
         "_uvicorn",
         "_waiting",
         "clogged",
+        "fields",
         "is_leaving",
         "on_header",
+        "on_url",
         "state",
         "transport",
         "write",
@@ -96,12 +100,16 @@ class Connection(asyncio.Protocol):
         self._parser: httptools.HttpRequestParser | None = None
         self._is_deaf = False
         """Nothing that comes now can be understood, or is for us."""
-        self._url = b""
-        self._fields: dict[bytes, bytes] = {}
-        """The headers so far; or trailers, which nobody reads."""
-        self.on_header = self._fields.__setitem__  # called by the parser, without a frame of ours
-        self._is_beginning = False
-        """The head of a request has come in part."""
+        self._url: list[bytes] = []
+        """What has come of it, in a head that comes in pieces."""
+        self.fields: dict[bytes, bytes] = {}
+        """The headers of what comes; then its trailers, which nobody reads."""
+        # Called by the parser, without a frame of ours.
+        self.on_url, self.on_header = self._url.append, self.fields.__setitem__
+        self._known: KnownHead | None = None
+        """The last head, which is likely to come again."""
+        self._is_in_the_middle = False
+        """A request has begun to come, and not ended."""
         self._dry = 0
         """How much came since the last bit of a body: of a head, or around what is in chunks."""
         self._heard = self._taken = self._loop.time()
@@ -145,10 +153,11 @@ class Connection(asyncio.Protocol):
             limit = LINGER
         elif current is not None and current.is_complete:
             return
-        elif current is not None or self._is_in_the_middle():
+        elif current is not None or self._is_in_the_middle:
             limit = PATIENCE
         else:
             limit = IDLE
+            self._forget()
         if now - (self._ended or self._heard) > limit and not self._is_paused:
             self.close()
 
@@ -157,10 +166,6 @@ class Connection(asyncio.Protocol):
             self._taken = now
         self._unsent = unsent
         return now - self._taken > STUCK
-
-    def _is_in_the_middle(self) -> bool:
-        """Has a request begun to come, and not ended?"""
-        return self._is_beginning or not (self._receiving is None or self._receiving.is_complete)
 
     # --- for the exchange ---------------------------------------------------------------------------------
 
@@ -186,11 +191,28 @@ class Connection(asyncio.Protocol):
 
     def settle(self) -> None:
         """A long answer begins: a parser between two requests would wait for nothing all the while."""
-        if not self._is_in_the_middle():
+        if not self._is_in_the_middle:
             self._parser = None
+            self._forget()
 
     def soon(self, request: DirectExchange) -> None:
         self._loop.call_soon(request.flush)
+
+    def over(self, request: DirectExchange) -> None:
+        """It has its answer, or gets none; on to the next."""
+        self._current = None
+        if not request.is_answered:
+            self.close()
+        elif not request.keeps or self.is_leaving:
+            self._part()
+        elif self._waiting:
+            self._begin()
+        elif self._is_deaf:
+            self._part(self._refusal)
+        elif request.is_complete:
+            self._receiving = None
+        if self._is_paused and len(self._waiting) <= _PIPELINE and self._handshake is None:
+            self.resume_reading()
 
     # --- for the event loop -------------------------------------------------------------------------------
 
@@ -214,8 +236,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError:
             self._refuse(_BAD, 400)
             return
-        receiving = self._receiving
-        if self._is_beginning or (receiving is not None and not receiving.is_complete):
+        if self._is_in_the_middle:
             self._dry += len(data)
             if self._dry > HEAD_LIMIT:
                 self._refuse(_LONG, 431)
@@ -264,28 +285,30 @@ class Connection(asyncio.Protocol):
     # --- for the parser -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._fields.clear()
-        self._is_beginning = True
-        self._url = b""
+        self.fields.clear()
+        self._is_in_the_middle = True
         # The piece that it begins in may have the end of a long body too.
         self._dry = 0 if self._receiving is None else -_READ
 
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
     def on_headers_complete(self) -> None:
-        parser = self._parser
+        parser, known = self._parser, self._known
         assert parser is not None
-        self._is_beginning = False
-        fields = self._fields
-        headers = dict(zip(map(bytes.lower, fields), map(bytes.rstrip, fields.values()), strict=True))
-        fields.clear()
-        is_old = parser.get_http_version() != "1.1"
-        keeps = not is_old and parser.should_keep_alive()
-        method = parser.get_method().decode("ascii")
-        self._receiving = request = DirectExchange(
-            self, method, self._url, headers, is_old=is_old, keeps=keeps
-        )
+        url = b"".join(self._url)
+        self._url.clear()
+        spelling = TITLE if known is None else known.spelling
+        others = self.fields.copy()
+        key = others.pop(spelling[0], b"")
+        others.pop(spelling[1], None)
+        if not (
+            known is not None
+            and others == known.others
+            and url == known.url
+            and parser.get_method() == known.verb
+            and known.ask(parser) == known.version
+            and compare_digest(key, known.key)
+        ):
+            known = self._known = KnownHead(parser, url, self.fields, others, key, spelling)
+        self._receiving = request = DirectExchange(self, known)
         self._waiting.append(request)
 
     def on_body(self, body: bytes) -> None:
@@ -294,10 +317,21 @@ class Connection(asyncio.Protocol):
         self._receiving.feed(body)
 
     def on_message_complete(self) -> None:
-        assert self._receiving is not None
-        self._receiving.complete()
+        request = self._receiving
+        assert request is not None
+        self._is_in_the_middle = False
+        request.is_complete = True
+        if request.news is not None:
+            request.tell()
 
     # --- within -------------------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        """It may take long until the same head comes again."""
+        if self._known is not None:
+            self._known.others = None  # the stream that it began has it for as long
+            self._known = None
+        self.fields.clear()
 
     def _begin(self) -> None:
         current = self._waiting.pop(0)
@@ -305,25 +339,8 @@ class Connection(asyncio.Protocol):
             self._hand_over(*self._handshake)
             return
         self._current = current
-        current.task = self._loop.create_task(self._serve(current))
-
-    async def _serve(self, request: DirectExchange) -> None:
-        try:
-            await self._app.answer(request)
-        finally:
-            self._current = None
-            if not request.is_answered:
-                self.close()
-            elif not request.keeps or self.is_leaving:
-                self._part()
-            elif self._waiting:
-                self._begin()
-            elif self._is_deaf:
-                self._part(self._refusal)
-            elif request.is_complete:
-                self._receiving = None
-            if len(self._waiting) <= _PIPELINE and self._handshake is None:
-                self.resume_reading()
+        # Not by `create_task`, which spells a name for each.
+        current.task = asyncio.Task(self._app.answer(current), loop=self._loop, name="request")
 
     def _refuse(self, error: ErrorPayload, status: int) -> None:
         """Nothing that follows can be understood; what was asked before is still answered."""
@@ -351,7 +368,7 @@ class Connection(asyncio.Protocol):
             return
         if words:
             self.write(words)
-        has_more = self._is_deaf or self._is_paused or self._waiting or self._is_in_the_middle()
+        has_more = self._is_deaf or self._is_paused or self._waiting or self._is_in_the_middle
         if self._said_all or not has_more:
             transport.close()
             return
@@ -365,14 +382,14 @@ class Connection(asyncio.Protocol):
         """A WebSocket waits for its turn; a wish to speak anything else is ignored, as a server may."""
         while True:
             request = self._waiting[-1]
-            fields = request.headers
-            if request.method == "CONNECT":
+            fields = lowered(self.fields)
+            if request.head.method == "CONNECT":
                 self._is_deaf = True
                 request.keeps = False
                 return
-            if fields[b"upgrade"].lower() == b"websocket" and not request.is_old:
+            if fields[b"upgrade"].lower() == b"websocket" and not request.head.is_old:
                 self._is_deaf = True
-                self._handshake = _spelled(request, self._url, fields), bytes(rest)
+                self._handshake = _spelled(request.head, fields), bytes(rest)
                 self.pause_reading()
                 return
             # The parser took what follows for the other protocol, so another has to begin again.
@@ -381,7 +398,7 @@ class Connection(asyncio.Protocol):
             if not request.keeps:
                 kept[b"connection"] = b"close"
             self._parser = parser = httptools.HttpRequestParser(self)
-            parser.feed_data(_spelled(request, self._url, kept))
+            parser.feed_data(_spelled(request.head, kept))
             try:
                 parser.feed_data(rest)
                 return
@@ -423,9 +440,9 @@ def _go_on(transport: asyncio.Transport, protocol: asyncio.Protocol, rest: bytes
 def _refusal(error: ErrorPayload, status: int) -> bytes:
     body = ErrorBody.encode(error)
     about = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
-    return head(status, about, keeps=False) + body
+    return STATUS[status] + about + CLOSE + body
 
 
-def _spelled(request: DirectExchange, url: bytes, fields: dict[bytes, bytes]) -> bytes:
-    version = b"1.0" if request.is_old else b"1.1"
-    return b"%b %b HTTP/%b\r\n%b\r\n" % (request.method.encode(), url, version, lines([*fields.items()]))
+def _spelled(head: KnownHead, fields: dict[bytes, bytes]) -> bytes:
+    version = b"1.0" if head.is_old else b"1.1"
+    return b"%b %b HTTP/%b\r\n%b\r\n" % (head.verb, head.url, version, lines([*fields.items()]))

@@ -10,7 +10,6 @@ from antiphon.server.streaming import stream_run
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.opaque import encode
-from antiphon.spec.request import Request
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
@@ -18,8 +17,27 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     request = decode_request(await exchange.body(limit), max_bytes=limit)
     if request.background:
         await background.create(gateway, exchange, request)
-    else:
-        await exchange.watched(_foreground(gateway, exchange, request))
+        return
+    exchange.watch()
+    caller = exchange.caller
+    run = await gateway.engine.start(request, caller)
+    if request.stream:
+        encoder = ServerSentEvents(caller.dialect.for_response(run.response))
+        await stream_run(gateway, exchange, run, encoder)
+        return
+    gateway.begin(run)
+    try:
+        response = await run.result(exchange.task)
+        error = run.composer.error
+        if error is not None:
+            await exchange.fail(error, 503 if error is SHUTDOWN else error.status)
+            return
+        body = caller.dialect.encode_response(response, run.encoded)
+        await exchange.answer(body)
+        if gateway.config.server.audit:
+            gateway.audits.answer(body, request.tools, caller)
+    finally:
+        gateway.end(run)
 
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
@@ -34,22 +52,3 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
         message = f"the provider {provider.name!r} cannot count tokens without answering"
         raise SpecError(ErrorPayload("invalid_request", message, code="unsupported", param="model"), 400)
     await exchange.answer(encode(InputTokens(input_tokens=count)))
-
-
-async def _foreground(gateway: Gateway, exchange: Exchange, request: Request) -> None:
-    server = gateway.config.server
-    run = await gateway.engine.start(request, exchange.caller)
-    with gateway.running(run):
-        if request.stream:
-            await run.begin(server.created_after or None)
-            encoder = ServerSentEvents(exchange.caller.dialect.for_response(run.response))
-            await stream_run(gateway, exchange, run, encoder)
-            return
-        response = await run.result()
-        if run.error is not None:
-            await exchange.fail(run.error, 503 if run.error is SHUTDOWN else run.error.status)
-        else:
-            body = exchange.caller.dialect.encode_response(response, run.encoded)
-            await exchange.answer(body)
-            if server.audit:
-                gateway.audits.answer(body, request.tools, exchange.caller)

@@ -30,7 +30,8 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
         message = "only a background response keeps its events; read this one without `stream`"
         raise SpecError(invalid_param("stream", message).with_code("not_background"))
     after = _starting_after(exchange)
-    await exchange.watched(stream_log(gateway, exchange, decode_response(found.body), after))
+    exchange.watch()
+    await stream_log(gateway, exchange, decode_response(found.body), after)
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:

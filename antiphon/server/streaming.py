@@ -44,6 +44,16 @@ class Heartbeat:
 
 
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
+    """Begin the run, and tell it to its end."""
+    gateway.begin(run)
+    try:
+        await run.begin(gateway.config.server.created_after or None)
+        await _tell(gateway, exchange, run, encoder)
+    finally:
+        gateway.end(run)
+
+
+async def _tell(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
     await exchange.open_stream(encoder.content_type, encoder.headers)
     heartbeat = Heartbeat(gateway, exchange, encoder.keepalive())
     audit = gateway.audits.of_stream(encoder, run.turn.request.tools, exchange.caller)

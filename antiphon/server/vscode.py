@@ -1,7 +1,7 @@
 """`POST /api/vscode/chat`: a chat of VS Code's language model API, answered in lines of JSON."""
 
 from antiphon.bridges.places import at_its_place
-from antiphon.bridges.vscode import Asked, VsCodeLines, read_chat
+from antiphon.bridges.vscode import VsCodeLines, read_chat
 from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -12,19 +12,12 @@ from antiphon.spec.errors import SpecError
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
     asked = read_chat(await exchange.body(limit), max_bytes=limit)
-    await exchange.watched(_answer(gateway, exchange, asked))
-
-
-async def _answer(gateway: Gateway, exchange: Exchange, asked: Asked) -> None:
-    server = gateway.config.server
+    exchange.watch()
     try:
         run = await gateway.engine.start(asked.request, exchange.caller)
         for receipt in asked.receipts:
             run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
-        with gateway.running(run):
-            await run.begin(server.created_after or None)
-            encoder = VsCodeLines(asked.session, asked.marker)
-            await stream_run(gateway, exchange, run, encoder)
+        await stream_run(gateway, exchange, run, VsCodeLines(asked.session, asked.marker))
     except (SpecError, UpstreamError) as error:
         error.payload = at_its_place(error.payload, asked.places, "callId")
         raise

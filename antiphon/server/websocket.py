@@ -134,8 +134,11 @@ class Socket:
             run = await self._gateway.engine.start(
                 request, self._caller, memory=self._memory, error_event=False
             )
-            with self._gateway.running(run):
+            self._gateway.begin(run)
+            try:
                 await self._stream(run)
+            finally:
+                self._gateway.end(run)
             succeeded = run.error is None
         except SpecError as error:
             succeeded = False

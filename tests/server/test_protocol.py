@@ -374,7 +374,7 @@ def test_a_request_that_comes_early_does_not_end_the_one_before(serve: Serve, up
     with line(server) as connection:
         connection.send(post(body=b'{"model": "model", "input": "hello"}'), b"GET /hea")
         call = upstream.next()
-        until(lambda: connections(server)[0]._is_beginning)
+        until(lambda: connections(server)[0]._is_in_the_middle)
         sweep(server, PATIENCE + 5)
         call.finish("Hello.")
         connection.send(b"lthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
