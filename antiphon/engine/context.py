@@ -62,8 +62,9 @@ def alone(request: Request) -> Resolved | None:
     words = request.input
     if type(words) is not str or request.previous_response_id is not None or request.conversation is not None:
         return None
-    items: list[Item] = [Message(id=ids.new_id(ids.MESSAGE), role="user", content=words)]
-    return Resolved(items, items)
+    message = Message(id=ids.new_id(ids.MESSAGE), role="user", content=words)
+    # Two lists: the first is the provider's, and what it adds there was not given by the client.
+    return Resolved([message], [message])
 
 
 async def resolve(

@@ -196,7 +196,10 @@ class ChatStream(Struct, eq=False):
         """A chunk without choices may be an error in one of four shapes."""
         if chunk.error is not None:
             return errors.reported(self.provider, chunk.error, secrets=self.secrets)
-        fields = msgspec.json.decode(line)
+        try:
+            fields = msgspec.json.decode(line)
+        except UNREADABLE as error:  # in a field that no chunk has
+            return errors.invalid(self.provider, f"it sent an unreadable chunk: {error}")
         if (
             fields.get("object") == "error"
             or "errors" in fields

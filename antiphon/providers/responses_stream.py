@@ -122,10 +122,12 @@ class ResponsesStream:
             return deltas
         try:
             fields = _split(body)
+            is_error = "output" not in fields and fields.get("error", NULL) != NULL
+            complaint = msgspec.json.decode(body) if is_error else None
         except _UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no response: {error}") from None
-        if "output" not in fields and fields.get("error", NULL) != NULL:
-            raise errors.reported(self._provider, msgspec.json.decode(body), secrets=self._secrets)
+        if is_error:
+            raise errors.reported(self._provider, complaint, secrets=self._secrets)
         if "output" not in fields:
             raise errors.invalid(self._provider, "the answer has no output")
         self._payload(body, "response")

@@ -19,7 +19,7 @@ Spelling = tuple[bytes, bytes]
 TITLE: Spelling = b"Authorization", b"Content-Length"
 _LOWER: Spelling = b"authorization", b"content-length"
 _ABOUT_KEEPING = frozenset({b"connection", b"proxy-connection"})
-"""By these the parser, too, decides whether the connection is kept."""
+"""What the parser heeds, besides the version, to tell whether a connection is kept."""
 
 
 class KnownHead(Head):

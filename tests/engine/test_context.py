@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.context import COMPACTION, Memory, Resolved, resolve
+from antiphon.engine.context import COMPACTION, Memory, Resolved, alone, resolve
 from antiphon.engine.engine import encode_all, stored
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal
@@ -81,6 +81,14 @@ async def test_a_string_is_a_user_message_with_an_id(store: SqliteStore) -> None
     assert isinstance(message, Message)
     assert (message.role, message.content) == ("user", "hi")
     assert message.id.startswith("msg_")
+
+
+async def test_what_a_provider_does_to_its_items_is_not_taken_for_input(store: SqliteStore) -> None:
+    words = alone(decode_request(encode({"model": "m", "input": "hi"})))
+    assert words is not None
+    for found in (words, await resolved(store, input=[user("hi")])):
+        found.items.insert(0, Message(role="system", content="be brief"))
+        assert texts(found.input) == ["hi"]
 
 
 async def test_context_is_previous_input_then_output_then_input_1_13(store: SqliteStore) -> None:

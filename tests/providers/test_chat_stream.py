@@ -402,3 +402,13 @@ def test_a_whole_answer_that_is_an_error_is_raised(body: bytes, code: str) -> No
     with pytest.raises(UpstreamError) as caught:
         ChatStream().whole(body)
     assert caught.value.payload.code == code
+
+
+def test_an_error_in_another_encoding_is_told_as_unreadable() -> None:
+    body = '{"object":"error","message":"clé refusée"}'.encode("latin-1")
+    with pytest.raises(UpstreamError) as caught:
+        ChatStream().whole(body)
+    assert caught.value.payload.code == "upstream_invalid"
+    [failure] = ChatStream().feed(b"data: " + body + b"\n\n")
+    assert isinstance(failure, Failure)
+    assert failure.error.code == "upstream_invalid"

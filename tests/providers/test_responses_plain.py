@@ -134,3 +134,10 @@ def test_the_short_way_finds_what_the_long_one_finds(
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"error": {}}', b"\xff", b'{"a":' * 100_000])
 def test_what_is_no_plain_answer(body: bytes) -> None:
     assert plain(body) is None
+
+
+def test_an_error_in_another_encoding_is_told_as_unreadable() -> None:
+    body = '{"error":{"message":"clé refusée"}}'.encode("latin-1")
+    with pytest.raises(UpstreamError) as caught:
+        ResponsesStream().whole(body)
+    assert caught.value.payload.code == "upstream_invalid"

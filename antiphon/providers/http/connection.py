@@ -231,10 +231,11 @@ class Connection(asyncio.Protocol):
             if self._silent > HEAD_LIMIT:
                 self.fail(_too_long())
                 return
-            if len(self._fields) > HEADERS_LIMIT:
-                self.fail(TooMany())
-                return
-            if self.status and self.follower is None:  # the head has come
+            if not self.status:
+                if len(self._fields) > HEADERS_LIMIT:
+                    self.fail(TooMany())
+                    return
+            elif self.follower is None:  # the head has come
                 self._wake()
         self._size += len(data)
         if self._size > HIGH_WATER and not self._paused:
@@ -279,7 +280,11 @@ class Connection(asyncio.Protocol):
             fields.clear()
             return
         content_type, encoding, keep_alive, transfer = _spellings[tuple(fields)]
-        if transfer is not None and fields[transfer].lower() != b"chunked":
+        if transfer is not None and (
+            # The parser heeds a second one, too, and would then wait for the end of the connection.
+            fields[transfer].lower() != b"chunked"
+            or not (parser.should_keep_alive() or self._may_close(parser))
+        ):
             raise Invalid("the answer has a transfer-encoding that was not asked for")
         kind = None if content_type is None else fields[content_type]
         if kind != self._kind:
@@ -301,6 +306,10 @@ class Connection(asyncio.Protocol):
                 self._fields.clear()
 
     # --- within -------------------------------------------------------------------------------------------
+
+    def _may_close(self, parser: httptools.HttpResponseParser) -> bool:
+        """May the upstream have said that it will hang up after this answer? It can say so twice."""
+        return parser.get_http_version() == "1.0" or b"connection" in map(bytes.lower, self._fields)
 
     def _hand_over(self, follower: Follower) -> bool:
         """Has it taken all that came? It may only while somebody waits: then nothing else is in hand."""

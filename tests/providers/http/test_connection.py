@@ -53,6 +53,13 @@ ANSWERS = {
         b"hello",
         NOT_KEPT,
     ),
+    "chunked, then closed": (
+        CHUNKED[:-2] + b"connection: TE\r\nconnection: Close\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"ok",
+        NOT_KEPT,
+    ),
+    "chunked HTTP/1.0": (b"HTTP/1.0" + CHUNKED[8:] + b"2\r\nok\r\n0\r\n\r\n", b"ok", NOT_KEPT),
+    "chunked twice": (CHUNKED[:-2] + CHUNKED[17:] + b"2\r\nok\r\n0\r\n\r\n", b"ok", KEPT),
     "a second answer": (OK + b"HTTP/1.1 200", b"ok", NOT_KEPT),
     "rubbish after it": (OK + b"rubbish", b"ok", NOT_KEPT),
 }
@@ -96,6 +103,7 @@ async def test_headers(http: UpstreamClient) -> None:
         (b"HTTP/1.1 099 Odd\r\n\r\n", "status 99"),
         (b"HTTP/1.1 999 Odd\r\n\r\n", "status 999"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "transfer-encoding"),
+        (CHUNKED[:-2] + b"transfer-encoding: gzip\r\n\r\n2\r\nok\r\n0\r\n\r\n", "transfer-encoding"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", "not valid HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", "not valid HTTP"),
         (b"HTTP/1.1 200 OK\nContent-Length: 0\n\n", "not valid HTTP"),

@@ -16,6 +16,7 @@ from antiphon.config import Timeouts
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import Exchange, UpstreamClient
 from antiphon.providers.http.connection import HIGH_WATER, Connection
+from antiphon.providers.http.headers import HEADERS_LIMIT
 from tests.providers.fake_chat import FakeChat, Step, Wire
 from tests.providers.fake_server import SOON
 from tests.providers.http.raw import NEVER, OK, answering, get, serving, until
@@ -228,6 +229,17 @@ async def test_a_trailer_is_no_header(http: UpstreamClient) -> None:
                 await response.read()
             assert dict(response.headers) == expected
         assert server.connections == 1
+
+
+async def test_there_may_be_many_trailers(http: UpstreamClient) -> None:
+    trailers = b"".join(b"X-%d: y\r\n" % n for n in range(HEADERS_LIMIT + 2))
+    async with serving(answering(CHUNKED + b"2\r\nok\r\n")) as server, get(http, server.url) as response:
+        assert await anext(response) == b"ok"
+        [connection] = http.pool.connections
+        for data in (b"0\r\n" + trailers, b"\r\n"):  # two reads
+            connection.data_received(data)
+            await asyncio.sleep(0)
+        assert [piece async for piece in response] == []
 
 
 def test_nothing_is_shown_of_a_request(http: UpstreamClient) -> None:
