@@ -17,7 +17,7 @@ from antiphon.config import AzureProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers.base import Environment, Turn
 from antiphon.providers.chat import Chat
-from antiphon.providers.chat_chunks import Chunk
+from antiphon.providers.chat_chunks import UNREADABLE, Chunk
 from antiphon.providers.chat_profiles import OPENAI, Profile
 from antiphon.providers.chat_stream import ChatStream
 from antiphon.providers.exchange import Call
@@ -66,7 +66,11 @@ class AzureStream(ChatStream):
 
 
 def _read(value: Raw) -> Any:
-    return msgspec.json.decode(value) if value else None
+    """A verdict that is not in UTF-8 is none: what it is about was read."""
+    try:
+        return msgspec.json.decode(value) if value else None
+    except UNREADABLE:
+        return None
 
 
 class Azure(Chat):

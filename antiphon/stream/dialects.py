@@ -280,7 +280,7 @@ class Dialect:
 
 def _local(type: str) -> str:
     """A type as the second half of `slug:name`."""
-    return re.sub(r"\W+", "_", type.removeprefix("response."), flags=re.ASCII)
+    return re.sub(r"\W+", "_", type.removeprefix("response."), flags=re.ASCII) or "_"
 
 
 OPEN_RESPONSES = Dialect("open_responses")

@@ -175,6 +175,13 @@ def test_odd_verdicts_are_survived(odd: Any) -> None:
     assert told(compose([deltas])) == ["Hi"]
 
 
+def test_a_verdict_in_another_encoding_does_not_end_the_answer() -> None:
+    odd = filtered({"content": "Hi"}, {"error": {"message": "MARK"}}).replace(b"MARK", b"filtr\xe9")
+    deltas = read(odd + wire.finish())
+    assert verdicts(deltas) == []
+    assert told(compose([deltas])) == ["Hi"]
+
+
 def test_a_filter_that_failed_is_no_finding() -> None:
     broken = {"error": {"code": "content_filter_error", "message": "The contents are not filtered"}}
     deltas = read(filtered({"content": "Hi"}, broken) + wire.finish())

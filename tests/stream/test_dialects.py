@@ -5,11 +5,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from antiphon.spec import events as ev
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ResponseError
+from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import CORE_TYPES
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import dialects, sse
@@ -296,3 +299,17 @@ def test_c28_a_command_execution_is_a_vendor_item_and_never_a_call() -> None:
         for dialect in (OPEN_RESPONSES, VTCODE)
     }
     assert kinds == {"open_responses": [], "vtcode": ["vtcode:command_execution"]}
+
+
+@given(st.text(max_size=20))
+@example("")
+@example("response.")
+def test_whatever_a_vendor_calls_its_item_it_goes_out_under_a_valid_type(type: str) -> None:
+    for dialect in (VTCODE, VERTICE):
+        shown = dialect.shows(type)
+        assert shown is not None
+        assert (
+            shown in CORE_TYPES
+            or dialect._at_home(type, dialect.vocabulary)
+            or is_valid_extension_type(shown)
+        )
