@@ -6,6 +6,7 @@ from typing import cast
 
 from antiphon.engine.context import COMPACTION
 from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import CLOSED
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.spec import ids
@@ -28,7 +29,7 @@ _HEADING = "Summary of the conversation so far:\n\n"
 
 async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> CompactResource:
     provider, turn = engine.target(Request(model=request.model), caller)
-    resolved = await engine.resolve(request, caller, engine.proofs(provider, turn))
+    resolved = await engine.resolve(request, caller, Proofs(engine.seal, provider, turn))
     if not resolved.items:
         raise SpecError(
             invalid_param("input", "there is nothing to compact; give `input` or `previous_response_id`")

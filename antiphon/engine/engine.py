@@ -41,6 +41,9 @@ class Caller(Struct, eq=False):
     strict: bool = False
     request_id: str = ""
 
+    def asking(self, request_id: str) -> "Caller":
+        return Caller(self.tenant, self.dialect, self.receipts, self.strict, request_id)
+
 
 class Engine:
     def __init__(
@@ -159,9 +162,6 @@ class Engine:
             pairing=self.config.store.pairing,
         )
 
-    def proofs(self, provider: Provider, turn: Turn) -> Proofs:
-        return Proofs(self.seal, provider, turn)
-
     async def fitted(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         """The items as this provider takes them, and no more of them than it can hold."""
         return await fit(provider, turn, await self.embedded(provider, turn, items))
@@ -210,6 +210,8 @@ class _Saving(Struct, eq=False):
     caller: Caller
     memory: Memory | None
     keep: Save | None
+
+    __repr__ = object.__repr__  # which shows no prompt
 
     def __call__(self, run: Run) -> Awaitable[None]:
         if self.memory is None and self.keep is None:

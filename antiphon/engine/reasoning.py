@@ -30,6 +30,8 @@ class Proofs(Struct, eq=False):
     _provider: Provider
     _turn: Turn
 
+    __repr__ = object.__repr__  # which shows no prompt
+
     @property
     def takes_foreign(self) -> bool:
         """Does the upstream read what it sealed itself?"""

@@ -75,6 +75,8 @@ class Run(Struct, eq=False, weakref=True):
     _tell: Tell = _never
     _held: list[AnyEvent] = []  # was not told at once
 
+    __repr__ = object.__repr__  # which shows no prompt
+
     @property
     def response(self) -> Response:
         return self.composer.response

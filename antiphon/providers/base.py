@@ -55,6 +55,8 @@ class Turn(Struct, eq=False):
     take: Callable[[list[AnyDelta]], bool] | None = None
     """Takes a batch as soon as it comes; if it says no, the stream gives an empty one, to wake the task."""
 
+    __repr__ = object.__repr__  # which shows no prompt
+
     def receipt(self, provider: str, param: str, reason: str, action: str = DROPPED) -> None:
         """Tell the client what this provider did not take as it was sent; in strict mode, refuse it."""
         if self.strict and action in (DROPPED, REWRITTEN):

@@ -62,7 +62,7 @@ Prepare = Callable[[Turn], Call | Awaitable[Call]]
 
 
 class Answer(Struct, eq=False):
-    """Sends a request and reads the answer: an empty batch once it is accepted, then one a network read.
+    """Sends a request and reads the answer: one batch if it comes whole; else an empty one, then one a read.
 
     Batches that the turn takes are left out. It is no asynchronous generator, because an event loop keeps
     account of every one of those.
@@ -95,7 +95,7 @@ class Answer(Struct, eq=False):
         if not isinstance(call, Call):
             call = await call
         provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets
-        exchange = Exchange(self._http, call.url, call.body, call.headers, call.timeouts, provider, reuse)
+        exchange = self._http.post(call.url, call.body, call.headers, call.timeouts, provider, reuse)
         del call  # an answer may take minutes, and the body may be large
         await exchange.__aenter__()
         try:

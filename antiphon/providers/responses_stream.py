@@ -19,7 +19,7 @@ from antiphon.spec import events as ev
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.opaque import NULL
 from antiphon.spec.response import Response
-from antiphon.stream.deltas import AnyDelta, Failure, Finish, FinishReason, TextDelta, UsageDelta
+from antiphon.stream.deltas import CUTS, AnyDelta, Failure, Finish, FinishReason, TextDelta, UsageDelta
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 
@@ -32,7 +32,6 @@ _REASONS: dict[str, FinishReason] = {
     "max_tool_calls": "max_tool_calls",
     "cancelled": "cancelled",
 }
-_CUTS = frozenset({"length", "content_filter", "cancelled"})
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
@@ -238,7 +237,7 @@ class ResponsesStream:
         return errors.reported(self._provider, told, secrets=self._secrets).payload
 
     def _finish(self, finish: Finish) -> None:
-        self._told.end(is_cut=finish.reason in _CUTS)
+        self._told.end(is_cut=finish.reason in CUTS)
         self._told.deltas.append(finish)
         self.over = True
 

@@ -5,7 +5,6 @@ import logging
 import re
 
 from antiphon.config import Config, ConfigErrors
-from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL
 from antiphon.providers.base import UpstreamError
 from antiphon.server import (
@@ -99,10 +98,7 @@ class App:
             gateway, head = self.gateway, exchange.head
             assert gateway is not None, _NOT_OPEN
             handler = head.handler or _admit(gateway.gate, head)
-            known = head.caller
-            exchange.caller = Caller(
-                known.tenant, known.dialect, known.receipts, known.strict, exchange.request_id
-            )
+            exchange.caller = head.caller.asking(exchange.request_id)
             await handler(gateway, exchange)
         except (ClientGone, asyncio.CancelledError) as end:
             if not (exchange.was_left() or isinstance(end, ClientGone)):

@@ -104,7 +104,7 @@ class Exchange(ABC):
         self.is_complete = False
         """Has all of the request come?"""
         self.started = False
-        """Has the head of the answer been sent?"""
+        """Has an answer begun? Then no other can be given."""
         self.is_gone = False
         """Has the client left?"""
         self.is_watched = False
@@ -168,11 +168,13 @@ class Exchange(ABC):
     def watch(self) -> None:
         """From here on, the work is cancelled as soon as the client is gone."""
         self.is_watched = True
-        if self.is_gone:
-            self.left()
+        if self.is_gone and self.task is not None:
+            self.task.cancel()
 
     def left(self) -> None:
-        """The client has gone."""
+        """The client has gone: first it stops speaking, then it hangs up, and the work is cancelled once."""
+        if self.is_gone:
+            return
         self.is_gone = True
         if self.is_watched and self.task is not None:
             self.task.cancel()

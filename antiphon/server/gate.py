@@ -34,7 +34,7 @@ class Gate:
         self._receipts = server.receipts
         self._strict = server.strict
 
-    def admit(self, headers: Mapping[bytes, bytes], request_id: str = "") -> Caller:
+    def admit(self, headers: Mapping[bytes, bytes]) -> Caller:
         """The caller behind these headers; raises when there is none that may come in."""
         tenant, dialect = self._identity(headers)
         named = headers.get(b"x-antiphon-dialect")
@@ -48,7 +48,6 @@ class Gate:
             dialect=chosen,
             receipts=asked == b"1" if asked is not None else self._receipts,
             strict=self._strict,
-            request_id=request_id,
         )
 
     def check_source(self, headers: Mapping[bytes, bytes]) -> str | None:

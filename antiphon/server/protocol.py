@@ -339,7 +339,7 @@ class Connection(asyncio.Protocol):
             self._hand_over(*self._handshake)
             return
         self._current = current
-        # Not by `create_task`, which spells a name for each.
+        # Not by `create_task`: that spells a name for each, and a factory may run it before it is known here.
         current.task = asyncio.Task(self._app.answer(current), loop=self._loop, name="request")
 
     def _refuse(self, error: ErrorPayload, status: int) -> None:

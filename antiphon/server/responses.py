@@ -1,6 +1,7 @@
 """`POST /v1/responses`, the hot route, and the count of what a request would cost."""
 
 from antiphon.bridges.encoder import ServerSentEvents
+from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import SHUTDOWN
 from antiphon.server import background
 from antiphon.server.exchange import Exchange
@@ -28,7 +29,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     gateway.begin(run)
     try:
         response = await run.result(exchange.task)
-        error = run.composer.error
+        error = run.error
         if error is not None:
             await exchange.fail(error, 503 if error is SHUTDOWN else error.status)
             return
@@ -45,7 +46,7 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     request = decode_request(await exchange.body(limit), max_bytes=limit)
     provider, turn = gateway.engine.target(request, exchange.caller)
     engine = gateway.engine
-    resolved = await engine.resolve(request, exchange.caller, engine.proofs(provider, turn))
+    resolved = await engine.resolve(request, exchange.caller, Proofs(engine.seal, provider, turn))
     turn.items = await engine.embedded(provider, turn, resolved.items)
     count = await provider.count_tokens(turn)
     if count is None:

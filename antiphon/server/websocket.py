@@ -44,7 +44,7 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
     named = (b"x-request-id", id.encode("latin-1"))
     try:
         gateway.gate.check_source(headers)
-        caller = gateway.gate.admit(headers, id)
+        caller = gateway.gate.admit(headers).asking(id)
         if scope["path"].rstrip("/") != PATH:
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:

@@ -196,7 +196,10 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
     def save(self, response: NewResponse) -> Awaitable[None]:
-        """Stores a new response after `previous`; a second continuation of one response becomes a branch."""
+        """Stores a new response after `previous`; a second continuation of one response becomes a branch.
+
+        Await it at once: what can be done without waiting has been done, or has raised, when this returns.
+        """
         ...
 
     async def update(self, change: Change) -> bool:

@@ -85,7 +85,7 @@ class Composer(Struct, eq=False, weakref=True):
     error_event: bool = True
     seal: Callable[[str], str] = str
     muted: bool = False
-    """Only the response is wanted: no events are made."""
+    """Only the response is wanted: no events are told."""
 
     state: str = lifecycle.ABSENT
     finished: bool = False
@@ -98,6 +98,8 @@ class Composer(Struct, eq=False, weakref=True):
     _phase: Phase | None = None
     _keyed: Keyed | None = None  # once something is told under a key
     _text: OpenMessage | None = None  # the message whose text part is open: the hot path
+
+    __repr__ = object.__repr__  # which shows no prompt
 
     def start(self, *, queued: bool = False) -> list[ev.AnyEvent]:
         """`response.created`, then `queued` if it has to wait, else `in_progress`."""

@@ -356,3 +356,11 @@ async def test_a_finished_run_leaves_nothing_to_the_garbage_collector(
         assert [one() for one in gone] == [None, None]
     finally:
         gc.enable()
+
+
+async def test_a_run_shows_nothing_of_what_was_said(store: SqliteStore) -> None:
+    run = await start(store, Playing([TextDelta("an answer")], [Finish()]), input="a prompt")
+    await run.result()
+    for shown in (repr(run), repr(run.composer), repr(run.turn), repr(run._save), repr(run.turn.on_queued)):
+        assert "a prompt" not in shown
+        assert "an answer" not in shown

@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self.encoding: bytes | None = None
         """How the answer is packed, if that is told."""
         self.keep_alive: bytes | None = None
-        """What the upstream has said of how long it keeps the connection."""
+        """What the upstream said last, perhaps with an earlier answer, of how long it keeps this."""
         self.heard = 0.0
         """When something came last; 0 if nothing has come since the request was sent."""
         self.follower: Follower | None = None
@@ -282,7 +282,7 @@ class Connection(asyncio.Protocol):
         content_type, encoding, keep_alive, transfer = _spellings[tuple(fields)]
         if transfer is not None and (
             # The parser heeds a second one, too, and would then wait for the end of the connection.
-            fields[transfer].lower() != b"chunked"
+            fields[transfer].strip().lower() != b"chunked"
             or not (parser.should_keep_alive() or self._may_close(parser))
         ):
             raise Invalid("the answer has a transfer-encoding that was not asked for")

@@ -55,7 +55,7 @@ class Decoder:
 
 def decoder_of(encoding: bytes) -> Decoder | None:
     """None if there is nothing to unpack."""
-    return None if encoding in (b"", b"identity") else Decoder(encoding)
+    return None if encoding.strip().lower() in (b"", b"identity") else Decoder(encoding)
 
 
 def _bits(packed: bytes) -> int:

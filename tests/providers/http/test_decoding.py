@@ -34,6 +34,11 @@ def wire(encoding: bytes, packed: bytes) -> bytes:
     return head % (encoding, len(packed)) + packed
 
 
+async def test_an_answer_that_says_it_is_not_compressed(http: UpstreamClient) -> None:
+    async with serving(answering(wire(b"Identity ", b"hello"))) as server:
+        assert await body(get(http, server.url)) == b"hello"
+
+
 @pytest.mark.parametrize("name", PACKERS)
 async def test_a_compressed_answer(http: UpstreamClient, name: str) -> None:
     encoding, pack = PACKERS[name]
