@@ -116,13 +116,7 @@ class Run(Struct, eq=False, weakref=True):
         listener = listener or asyncio.current_task()
         try:
             while not composer.finished:
-                try:
-                    deltas = await self._next(listener)
-                    self._waiting = None
-                except BaseException as error:
-                    if (failure := self._failure(error)) is None:
-                        raise
-                    deltas = failure
+                deltas = await self._next(listener)
                 if self._rules is not None or not composer.compose(deltas):
                     self._compose(deltas)
                     self._committed = True
@@ -153,13 +147,7 @@ class Run(Struct, eq=False, weakref=True):
             yield composer.start(queued=is_queued and self._first is not None and not self._first.done())
             self._queued = None
             while True:
-                try:
-                    deltas = await self._next(listener)
-                    self._waiting = None
-                except BaseException as error:
-                    if (failure := self._failure(error)) is None:
-                        raise
-                    deltas = failure
+                deltas = await self._next(listener)
                 self._committed = True
                 events = self._compose(deltas)
                 if self._held:
@@ -198,20 +186,26 @@ class Run(Struct, eq=False, weakref=True):
         await asyncio.gather(first, return_exceptions=True)
         await self._batches.aclose()
 
-    def _next(self, listener: asyncio.Task[Any] | None) -> Awaitable[list[AnyDelta]]:
-        """The provider's next batch; `_failure` says what it means that there is none."""
+    async def _next(self, listener: asyncio.Task[Any] | None) -> list[AnyDelta]:
+        """The provider's next batch. Whatever goes wrong is a Failure, so that there is always an end."""
         if self._stopping is not None:
-            return _told(Failure(self._stopping))
+            return [Failure(self._stopping)]
         self._waiting = listener
         first = self._first
-        if first is None:
-            return self._batches.__anext__()
-        self._first = None
-        return first
+        try:
+            if first is None:
+                return await self._batches.__anext__()
+            self._first = None
+            return await first
+        except BaseException as error:
+            if (failure := self._failure(error)) is None:
+                raise
+            return failure
+        finally:
+            self._waiting = None
 
     def _failure(self, error: BaseException) -> list[AnyDelta] | None:
-        """What went wrong as a Failure, so that there is always an end; None if it is to be raised."""
-        self._waiting = None
+        """What went wrong as a Failure; None if it is to be raised."""
         if isinstance(error, StopAsyncIteration):
             return [Failure(CLOSED)]
         if isinstance(error, asyncio.CancelledError) and self._stopping is not None:
@@ -304,7 +298,3 @@ class Run(Struct, eq=False, weakref=True):
         log.error("request %s: the response could not be stored: %s", self.turn.request_id, error)
         message = f"the response could not be stored: {error}"
         return self.composer.overrule(ErrorPayload("server_error", message, code="store_failed"))
-
-
-async def _told(failure: Failure) -> list[AnyDelta]:
-    return [failure]
