@@ -117,8 +117,7 @@ class DirectExchange(Exchange):
             about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
         begun = self._beginning(status, about, headers)
         self.is_answered = True
-        write = connection.write
-        write(begun if self.head.method == "HEAD" else begun + body)
+        connection.write(begun if self.head.method == "HEAD" else begun + body)
 
     async def open(self, status: int, headers: Headers) -> None:
         about = b"" if self.head.is_old else b"transfer-encoding: chunked\r\n"
