@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from antiphon.cli.common import Failure, add_command, add_config_option, add_group, load_config
+from antiphon.cli.common import FAILED, Failure, add_command, add_config_option, add_group, load_config
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
+    from antiphon.config.schema import Store as StoreConfig
     from antiphon.store import SqliteStore
 
 ABOUT: Final = """\
@@ -35,6 +36,15 @@ example:
   antiphon store prune
 """
 
+CHECK: Final = """\
+Reads the database and the journals beside it, changes nothing, and prints a line for each thing that is
+wrong. The exit status is 1 when there is one. What is set aside are records that could not be brought into
+the database: they are kept in a file until somebody removes it.
+
+example:
+  antiphon store check
+"""
+
 EXPORT: Final = """\
 Writes every response and conversation as one line of JSON each. The output holds prompts and answers:
 a file that this command makes can be read by its owner only.
@@ -49,6 +59,7 @@ def add_to(commands: "Commands") -> None:
     group = add_group(commands, "store", "look after the stored responses", ABOUT)
     add_config_option(add_command(group, "size", size, "print how much is stored", SIZE))
     add_config_option(add_command(group, "prune", prune, "remove what has expired", PRUNE))
+    add_config_option(add_command(group, "check", check, "look for damage", CHECK))
     parser = add_command(group, "export", export, "write everything as lines of JSON", EXPORT)
     add_config_option(parser)
     parser.add_argument("--tenant", help="only what belongs to this tenant")
@@ -72,6 +83,19 @@ def prune(arguments: argparse.Namespace) -> int:
     return _with_store(arguments, remove)
 
 
+def check(arguments: argparse.Namespace) -> int:
+    from antiphon.store import check
+
+    _, folder = _found(arguments)
+    found = check(folder)
+    print(f"folder         {folder}")
+    for name in ("responses", "conversations", "waiting", "set_aside"):
+        print(f"{name.replace('_', ' '):<14} {getattr(found, name)}")
+    for problem in found.problems:
+        print(f"wrong          {problem}")
+    return FAILED if found.problems else 0
+
+
 def export(arguments: argparse.Namespace) -> int:
     async def write(store: "SqliteStore", folder: Path) -> None:
         with ExitStack() as stack:
@@ -87,12 +111,9 @@ def export(arguments: argparse.Namespace) -> int:
 def _with_store(arguments: argparse.Namespace, work: "Callable[[SqliteStore, Path], Awaitable[None]]") -> int:
     import asyncio
 
-    from antiphon.store import SqliteStore, StoreError, default_data_folder
+    from antiphon.store import SqliteStore, StoreError
 
-    config = load_config(arguments.config, upstreams=False).store
-    folder = Path(config.path) if config.path else default_data_folder()
-    if not folder.exists():
-        raise Failure(f"antiphon: nothing is stored yet: there is no folder {folder}")
+    config, folder = _found(arguments)
 
     async def run() -> None:
         store = await SqliteStore.open(folder, synchronous=config.synchronous)
@@ -106,6 +127,16 @@ def _with_store(arguments: argparse.Namespace, work: "Callable[[SqliteStore, Pat
     except StoreError as error:
         raise Failure(f"antiphon: {error}") from error
     return 0
+
+
+def _found(arguments: argparse.Namespace) -> "tuple[StoreConfig, Path]":
+    from antiphon.store import default_data_folder
+
+    config = load_config(arguments.config, upstreams=False).store
+    folder = Path(config.path) if config.path else default_data_folder()
+    if not folder.exists():
+        raise Failure(f"antiphon: nothing is stored yet: there is no folder {folder}")
+    return config, folder
 
 
 def _new_file(path: str) -> IO[bytes]:

@@ -22,6 +22,7 @@ from .base import (
     UnknownCursor,
     fragment,
 )
+from .check import Checked, check
 from .folder import default_data_folder
 from .keys import Keys, load_keys
 from .sqlite import SqliteStore
@@ -30,6 +31,7 @@ __all__ = [
     "RUNNING",
     "Append",
     "Change",
+    "Checked",
     "Context",
     "Conversation",
     "Item",
@@ -48,6 +50,7 @@ __all__ = [
     "StoreFull",
     "StoredResponse",
     "UnknownCursor",
+    "check",
     "default_data_folder",
     "fragment",
     "load_keys",

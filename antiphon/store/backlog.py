@@ -17,6 +17,7 @@ import msgspec
 from . import responses
 from .base import RUNNING, NewResponse, StoreConflict, StoreError
 from .journal import Abandoned, Journal
+from .records import DAMAGED, VERSION, Record
 from .responses import Plan
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,20 @@ MOST_ROWS = 500
 
 Work = Callable[[sqlite3.Connection], Any]
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
+_Row = tuple[
+    int, str, str, int, int, str, str, int, int, int, str, str, bytearray, bytearray, bytearray, int, str
+]
+_row = msgspec.msgpack.Decoder(_Row).decode
+ITS_OWN_FAULT = (
+    ValueError,
+    OverflowError,
+    StoreConflict,
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+"""What only a row that is wrong can raise; of any other error the disk or the database is the cause."""
 
 
 class Backlog:
@@ -158,4 +172,25 @@ def adopt(db: sqlite3.Connection, journals: Sequence[Abandoned]) -> None:
     """Puts the rows of processes that died into the database; once that is committed they are `done`."""
     for journal in journals:
         for record in journal.records():
-            responses.insert_again(db, _decode(record))
+            db.execute("SAVEPOINT row")
+            try:
+                responses.insert_again(db, row_of(record))
+            except ITS_OWN_FAULT as error:
+                db.execute("ROLLBACK TO row")
+                journal.set_aside(record, str(error))
+            db.execute("RELEASE row")
+
+
+def row_of(record: Record) -> responses.Row:
+    """The row in a record, in the shape that is written now; raises `ValueError` when it cannot be read.
+
+    Versions 0 and 1 have the same columns. When they change, the older ones are turned into the new here.
+    """
+    if record.version == DAMAGED:
+        raise ValueError(f"{len(record.data)} bytes are damaged, or were not written to their end")
+    if record.version > VERSION:
+        raise ValueError(
+            f"its row has version {record.version}, and this version of Antiphon knows {VERSION} at most"
+        )
+    row: responses.Row = _row(record.data)
+    return row

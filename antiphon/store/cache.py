@@ -8,6 +8,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from .files import make_room
+
 T = TypeVar("T")
 
 OVERHEAD = 400
@@ -66,7 +68,8 @@ class Cell:
     def __init__(self, path: Path) -> None:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            os.ftruncate(file, 8)
+            if os.fstat(file).st_size < 8:
+                make_room(file, 0, 8)
             self._bytes = mmap.mmap(file, 8)
         finally:
             os.close(file)

@@ -7,9 +7,7 @@ everyone in this process sees what was saved; another process may have to wait f
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,18 +34,17 @@ from .base import (
     StoreConflict,
     StoredResponse,
     StoreError,
+    StoreFull,
     fragment,
 )
 from .cache import Cache, Cell, weight
-from .folder import make_folder
+from .files import Reserve
 from .journal import Journal, abandoned, finish
-from .schema import migrate
-from .writer import Job, Lane, Queue, Writer, explain
+from .opening import FILE, Opening, Prepared
+from .writer import Job, Lane, Queue, Writer
 
 T = TypeVar("T")
 
-FILE = "antiphon.db"
-READERS = 2
 # A cached context of more pieces is joined into one, so that a turn costs the same however many came before.
 MANY = 128
 # How long a look waits for another process to bring its rows into the database.
@@ -64,62 +61,10 @@ class Known:
     fragments: tuple[bytes, ...]
 
 
-def connect(
-    path: Path, busy_timeout: float, synchronous: Literal["normal", "full"], max_bytes: int | None
-) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
-    try:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        use_log(db, time.monotonic() + busy_timeout)
-        db.execute(f"PRAGMA synchronous = {synchronous}")
-        # 16 MB of log between checkpoints: a quarter less CPU for each save than with SQLite's default of 4.
-        db.execute("PRAGMA wal_autocheckpoint = 4000")
-        db.execute("PRAGMA journal_size_limit = 67108864")
-        # What a statement may have to undo is kept in memory, not in a file that is made for each group.
-        db.execute("PRAGMA temp_store = MEMORY")
-        if max_bytes is not None:
-            (page,) = db.execute("PRAGMA page_size").fetchone()
-            db.execute(f"PRAGMA max_page_count = {max(1, max_bytes // page)}")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def use_log(db: sqlite3.Connection, deadline: float) -> None:
-    """Waits while another opens the same new database: here SQLite itself gives up at once."""
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
-                raise
-        time.sleep(0.005)
-
-
-def take_over(db: sqlite3.Connection, path: Path) -> None:
-    """Finish what processes that died have left in their journals."""
-    left = abandoned(path)
-    if not left:
-        return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        adopt(db, left)
-        db.execute("COMMIT")
-    except BaseException:
-        db.rollback()
-        raise
-    finish(left)
-
-
-Prepared = tuple[list[sqlite3.Connection], Cell, Journal]
-
-
 def _put_away(preparing: asyncio.Future[Prepared]) -> None:
     """Closes what was opened for somebody who has gone."""
     if not preparing.cancelled() and preparing.exception() is None:
-        connections, _, journal = preparing.result()
+        connections, _, journal, _ = preparing.result()
         for db in connections:
             db.close()
         journal.close()
@@ -134,6 +79,7 @@ class SqliteStore:
         connections: Sequence[sqlite3.Connection],
         cell: Cell,
         journal: Journal,
+        reserve: Reserve,
         cache_bytes: int,
         soon: float,
     ) -> None:
@@ -147,7 +93,7 @@ class SqliteStore:
         self._reads: Queue = SimpleQueue()
         self._writes: Queue = SimpleQueue()
         self._held: list[Job] = []  # writes that the writer has not been given yet
-        self._writer = Writer("antiphon-store-writer", connections[0], self._writes)
+        self._writer = Writer("antiphon-store-writer", connections[0], self._writes, reserve)
         self._readers = [
             Lane(f"antiphon-store-reader-{n}", db, self._reads) for n, db in enumerate(connections[1:], 1)
         ]
@@ -174,36 +120,15 @@ class SqliteStore:
 
         Who is `alone` with it lets more come together before the database gets it.
         """
-        path = folder / FILE
-
-        def prepare() -> Prepared:
-            make_folder(folder)
-            connections: list[sqlite3.Connection] = []
-            try:
-                # SQLite gives the files it adds the mode of this one. Only a new one is opened here: closing
-                # it would take away the locks of whoever else has it open in this process.
-                with suppress(FileExistsError):
-                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-                for _ in range(1 + READERS):
-                    connections.append(connect(path, busy_timeout, synchronous, max_bytes))
-                migrate(connections[0])
-                take_over(connections[0], path)
-                cell = Cell(path.with_name(f"{FILE}-cell"))
-                return connections, cell, Journal(path, sync=synchronous == "full")
-            except Exception as error:
-                for db in connections:
-                    db.close()
-                reason = error.strerror if isinstance(error, OSError) else explain(error)
-                raise StoreError(f"The store {path} cannot be opened. {reason}") from error
-
-        preparing = asyncio.get_running_loop().run_in_executor(None, prepare)
+        opening = Opening(folder / FILE, synchronous, busy_timeout, max_bytes)
+        preparing = asyncio.get_running_loop().run_in_executor(None, opening.prepare)
         try:
             prepared = await asyncio.shield(preparing)
         except asyncio.CancelledError:
             preparing.add_done_callback(_put_away)
             await asyncio.wait([preparing])
             raise
-        return cls(path, *prepared, cache_bytes, SOON if alone else SHARED)
+        return cls(opening.path, *prepared, cache_bytes, SOON if alone else SHARED)
 
     async def close(self) -> None:
         """Finishes what is under way and closes the database; closing twice does nothing more."""
@@ -238,13 +163,16 @@ class SqliteStore:
             raise StoreError("The store is closed.")
 
     def _submit(
-        self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        then: Callable[[], None] | None = None,
+        is_needed: bool = False,
     ) -> asyncio.Future[T]:
         """Writes of one turn of the event loop are handed over together, so that they are one group."""
         future: asyncio.Future[T] = self._loop.create_future()
         if not self._held:
             self._loop.call_soon(self._hand_over)
-        self._held.append(Job(future, work, then))
+        self._held.append(Job(future, work, then, is_needed))
         return future
 
     def _hand_over(self) -> None:
@@ -288,7 +216,12 @@ class SqliteStore:
         if waiting:
             # Nobody empties them: their process may have died.
             left = await asyncio.to_thread(abandoned, self._path)
-            await self._submit(lambda db: adopt(db, left), partial(finish, left))
+            try:
+                await self._submit(lambda db: adopt(db, left), partial(finish, left))
+            except StoreError:
+                for journal in left:
+                    journal.release()
+                raise
 
     async def _write(
         self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
@@ -297,6 +230,16 @@ class SqliteStore:
         if not self._backlog.begin():
             await self._backlog.settled()
         return await self._submit(work, then)
+
+    async def _remove(
+        self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
+    ) -> T:
+        """Writes what must be possible on a full disk: what removes, and what keeps work alive."""
+        self._check_open()
+        if not self._backlog.begin():
+            with suppress(StoreFull):
+                await self._backlog.settled()
+        return await self._submit(work, then, is_needed=True)
 
     def _generation(self) -> bytes:
         """Drops the cached contexts if anything was deleted since, here or in another process."""
@@ -370,10 +313,10 @@ class SqliteStore:
         def delete(db: sqlite3.Connection) -> bool:
             return retention.delete(db, tenant, id)
 
-        if await self._write(delete, self._cell.change):
+        if await self._remove(delete, self._cell.change):
             return True
-        await self._others_settled()
-        return await self._write(delete, self._cell.change)
+        await self._all_settled()
+        return await self._remove(delete, self._cell.change)
 
     async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
         return await self._write(lambda db: background.append_events(db, id, owner, first, events))
@@ -382,13 +325,13 @@ class SqliteStore:
         return await self._read(lambda db: background.events_after(db, tenant, id, after, limit))
 
     async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
-        return await self._write(lambda db: background.request_cancel(db, tenant, id))
+        return await self._remove(lambda db: background.request_cancel(db, tenant, id))
 
     async def heartbeat(self, owner: str, now: float) -> list[str]:
-        return await self._write(lambda db: background.heartbeat(db, owner, now))
+        return await self._remove(lambda db: background.heartbeat(db, owner, now))
 
     async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
-        return await self._write(lambda db: background.claim_orphans(db, me, now, stale_before))
+        return await self._remove(lambda db: background.claim_orphans(db, me, now, stale_before))
 
     async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
         await self._write(lambda db: conversations.create(db, responses.new_key(), conversation, items))
@@ -400,7 +343,7 @@ class SqliteStore:
         return await self._write(lambda db: conversations.set_metadata(db, tenant, id, metadata))
 
     async def delete_conversation(self, tenant: str, id: str) -> bool:
-        return await self._write(lambda db: conversations.delete(db, tenant, id))
+        return await self._remove(lambda db: conversations.delete(db, tenant, id))
 
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
         known = self._conversations.get(tenant, id)
@@ -432,15 +375,17 @@ class SqliteStore:
         return await self._read(lambda db: conversations.item(db, tenant, id, item))
 
     async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool:
-        return await self._write(lambda db: conversations.delete_item(db, tenant, id, item))
+        return await self._remove(lambda db: conversations.delete_item(db, tenant, id, item))
 
     async def prune(self, now: float) -> int:
-        await self._all_settled()
+        with suppress(StoreFull):
+            await self._all_settled()
         removed = 0
-        while some := await self._write(lambda db: retention.prune(db, now), self._cell.change):
+        while some := await self._remove(lambda db: retention.prune(db, now), self._cell.change):
             removed += some
             # On a reader's connection, because the writer runs everything inside a transaction.
-            await self._read(retention.shrink)
+            with suppress(StoreFull):
+                await self._read(retention.shrink)
         return removed
 
     async def size(self) -> Size:

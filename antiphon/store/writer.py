@@ -17,6 +17,17 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from .base import StoreBusy, StoreError, StoreFull
+from .files import Reserve, reason
+from .retention import shrink
+
+LOOK = 256
+"""After so many batches it is looked whether the reserve must grow with the database."""
+
+
+FULL = (
+    "The disk, or the size allowed for the store, is full: nothing was written. "
+    "Free some space, or remove stored responses with `antiphon store prune`."
+)
 
 
 def explain(error: Exception) -> Exception:
@@ -24,12 +35,11 @@ def explain(error: Exception) -> Exception:
     if not isinstance(error, sqlite3.Error):
         return error
     code = getattr(error, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return StoreFull(FULL)
     match None if code is None else code & 0xFF:
         case sqlite3.SQLITE_FULL:
-            return StoreFull(
-                "The disk, or the size allowed for the store, is full: nothing was written. "
-                "Free some space, or remove stored responses with `antiphon store prune`."
-            )
+            return StoreFull(FULL)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(
                 "Another process holds the store's database locked: nothing was written. Try again; "
@@ -53,6 +63,8 @@ class Job:
     future: asyncio.Future[Any]
     work: Callable[[sqlite3.Connection], Any]
     then: Callable[[], None] | None = None
+    is_needed: bool = False
+    """May it use the room that is kept for when the disk is full? So does what removes, or keeps alive."""
     result: Any = None
     error: Exception | None = None
 
@@ -140,11 +152,39 @@ class Writer(Lane):
 
     most = 64
 
+    def __init__(self, name: str, db: sqlite3.Connection, queue: Queue, reserve: Reserve) -> None:
+        super().__init__(name, db, queue)
+        self._reserve = reserve
+
     def carry_out(self, jobs: Sequence[Job]) -> None:
-        if len(jobs) > 1 and self._together(jobs):
+        if self.batches % LOOK == 0 or not self._reserve.is_whole:
+            self._reserve.take()
+        if self._reserve.is_whole and len(jobs) > 1 and self._together(jobs):
             return
         for job in jobs:
-            self._alone(job)
+            if self._reserve.is_whole or job.is_needed:
+                self._alone(job)
+            else:
+                job.error = StoreFull(FULL)
+            if job.is_needed and isinstance(job.error, StoreFull):
+                self._from_reserve(job)
+
+    def _from_reserve(self, job: Job) -> None:
+        """Tries again with the room that was kept for it, and gives back what that makes free."""
+        try:
+            with self._reserve.lent():
+                self._checkpoint()
+                job.error = None
+                self._alone(job)
+                with suppress(sqlite3.Error):
+                    shrink(self._db)
+                self._checkpoint()
+        except OSError as error:
+            job.error = StoreFull(f"{FULL} ({reason(error)})")
+
+    def _checkpoint(self) -> None:
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _together(self, jobs: Sequence[Job]) -> bool:
         try:

@@ -98,3 +98,22 @@ def test_secrets_of_upstreams_are_not_needed(run: Run, folder: Path, home: Path)
             '[providers.x]\ntype = "chat"\nbase_url = "https://a.example.com"\napi_key_env = "NOT_SET"\n'
         )
     assert run("store", "size").code == 0
+
+
+def test_check_tells_what_was_set_aside_and_changes_nothing(run: Run, folder: Path) -> None:
+    result = run("store", "check")
+    assert (result.code, result.err) == (0, "")
+    counts = {"responses": "3", "conversations": "0", "waiting": "0", "set": "aside      0"}
+    assert numbers(result.out) == {"folder": "data"} | counts
+    journal = folder / "antiphon.db-journal2-dead"
+    journal.write_bytes(b"no journal at all")
+    result = run("store", "check")
+    assert (result.code, result.err) == (1, "")
+    wrong = "a record cannot be read: 17 bytes are damaged, or were not written to their end"
+    assert numbers(result.out)["wrong"] == f"{journal.name}: {wrong}"
+    assert journal.exists()
+    assert "is set aside in antiphon.db-set-aside-dead" in run("store", "prune").err
+    result = run("store", "check")
+    assert (result.code, numbers(result.out)["set"]) == (1, "aside      1")
+    assert wrong in numbers(result.out)["wrong"]
+    assert numbers(run("store", "size").out)["responses"] == "2"

@@ -103,7 +103,7 @@ def test_processes_starting_at_once_share_one_database_and_one_key(tmp_path: Pat
     assert all(output == found[0] for output in found)
     # SQLite's own log stays when two processes close the database at the same moment.
     names = {file.name for file in folder.iterdir()} - {"antiphon.db-wal", "antiphon.db-shm"}
-    assert names == {"antiphon.db", "antiphon.db-cell", "sealing.keys"}
+    assert names == {"antiphon.db", "antiphon.db-cell", "antiphon.db-reserve", "sealing.keys"}
 
 
 def test_an_orphan_goes_to_one_process(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from antiphon.store import (
     StoreFull,
 )
 from antiphon.store.backlog import LARGE
+from antiphon.store.opening import use_log
 from antiphon.store.schema import MIGRATIONS, migrate
-from antiphon.store.sqlite import use_log
 from tests.store.conformance import Conformance
 from tests.store.conformance.values import Open, chain, item, response, running, said
 
@@ -62,12 +62,12 @@ async def test_the_files_are_the_users_own(tmp_path: Path) -> None:
     store = await SqliteStore.open(folder)
     await store.save(response("r1"))
     modes = {
-        re.sub(r"-journal-.*", "-journal", file.name): stat.S_IMODE(file.stat().st_mode)
+        re.sub(r"-journal2-.*", "-journal2", file.name): stat.S_IMODE(file.stat().st_mode)
         for file in [folder, *folder.iterdir()]
     }
     await store.close()
-    names = ("antiphon.db", "antiphon.db-cell", "antiphon.db-shm", "antiphon.db-wal", "antiphon.db-journal")
-    assert modes == {"data": 0o700} | dict.fromkeys(names, 0o600)
+    names = ("", "-cell", "-shm", "-wal", "-journal2", "-reserve")
+    assert modes == {"data": 0o700} | {f"antiphon.db{name}": 0o600 for name in names}
 
 
 async def test_the_pragmas_that_durability_rests_on(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_who_stops_waiting_for_a_store_leaves_nothing_open(tmp_path: Path)
     with pytest.raises(asyncio.CancelledError):
         await opening
     # The last to close a database takes its log away, and a journal in use stays.
-    assert set(os.listdir(tmp_path)) == {"antiphon.db", "antiphon.db-cell"}
+    assert set(os.listdir(tmp_path)) == {"antiphon.db", "antiphon.db-cell", "antiphon.db-reserve"}
 
 
 async def test_opening_a_store_again_leaves_the_locks_of_the_first(tmp_path: Path) -> None:
