@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-LEAST = 1024 * 1024
-"""What a start takes, and a few removals."""
-MOST = 16 * 1024 * 1024
-"""As much as SQLite's log holds before it goes into the database."""
+STEP = 1024 * 1024
+"""What a few removals take, and in which steps it grows."""
 
 
 def reason(error: OSError) -> str:
@@ -29,28 +27,33 @@ class Reserve:
     """A file beside the database that is there only to be cut when the disk is full. One thread uses it."""
 
     def __init__(self, database: Path) -> None:
-        self._counted = [database, database.with_name(f"{database.name}-wal")]
+        self._log = database.with_name(f"{database.name}-wal")
         self._path = database.with_name(f"{database.name}-reserve")
-        self.is_whole = False
-        """Is all of it there? While it is not, nothing new is to be stored."""
+        self._held = 0
+        self.for_start = 0
+        """Bytes of the files that the processes of this database make when they start."""
 
     def take(self) -> bool:
-        """Makes it as large as what is stored, within limits; what does not fit is left out."""
-        stored = sum(_size(path) for path in self._counted)
-        wanted = min(max(LEAST, stored), MOST)
-        self.is_whole = _size(self._path) >= wanted
-        if not self.is_whole:
+        """Makes it large enough; is it? While it is not, nothing new is to be stored.
+
+        It grows with SQLite's log: to bring that into the database, the database may have to grow as much.
+        """
+        wanted = STEP + self.for_start + (size_of(self._log) + STEP // 2) // STEP * STEP
+        if self._held < wanted:
+            self._held = size_of(self._path)
+        if self._held < wanted:
             with suppress(OSError), _opened(self._path) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self.is_whole = _fill(file, wanted)
-        return self.is_whole
+                _fill(file, wanted)
+            self._held = size_of(self._path)
+        return self._held >= wanted
 
     def release(self) -> bool:
         """Gives it to the disk; was there any?"""
-        had = _size(self._path)
+        had = size_of(self._path)
         with suppress(OSError):
             os.truncate(self._path, 0)
-        self.is_whole = False
+        self._held = 0
         return had > 0
 
     @contextmanager
@@ -75,18 +78,22 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _fill(file: int, wanted: int) -> bool:
+def free(path: Path) -> int:
+    """How many bytes the disk has left."""
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _fill(file: int, wanted: int) -> None:
+    """Makes a file as large as this, or what fits of it."""
     try:
         _allocate(file, wanted)
-        return True
     except OSError:
         disk = os.fstatvfs(file)
-        fits = os.fstat(file).st_blocks * 512 + disk.f_bavail * disk.f_frsize - LEAST // 16
+        fits = os.fstat(file).st_blocks * 512 + disk.f_bavail * disk.f_frsize - STEP // 16
         os.ftruncate(file, 0)
         if fits > 0:
-            with suppress(OSError):
-                _allocate(file, min(fits, wanted))
-        return False
+            _allocate(file, min(fits, wanted))
 
 
 def _allocate(file: int, size: int) -> None:
@@ -96,7 +103,7 @@ def _allocate(file: int, size: int) -> None:
         make_room(file, 0, size)
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:

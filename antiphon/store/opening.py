@@ -14,9 +14,9 @@ from typing import Literal
 from .backlog import adopt
 from .base import StoreError, StoreFull
 from .cache import Cell
-from .files import Reserve, reason
+from .files import Reserve, reason, size_of
 from .folder import make_folder
-from .journal import Journal, abandoned, finish
+from .journal import Journal, abandoned, finish, journals
 from .schema import migrate
 from .writer import explain
 
@@ -103,6 +103,7 @@ class Opening:
             why = reason(error) if isinstance(error, OSError) else explain(error)
             kind = StoreFull if isinstance(why, StoreFull) else StoreError
             raise kind(f"The store {self.path} cannot be opened. {why}") from error
+        reserve.for_start = sum(size_of(path) for path in journals(self.path))
         if not reserve.take():
             log.warning("the disk of the store %s is nearly full: nothing new is stored", self.path)
         return *prepared, reserve

@@ -59,15 +59,15 @@ def delete(db: sqlite3.Connection, tenant: str, id: str) -> bool:
     return True
 
 
-def prune(db: sqlite3.Connection, now: float) -> int:
+def prune(db: sqlite3.Connection, now: float, at_once: int = AT_ONCE) -> int:
     """Removes some of what has expired, 0 when nothing is left. A response that still runs stays."""
     doomed = db.execute(
-        "SELECT key, chain FROM responses WHERE expires_at <= ? AND owner IS NULL LIMIT ?", (now, AT_ONCE)
+        "SELECT key, chain FROM responses WHERE expires_at <= ? AND owner IS NULL LIMIT ?", (now, at_once)
     ).fetchall()
     if doomed:
         remove(db, doomed)
     expired = db.execute(
-        "SELECT tenant, id FROM conversations WHERE expires_at <= ? LIMIT ?", (now, AT_ONCE)
+        "SELECT tenant, id FROM conversations WHERE expires_at <= ? LIMIT ?", (now, at_once)
     ).fetchall()
     for tenant, id in expired:
         conversations.delete(db, tenant, id)

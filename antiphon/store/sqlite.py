@@ -85,6 +85,7 @@ class SqliteStore:
     ) -> None:
         self._path = path
         self._journal = journal
+        self._reserve = reserve
         self._cell = cell
         self._seen = cell.read()
         self._contexts: Cache[Context] = Cache(cache_bytes // 2)
@@ -143,6 +144,8 @@ class SqliteStore:
         await asyncio.gather(*[asyncio.shield(lane.ended) for lane in lanes])
         for lane in lanes:
             lane.join()
+        # What was removed at the end has made room, and the next start will need it.
+        await asyncio.to_thread(self._reserve.take)
 
     @property
     def stats(self) -> Stats:
@@ -380,8 +383,16 @@ class SqliteStore:
     async def prune(self, now: float) -> int:
         with suppress(StoreFull):
             await self._all_settled()
-        removed = 0
-        while some := await self._remove(lambda db: retention.prune(db, now), self._cell.change):
+        removed, some, at_once = 0, 1, retention.AT_ONCE
+        while some:
+            work = partial(retention.prune, now=now, at_once=at_once)
+            try:
+                some = await self._remove(work, self._cell.change)
+            except StoreFull:
+                if at_once == 1:
+                    raise
+                at_once = max(1, at_once // 8)  # the log needs room for what one transaction changes
+                continue
             removed += some
             # On a reader's connection, because the writer runs everything inside a transaction.
             with suppress(StoreFull):

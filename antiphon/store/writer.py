@@ -13,16 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from .base import StoreBusy, StoreError, StoreFull
-from .files import Reserve, reason
+from .files import Reserve, free, reason
 from .retention import shrink
-
-LOOK = 256
-"""After so many batches it is looked whether the reserve must grow with the database."""
-
 
 FULL = (
     "The disk, or the size allowed for the store, is full: nothing was written. "
@@ -157,12 +154,11 @@ class Writer(Lane):
         self._reserve = reserve
 
     def carry_out(self, jobs: Sequence[Job]) -> None:
-        if self.batches % LOOK == 0 or not self._reserve.is_whole:
-            self._reserve.take()
-        if self._reserve.is_whole and len(jobs) > 1 and self._together(jobs):
+        has_room = self._reserve.take()
+        if has_room and len(jobs) > 1 and self._together(jobs):
             return
         for job in jobs:
-            if self._reserve.is_whole or job.is_needed:
+            if has_room:
                 self._alone(job)
             else:
                 job.error = StoreFull(FULL)
@@ -183,8 +179,14 @@ class Writer(Lane):
             job.error = StoreFull(f"{FULL} ({reason(error)})")
 
     def _checkpoint(self) -> None:
-        with suppress(sqlite3.Error):
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Brings SQLite's log into the database, if the disk has room for what the database must grow by."""
+        with suppress(sqlite3.Error, OSError):
+            ((_, _, name),) = self._db.execute("PRAGMA database_list").fetchall()
+            ((pages,),) = self._db.execute("PRAGMA page_count").fetchall()
+            ((size,),) = self._db.execute("PRAGMA page_size").fetchall()
+            path = Path(name)
+            if pages * size - path.stat().st_size <= free(path):
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _together(self, jobs: Sequence[Job]) -> bool:
         try:
