@@ -11,6 +11,7 @@ from msgspec import Struct
 from antiphon.engine import obfuscation, schema_check
 from antiphon.engine.context import Resolved
 from antiphon.engine.policy import POLICY, Policy, restricts
+from antiphon.engine.store_errors import store_error
 from antiphon.providers.base import UNMET, Provider, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
@@ -296,5 +297,4 @@ class Run(Struct, eq=False, weakref=True):
             log.exception("request %s: the response could not be stored", self.turn.request_id)
             return self.composer.overrule(INTERNAL)
         log.error("request %s: the response could not be stored: %s", self.turn.request_id, error)
-        message = f"the response could not be stored: {error}"
-        return self.composer.overrule(ErrorPayload("server_error", message, code="store_failed"))
+        return self.composer.overrule(store_error(error, "the response could not be stored: "))

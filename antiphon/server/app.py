@@ -6,6 +6,7 @@ import re
 
 from antiphon.config import Config, ConfigErrors
 from antiphon.engine.run import INTERNAL
+from antiphon.engine.store_errors import store_error
 from antiphon.providers.base import UpstreamError
 from antiphon.server import (
     catalog,
@@ -112,7 +113,8 @@ class App:
             await _fail(exchange, error.payload, error.status, retry)
         except StoreError as error:
             log.error("request %s: %s", exchange.request_id, error)
-            await _fail(exchange, ErrorPayload("server_error", str(error), code="store_failed"), 503)
+            told = store_error(error)
+            await _fail(exchange, told, told.status)
         except Exception:
             log.exception("request %s failed", exchange.request_id)
             await _fail(exchange, INTERNAL, 500)

@@ -11,7 +11,7 @@ from msgspec import Struct, UnsetType, structs
 
 from antiphon import __version__
 from antiphon.server.objects import AnyItem, ConversationBody
-from antiphon.server.operations import GROUPS, OPERATIONS, PARAMETERS, Operation
+from antiphon.server.operations import GROUPS, OPERATIONS, PARAMETERS, SERVER, Operation
 from antiphon.spec import events, request, response, tools
 from antiphon.spec.complaints import alternatives
 from antiphon.spec.content import ContentPart
@@ -131,7 +131,8 @@ def _answers(operation: Operation) -> Schema:
         content["text/event-stream"] = {"schema": {"type": "string", "description": about, **data}}
     answers: Schema = {"200": {"description": "OK", "content": content}}
     error = {"application/json": {"schema": _ref(ErrorBody)}}
-    for status in operation.errors if operation.open else sorted({*operation.errors, 401, 403}):
+    of_store = () if operation.group == SERVER else (503, 507)
+    for status in operation.errors if operation.open else sorted({*operation.errors, *of_store, 401, 403}):
         answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": error}
     if operation.id == "readiness":
         answers["503"] = {"description": "The store does not answer", "content": content}

@@ -11,6 +11,7 @@ from antiphon.bridges.encoder import Lines
 from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
+from antiphon.engine.store_errors import store_error
 from antiphon.providers.base import UpstreamError
 from antiphon.server.asgi import Message, Receive, Scope, Send
 from antiphon.server.auditing import Audit
@@ -148,7 +149,9 @@ class Socket:
             await self._error(error.payload, error.status)
         except StoreError as error:
             succeeded = False
-            await self._error(ErrorPayload("server_error", str(error), code="store_failed"), 503)
+            log.error("request %s: %s", self._caller.request_id, error)
+            told = store_error(error)
+            await self._error(told, told.status)
         except ClientGone:
             raise
         except Exception:

@@ -13,6 +13,11 @@ STATUS: dict[str, int] = {
     "model_error": 500,
 }
 
+STORE_FULL = "store_full"
+STORE_FAILED = "store_failed"
+# A code that says more than its type.
+STATUS_OF_CODE: dict[str, int] = {STORE_FULL: 507, STORE_FAILED: 503}
+
 # What other servers and older documents call the same things.
 ERROR_TYPE_ALIASES: dict[str, str] = {
     "invalid_request_error": "invalid_request",
@@ -52,7 +57,8 @@ class ErrorPayload(Struct, forbid_unknown_fields=True):
 
     @property
     def status(self) -> int:
-        return STATUS.get(ERROR_TYPE_ALIASES.get(self.type, self.type), 500)
+        of_type = STATUS.get(ERROR_TYPE_ALIASES.get(self.type, self.type), 500)
+        return STATUS_OF_CODE.get(self.code or "", of_type)
 
 
 class ErrorBody(Struct):

@@ -282,12 +282,15 @@ def full(server: Serving) -> Iterator[None]:
     db.execute("PRAGMA max_page_count = 1000000000")
 
 
-@pytest.mark.parametrize("trouble", [locked, full])
+TROUBLES = pytest.mark.parametrize(
+    ("trouble", "status", "code"), [(locked, 503, "store_failed"), (full, 507, "store_full")]
+)
+Trouble = Callable[[Serving], AbstractContextManager[None]]
+
+
+@TROUBLES
 def test_a_response_that_cannot_be_stored_fails_and_is_not_there(
-    serve: Serve,
-    upstream: Upstream,
-    asked: Asked,
-    trouble: Callable[[Serving], AbstractContextManager[None]],
+    serve: Serve, upstream: Upstream, asked: Asked, trouble: Trouble, status: int, code: str
 ) -> None:
     upstream.answer = "all is well"
     server = serve(upstream.toml)
@@ -296,9 +299,9 @@ def test_a_response_that_cannot_be_stored_fails_and_is_not_there(
     server.call(server.gateway.store.size())  # which waits until the database has it
     with trouble(server):
         failed = asked(server, input="x" * 100_000, previous_response_id=first.response["id"])
-    assert failed.code == "store_failed"
+    assert failed.code == code
     if asked is over_json:
-        assert failed.status == 500
+        assert failed.status == status
         assert failed.error is not None
         assert "nothing was written" in failed.error["message"]
     else:
@@ -321,7 +324,7 @@ def test_a_response_that_was_not_stored_is_not_remembered_by_its_socket(
     with dial(server) as connection:
         with full(server):
             failed = turn(connection, input="x" * 100_000)[-1]["response"]
-        assert failed["error"]["code"] == "store_failed"
+        assert failed["error"]["code"] == "store_full"
         (envelope,) = turn(connection, input="y", previous_response_id=failed["id"])
         assert envelope["error"]["code"] == "previous_response_not_found"
         assert turn(connection, input="y")[-1]["type"] == "response.completed"
@@ -347,16 +350,68 @@ def test_a_disk_that_fails_in_the_middle_of_a_write(spawn: Spawn, upstream: Upst
     assert len(client.ok("GET", f"/v1/responses/{after['id']}/input_items")["data"]) == 3
 
 
-def test_what_needs_the_store_says_that_it_failed(serve: Serve, upstream: Upstream) -> None:
+LARGE = [{"type": "message", "role": "user", "content": "x" * 100_000}]
+
+
+@TROUBLES
+def test_every_path_says_alike_that_the_store_failed(
+    serve: Serve,
+    upstream: Upstream,
+    trouble: Trouble,
+    status: int,
+    code: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    upstream.answer = "all is well"
     server = serve(upstream.toml)
-    with locked(server):
-        error = server.client().refused(503, "POST", "/v1/conversations", json={})
-        assert error["code"] == "store_failed"
-        error = server.client().refused(
-            503, "POST", "/v1/responses", json={"input": "hi", "background": True}
-        )
-        assert error["code"] == "store_failed"
-    assert upstream.count == 0
+    client = server.client()
+    talk = client.ok("POST", "/v1/conversations", json={})["id"]
+    chat = {"messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x" * 100_000}]}]}
+    server.call(server.gateway.store.size())
+    with trouble(server):
+        for path, body in (
+            ("/v1/conversations", {"items": LARGE}),
+            (f"/v1/conversations/{talk}/items", {"items": LARGE}),
+            ("/v1/responses", {"input": LARGE, "background": True}),
+            ("/v1/responses", {"input": LARGE, "background": True, "stream": True}),
+            ("/v1/responses", {"input": LARGE}),
+            ("/api/v1/chat", chat | {"stream": False}),
+        ):
+            error = client.refused(status, "POST", path, json=body)
+            assert error["code"] == code, path
+            assert "nothing was written" in error["message"]
+            assert not error["message"].endswith("None")
+        with dial(server) as connection:
+            failed = turn(connection, input=LARGE)[-1]["response"]
+        assert (failed["status"], failed["error"]["code"]) == ("failed", code)
+    assert "x" * 100 not in caplog.text
+    assert "Traceback" not in caplog.text
+    assert client.create(input="after")["status"] == "completed"
+
+
+def test_a_store_that_is_gone_is_503_over_every_transport(
+    serve: Serve, upstream: Upstream, asked: Asked
+) -> None:
+    server = serve(upstream.toml)
+    server.call(server.gateway.store.close())
+    failed = asked(server, input="x", previous_response_id="resp_0123456789abcdef01234567")
+    assert (failed.status, failed.code, failed.response) == (503, "store_failed", None)
+
+
+def test_removing_works_while_the_store_is_full(serve: Serve, upstream: Upstream) -> None:
+    upstream.answer = "all is well"
+    server = serve(upstream.toml)
+    client = server.client()
+    made = [client.create(input="x" * 100_000)["id"] for _ in range(3)]
+    talk = client.ok("POST", "/v1/conversations", json={"items": LARGE})["id"]
+    server.call(server.gateway.store.size())
+    with full(server):
+        client.refused(507, "POST", "/v1/responses", json={"input": "x" * 100_000})
+        client.ok("DELETE", f"/v1/responses/{made[0]}")
+        client.ok("DELETE", f"/v1/conversations/{talk}")
+        client.refused(404, "GET", f"/v1/responses/{made[0]}")
+        assert client.ok("GET", f"/v1/responses/{made[1]}")["id"] == made[1]
+        assert client.create(input="x" * 50_000)["status"] == "completed"
 
 
 # --- we fail ----------------------------------------------------------------------------------------------

@@ -90,7 +90,8 @@ async def two():
     fill()
     pruned = subprocess.run(
         [sys.executable, "-m", "antiphon", "store", "prune"],
-        cwd=folder.parent, env=dict(os.environ, ANTIPHON_STORE__PATH=str(folder)), capture_output=True, text=True,
+        env=dict(os.environ, ANTIPHON_STORE__PATH=str(folder)), cwd=folder.parent,
+        capture_output=True, text=True,
     )
     assert pruned.returncode == 0, pruned
     assert int(pruned.stdout.split()[1]) > 50, pruned.stdout
