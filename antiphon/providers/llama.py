@@ -14,6 +14,7 @@ import msgspec
 from antiphon.config import LlamaProvider, Local, Timeouts, local_alias
 from antiphon.config import Provider as ProviderConfig
 from antiphon.embedded.choosing import choose
+from antiphon.embedded.grammar_cost import objection
 from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
 from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
 from antiphon.embedded.tooling import MOST_CALLS, Message, answering, calling, last_question, tool_schema
@@ -31,7 +32,7 @@ from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import FunctionCallOutput, Item
 from antiphon.spec.items import Message as MessageItem
 from antiphon.spec.response import Usage
-from antiphon.spec.tools import AllowedTools, FunctionToolChoice
+from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonSchemaFormat
 from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, TextDelta, UsageDelta
 
 _PROFILE = PROFILES["llamacpp"]
@@ -72,6 +73,7 @@ class Llama:
 
     async def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         body, names = self._prepared(turn)
+        self._check_schemas(turn, names)
         try:
             async with self._process.lease(turn.on_queued) as endpoint:
                 call = await self._call(turn, body, names, endpoint)
@@ -105,6 +107,16 @@ class Llama:
     def _prepared(self, turn: Turn) -> tuple[dict[str, Any], ToolNames]:
         items = [self._seen(turn, item, n) for n, item in enumerate(turn.items)]
         return prepare(msgspec.structs.replace(turn, items=items), _PROFILE, self.name)
+
+    def _check_schemas(self, turn: Turn, names: ToolNames) -> None:
+        """Refuses a schema whose grammar would keep everybody who uses the model waiting."""
+        schemas = {_place(turn, one): one.parameters for one in _candidates(turn, names)}
+        form = turn.request.text.format if turn.request.text else None
+        if isinstance(form, JsonSchemaFormat) and form.schema is not None:
+            schemas["text.format.schema"] = form.schema
+        for param, schema in schemas.items():
+            if (why := objection(schema)) is not None:
+                raise errors.unsupported(self.name, param, why)
 
     def _seen(self, turn: Turn, item: Item, n: int) -> Item:
         """The item with its pictures in words."""
@@ -276,6 +288,13 @@ def _candidates(turn: Turn, names: ToolNames) -> list[Function]:
             return []
         allowed = {ref.name for ref in choice.tools if isinstance(ref, FunctionToolChoice)}
     return [one for one in names.functions if allowed is None or one.origin.name in allowed]
+
+
+def _place(turn: Turn, function: Function) -> str:
+    """Where the client has put a function: in a tool of its name, or in the namespace that holds it."""
+    named = function.origin.namespace or function.origin.name
+    places = (n for n, tool in enumerate(turn.tools) if getattr(tool, "name", None) == named)
+    return f"tools[{next(places, 0)}].parameters"
 
 
 def _must(turn: Turn) -> bool:

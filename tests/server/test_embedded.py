@@ -225,3 +225,44 @@ def test_images_can_be_refused(tmp_path_factory: pytest.TempPathFactory) -> None
         body = {"input": [{"role": "user", "content": parts}]}
         error = server.client().refused(400, "POST", "/v1/responses", json=body)
     assert error["param"] == "input[0].content[0]"
+
+
+def doubling(depth: int) -> Json:
+    """Lists of lists, each in two kinds that begin alike: for every bracket twice as many readings."""
+
+    def kinds(n: int) -> Json:
+        of = {"$ref": f"#/$defs/d{n + 1}"}
+        return {"anyOf": [{"type": "array", "items": of, "minItems": 1, "maxItems": most} for most in (2, 3)]}
+
+    defs: Json = {f"d{n}": kinds(n) for n in range(depth)} | {f"d{depth}": {"type": "string"}}
+    return {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/d0"}},
+        "required": ["x"],
+        "additionalProperties": False,
+        "$defs": defs,
+    }
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_schema_whose_grammar_would_stall_the_model_is_refused_before_it_is_made(
+    client: Client, stream: bool
+) -> None:
+    tool = {"type": "function", "name": "nest", "parameters": doubling(30)}
+    asked = {"input": "Nest it.", "tools": [CLOCK, tool], "stream": stream}
+    error = client.refused(400, "POST", "/v1/responses", json=asked)
+    assert (error["type"], error["param"]) == ("invalid_request", "tools[1].parameters")
+    assert "ways of reading" in error["message"]
+    form = {"type": "json_schema", "name": "nest", "schema": doubling(30)}
+    asked = {"input": "Nest it.", "text": {"format": form}, "stream": stream}
+    assert client.refused(400, "POST", "/v1/responses", json=asked)["param"] == "text.format.schema"
+    # Not asked for, so not made.
+    asked = {"input": "Say hi.", "tools": [tool], "tool_choice": "none", "max_output_tokens": 16}
+    assert text(client.ok("POST", "/v1/responses", json=asked))
+
+
+def test_a_schema_within_the_bounds_holds_the_model(client: Client) -> None:
+    tool = {"type": "function", "name": "nest", "parameters": doubling(3)}
+    choice = {"type": "function", "name": "nest"}
+    made = client.create(input="Nest the word hi.", tools=[tool], tool_choice=choice, max_output_tokens=100)
+    assert calls(made)[0]["name"] == "nest"
