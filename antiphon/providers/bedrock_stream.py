@@ -54,6 +54,8 @@ _BROKEN = {
     "malformed_model_output": "the model's answer cannot be read",
     "malformed_tool_use": "the model called a tool in a way that cannot be read",
 }
+# The type of a call that is not for the client to run; any other type, or none, is.
+_RUN_BY_BEDROCK = "server_tool_use"
 # The statuses that the exceptions of the stream would have had before it.
 _STATUSES = {
     "InternalServerException": 500,
@@ -192,8 +194,7 @@ class BedrockStream:
 
     def _start(self, event: BlockStart) -> None:
         tool = event.start.toolUse
-        # What Bedrock runs itself is not for the client to run.
-        if tool is not None and tool.type is None:
+        if tool is not None and tool.type != _RUN_BY_BEDROCK:
             self._begin_call(event.contentBlockIndex, tool.name, tool.toolUseId)
 
     def _begin_call(self, index: int, name: str, id: str) -> None:
@@ -245,7 +246,7 @@ class BedrockStream:
             self._text("".join(words.text for words in cited.content))
             for citation in cited.citations:
                 self._citation(citation)
-        elif (tool := block.toolUse) is not None and tool.type is None:
+        elif (tool := block.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
             self._begin_call(n, tool.name, tool.toolUseId)
             given = {} if tool.input is None else tool.input
             self._deltas += self._told.arguments(n, msgspec.json.encode(given).decode())

@@ -169,6 +169,22 @@ def test_a_signature_without_words() -> None:
     assert fed(*frames)[0] == SignatureDelta('{"reasoningText":{"text":"","signature":"s"}}')
 
 
+@pytest.mark.parametrize("kind", ["tool_use", "a_kind_of_tomorrow"])
+def test_a_call_with_a_type_is_a_call(kind: str) -> None:
+    tool = {"toolUseId": "a", "name": "f", "type": kind}
+    frames = [
+        BEGIN,
+        event("contentBlockStart", {"start": {"toolUse": tool}, "contentBlockIndex": 0}),
+        delta(0, toolUse={"input": '{"x":1}'}),
+        stop(0),
+        *ends("tool_use"),
+    ]
+    assert told(compose([fed(*frames)])) == [("f", '{"x":1}', "a")]
+    body = whole(Script((Called("f", '{"x":1}', "a"),), "tool_calls"))
+    body["output"]["message"]["content"][0]["toolUse"]["type"] = kind
+    assert told(compose([BedrockStream().whole(json.dumps(body).encode())])) == [("f", '{"x":1}', "a")]
+
+
 def test_tools_that_bedrock_runs_itself_are_not_called() -> None:
     tool = {"toolUse": {"toolUseId": "a", "name": "nova_grounding", "type": "server_tool_use"}}
     frames = [
