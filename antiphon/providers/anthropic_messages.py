@@ -14,11 +14,11 @@ from msgspec import Raw, Struct
 from antiphon.providers.anthropic_content import Block, Blocks, text_block
 from antiphon.providers.anthropic_models import Model
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
 from antiphon.providers.tools import ToolNames, as_object
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
-from antiphon.spec.opaque import Opaque, extras
+from antiphon.spec.opaque import Opaque
 
 VENDOR = "anthropic:"
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -137,7 +137,7 @@ class Conversation:
         content = Blocks(self._turn, self._provider, f"{entry.where}.output").of(output.output)
         if content:
             block["content"] = output.output if isinstance(output.output, str) else content
-        if output.status == "incomplete" or extras(output).get("is_error") is True:
+        if is_error(output):
             block["is_error"] = True
         return block
 

@@ -149,7 +149,7 @@ class Responses:
             prepared.names,
             provider=self.name,
             secrets=self._secrets,
-            note=lambda param, reason: turn.receipt(self.name, param, reason, SUPPRESSED),
+            note=turn.note(self.name),
         )
 
     def _call(self, turn: Turn) -> Call:

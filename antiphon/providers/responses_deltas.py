@@ -7,6 +7,7 @@ What only a snapshot holds, such as a proof, an annotation or a log probability,
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.providers.base import Note
 from antiphon.providers.calls import Calls
 from antiphon.providers.responses_request import Proof
 from antiphon.providers.tools import ToolNames
@@ -42,7 +43,6 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.open_items import is_over, with_status
 
-Note = Callable[[str, str], None]
 _Call = FunctionCall | CustomToolCall
 _Whole = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
 
