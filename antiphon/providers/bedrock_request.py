@@ -142,9 +142,9 @@ class _Conversation:
 
     def _own(self, item: Opaque, where: str) -> list[Block]:
         """A block of Bedrock's own tools, as it came."""
-        match item.fields.get("data"):
-            case {"toolUse": dict()} | {"toolResult": dict()} as block:
-                return [block]
+        block = item.fields.get("data")
+        if isinstance(block, dict) and block.keys() in ({"toolUse"}, {"toolResult"}):
+            return [block]
         self._turn.receipt(self._provider, where, f"{item.type!r} has no block in its `data`")
         return []
 

@@ -73,9 +73,7 @@ def is_error(output: Output) -> bool:
 
 
 class _Speeches:
-    def __init__(
-        self, turn: Turn, told: list[Entry], provider: str, vendor: str | tuple[str, ...]
-    ) -> None:
+    def __init__(self, turn: Turn, told: list[Entry], provider: str, vendor: str | tuple[str, ...]) -> None:
         self._turn = turn
         self._provider = provider
         self._vendor = vendor

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from antiphon.config import Provider as ProviderConfig
 from antiphon.config import ResponsesProvider, Secret, Timeouts
 from antiphon.providers import questions
-from antiphon.providers.base import FALLBACK, SUPPRESSED, Environment, Turn
+from antiphon.providers.base import FALLBACK, Environment, Turn
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_profiles import choose as choose_profile
