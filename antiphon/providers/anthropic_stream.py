@@ -64,12 +64,13 @@ _KNOWN = ("text", "thinking", "redacted_thinking", "tool_use")
 class _Open:
     """A block that is being told: what began it, and what came since."""
 
-    __slots__ = ("begun", "citations", "length", "more", "pieces", "raw", "signature")
+    __slots__ = ("begun", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
 
     def __init__(self, begun: Block, raw: bytes) -> None:
         self.begun = begun
         self.raw = raw
-        self.pieces: list[str] = []
+        self.pieces: list[str] = []  # of a tool's input
+        self.thoughts: list[str] = []
         self.signature: list[str] = []
         self.citations: list[Any] = list(begun.citations or ())
         self.length = 0
@@ -286,7 +287,7 @@ class AnthropicStream:
 
     def _think(self, opened: _Open, text: str) -> None:
         if text:
-            opened.pieces.append(text)
+            opened.thoughts.append(text)
             self._deltas.append(self._thought(text))
 
     def _stop(self, index: int) -> None:
@@ -313,7 +314,7 @@ class AnthropicStream:
                 self._vendor(index, opened, "completed")
 
     def _end_thought(self, opened: _Open) -> None:
-        text, signature = "".join(opened.pieces), "".join(opened.signature)
+        text, signature = "".join(opened.thoughts), "".join(opened.signature)
         if signature or (text and not self._summarises):
             self._seal(type="thinking", thinking=text, signature=signature)
         elif text:

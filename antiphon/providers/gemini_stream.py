@@ -176,11 +176,15 @@ class GeminiStream:
         if not self._is_odd:
             return
         self._is_odd = False
-        chunks = decode_any(data)
+        try:
+            chunks = decode_any(data)
+        except UNREADABLE:
+            self._note("output", "a part that cannot be read cannot be told")
+            return
         for chunk in chunks if isinstance(chunks, list) else [chunks]:
             for candidate in chunk.get("candidates") or ():
                 for part in (candidate.get("content") or {}).get("parts") or ():
-                    for kind in part.keys() - PARTS:
+                    for kind in sorted(part.keys() - PARTS):
                         self._note("output", f"a part of kind {kind!r} cannot be told")
 
     def _event_end(self) -> None:

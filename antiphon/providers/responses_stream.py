@@ -125,6 +125,8 @@ class ResponsesStream:
             raise errors.reported(self._provider, complaint, secrets=self._secrets)
         if "output" not in fields:
             raise errors.invalid(self._provider, "the answer has no output")
+        if fields.pop("type", None) is not None:
+            body = msgspec.json.encode(fields)  # it is a response, whatever it calls itself
         self._payload(body, "response")
         if not self.over:
             raise errors.invalid(self._provider, "the answer is a response that has not ended")
