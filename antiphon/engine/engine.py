@@ -17,7 +17,7 @@ from antiphon.engine.run import Run, Save, rules_of
 from antiphon.engine.schema_check import check_schema
 from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
-from antiphon.providers.base import Provider, Turn
+from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.echo import new_response
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -109,6 +109,7 @@ class Engine:
             response,
             clock=self.clock,
             shows=shows,
+            hidden=partial(_hidden, turn, provider.name),
             first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
             seal=proofs.sealed,
@@ -201,6 +202,12 @@ class Engine:
     def expires_at(self, now: float) -> int | None:
         ttl = self.config.store.ttl
         return int(now + ttl) if ttl else None
+
+
+def _hidden(turn: Turn, provider: str, type: str) -> None:
+    """The client learns at least that there was something which it did not ask for."""
+    reason = f"{type!r} is outside the specification and no tool of the request asks for it: not shown"
+    turn.receipt(provider, "output", reason, SUPPRESSED)
 
 
 class _Saving(Struct, eq=False):

@@ -9,7 +9,7 @@ from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
 from antiphon.providers.anthropic_request import LATEST, Prepared, Shape, prepare
 from antiphon.providers.anthropic_stream import AnthropicStream
-from antiphon.providers.base import SUPPRESSED, Capabilities, Environment, Turn
+from antiphon.providers.base import Capabilities, Environment, Turn
 from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.http import UpstreamClient
 
@@ -81,7 +81,7 @@ class Anthropic:
             prepared.names,
             provider=self.name,
             summarises=prepared.model.summarises,
-            note=lambda what: turn.receipt(self.name, "input.reasoning", what, SUPPRESSED),
+            note=turn.note(self.name),
             secrets=self._secrets,
         )
         return Call(

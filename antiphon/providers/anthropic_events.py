@@ -1,5 +1,6 @@
 """The events, blocks and messages of a `/v1/messages` answer, with only the fields that are read."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -54,6 +55,7 @@ class Delta(Struct, gc=False):
     citation: Any = None
     stop_reason: str | None = None
     stop_details: StopDetails | None = None
+    container: dict[str, Any] | None = None
 
 
 class Transformation(Struct, gc=False):
@@ -67,6 +69,7 @@ class Message(Struct, gc=False):
     stop_reason: str | None = None
     stop_details: StopDetails | None = None
     usage: Counts | None = None
+    container: dict[str, Any] | None = None
     input_transformations: list[Transformation] | None = None
     error: Any = None
 
@@ -91,8 +94,35 @@ class Block(Struct, gc=False):
     name: str | None = None
     input: Raw = Raw(b"{}")
     citations: list[Any] | None = None
+    caller: dict[str, Any] | None = None
 
 
+class Caller(Struct, tag_field="type", tag="antiphon_caller", gc=False):
+    """Which program of the model made a call: kept in a reasoning item, and sent back with the call."""
+
+    id: str
+    caller: dict[str, Any]
+
+    @property
+    def is_program(self) -> bool:
+        return self.caller.get("type") not in (None, "direct")
+
+
+class Container(Struct, tag_field="type", tag="antiphon_container", gc=False):
+    """Where the model's programs ran: kept in a reasoning item, and named in the next request."""
+
+    id: str
+    expires_at: str | None = None
+
+    def is_alive(self, now: datetime) -> bool:
+        try:
+            return self.expires_at is None or datetime.fromisoformat(self.expires_at) > now
+        except (ValueError, TypeError):
+            return True
+
+
+decode_kept = msgspec.json.Decoder(Caller | Container).decode
+decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 decode = msgspec.json.Decoder(Event).decode
 decode_block = msgspec.json.Decoder(Block).decode
 decode_message = msgspec.json.Decoder(Message).decode

@@ -12,13 +12,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.providers.anthropic_content import Block, Blocks, text_block
+from antiphon.providers.anthropic_events import Caller, Container, decode_kept
 from antiphon.providers.anthropic_models import Model
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
 from antiphon.providers.tools import ToolNames, as_object
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
-from antiphon.spec.opaque import Opaque, extras
+from antiphon.spec.opaque import Opaque
 
 VENDOR = "anthropic:"
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -47,6 +48,9 @@ class Conversation:
         self.has_thinking = False
         self.called: set[str] = set()
         """The tools that the model has called so far, by their names upstream."""
+        self.container: Container | None = None
+        """Where its programs ran last."""
+        self._callers: dict[str, dict[str, Any]] = {}  # the programs that made calls, by the calls' ids
         self._turn = turn
         self._model = model
         self._provider = provider
@@ -137,7 +141,7 @@ class Conversation:
         content = Blocks(self._turn, self._provider, f"{entry.where}.output").of(output.output)
         if content:
             block["content"] = output.output if isinstance(output.output, str) else content
-        if output.status == "incomplete" or extras(output).get("is_error") is True:
+        if is_error(output):
             block["is_error"] = True
         return block
 
@@ -195,7 +199,10 @@ class Conversation:
         id = self._id(call.call_id)
         self.called.add(name)
         self._open[id] = None
-        return {"type": "tool_use", "id": id, "name": name, "input": given}
+        block: Block = {"type": "tool_use", "id": id, "name": name, "input": given}
+        if (caller := self._callers.get(call.call_id)) is not None:
+            block["caller"] = caller
+        return block
 
     def _id(self, call_id: str) -> str:
         """An id that this API takes, and no two the same; the same again in every later request."""
@@ -213,6 +220,12 @@ class Conversation:
     def _thought(self, reasoning: Reasoning) -> list[tuple[str, Any]]:
         blob = (reasoning.encrypted_content or "").encode()
         kind = _type_of(blob)
+        if (kept := _kept(blob)) is not None:
+            if isinstance(kept, Caller):
+                self._callers[kept.id] = kept.caller
+            else:
+                self.container = kept
+            return []
         if kind not in THINKING:
             why = "only thinking that this provider gave away with a proof can be sent back"
             self._receipt("input.reasoning", why, SUPPRESSED)
@@ -232,6 +245,14 @@ class Conversation:
             self._turn.receipt(self._provider, where, f"{item.type!r} has no block in its `data`")
             return []
         return [(kind, block)]
+
+
+def _kept(blob: bytes) -> Caller | Container | None:
+    try:
+        kept: Caller | Container = decode_kept(blob)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return kept
 
 
 def _type_of(blob: bytes) -> str:

@@ -1,11 +1,12 @@
 """From a turn to the body of `/v1/messages`."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from antiphon.providers.anthropic_messages import VENDOR, Conversation
 from antiphon.providers.anthropic_models import Model, find
-from antiphon.providers.anthropic_settings import BINDING, Settings
+from antiphon.providers.anthropic_settings import BINDING, Settings, betas_of
 from antiphon.providers.base import Turn
 from antiphon.providers.tools import ToolNames, flatten
 from antiphon.spec.opaque import encode
@@ -16,7 +17,7 @@ LATEST = "2026-10-21"
 _CACHED = {"type": "ephemeral"}
 _CACHED_TURNS = 2
 # What counting the tokens of a request does not take.
-_UNCOUNTED = ("max_tokens", "stream", "stop_sequences", "metadata", "service_tier")
+_UNCOUNTED = ("max_tokens", "stream", "stop_sequences", "metadata", "service_tier", "container")
 _UNCOUNTED_SAMPLING = ("temperature", "top_p", "top_k")
 
 
@@ -76,12 +77,14 @@ def prepare(turn: Turn, shape: Shape) -> Prepared:
         body["output_config"] = output
     thinks = thinking.get("thinking", {}).get("type") in ("adaptive", "enabled")
     body |= settings.others(sampled=shape.sampled, thinks=thinks)
+    if talk.container is not None and talk.container.is_alive(datetime.now(UTC)):
+        body["container"] = talk.container.id
     if turn.stream:
         body["stream"] = True
     if shape.cache:
         _mark(body)
     betas = (BINDING,) if "block_binding" in thinking.get("thinking", {}) else ()
-    return Prepared(body, names, model, betas)
+    return Prepared(body, names, model, (*betas, *betas_of(body.get("tools", ()))))
 
 
 def _mark(body: dict[str, Any]) -> None:

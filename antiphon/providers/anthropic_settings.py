@@ -1,5 +1,6 @@
 """Everything of a request beside its conversation: tools, thinking, limits, formats."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from antiphon.providers.anthropic_messages import VENDOR, Conversation
@@ -13,6 +14,16 @@ from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectForm
 
 BINDING = "thinking-binding-controls-2026-08-01"
 """The beta without which a model may not be told what to do with thinking of another conversation."""
+
+# The betas of tools that Anthropic's library takes only in its beta API; all others need none.
+_BETAS = {
+    "advisor_20260301": "advisor-tool-2026-03-01",
+    "code_execution_20250522": "code-execution-2025-05-22",
+    "computer_20241022": "computer-use-2024-10-22",
+    "computer_20250124": "computer-use-2025-01-24",
+    "computer_20251124": "computer-use-2025-11-24",
+    "mcp_toolset": "mcp-client-2025-11-20",
+}
 
 _MODES = {"none": "none", "auto": "auto", "required": "any"}
 _TIERS = {"default": "standard_only", "standard": "standard_only", "priority": "auto"}
@@ -230,6 +241,11 @@ class Settings:
             self._receipt("top_p", "this model takes temperature or top_p, not both")
             del fields["top_p"]
         return fields
+
+
+def betas_of(tools: Iterable[Fields]) -> list[str]:
+    """What has to be named in the header `anthropic-beta` for these tools."""
+    return [beta for tool in tools if (beta := _BETAS.get(tool.get("type", ""))) is not None]
 
 
 def _is_native(tool: object) -> bool:

@@ -1,6 +1,6 @@
 """From the bytes of a `/v1/messages` answer to deltas, however the bytes were cut."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -10,17 +10,20 @@ from antiphon.providers import errors
 from antiphon.providers.anthropic_events import (
     UNREADABLE,
     Block,
+    Caller,
+    Container,
     Counts,
     Delta,
     Event,
     Message,
     StopDetails,
     decode,
+    decode_any,
     decode_block,
     decode_message,
 )
 from antiphon.providers.anthropic_messages import VENDOR
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.calls import Calls
 from antiphon.providers.lines import Lines
 from antiphon.providers.tools import ToolNames
@@ -55,20 +58,32 @@ _REASONS: dict[str, FinishReason] = {
     # The provider's own tools have been called as often as they may in one answer.
     "pause_turn": "max_tool_calls",
 }
+_KNOWN = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
 class _Open:
     """A block that is being told: what began it, and what came since."""
 
-    __slots__ = ("begun", "citations", "length", "pieces", "raw", "signature")
+    __slots__ = ("begun", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
 
     def __init__(self, begun: Block, raw: bytes) -> None:
         self.begun = begun
         self.raw = raw
-        self.pieces: list[str] = []
+        self.pieces: list[str] = []  # of a tool's input
+        self.thoughts: list[str] = []
         self.signature: list[str] = []
         self.citations: list[Any] = list(begun.citations or ())
         self.length = 0
+        self.more: dict[str, Any] = {}  # what deltas of unknown kinds add to a block of an unknown kind
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Texts grow, and everything else is replaced."""
+        for name, value in delta.items():
+            known = self.more.get(name)
+            if name != "type":
+                self.more[name] = (
+                    known + value if isinstance(known, str) and isinstance(value, str) else value
+                )
 
     def input(self) -> str:
         """The JSON of a tool's input; servers that do not stream it say it at the beginning."""
@@ -79,7 +94,7 @@ class AnthropicStream:
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say.
 
     `summarises` says that thinking comes as a summary, and that it is worth keeping only when signed.
-    `note` is told what the provider did to the history.
+    `note` is told what the provider did to the history, and what of its answer cannot be told.
     """
 
     def __init__(
@@ -88,7 +103,7 @@ class AnthropicStream:
         *,
         provider: str = "anthropic",
         summarises: bool = False,
-        note: Callable[[str], None] | None = None,
+        note: Note = silently,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
@@ -157,7 +172,7 @@ class AnthropicStream:
         try:
             event = decode(line[5:])
             if event.type == "content_block_delta":
-                self._delta(event.index, event.delta)
+                self._delta(event.index, event.delta, line)
             else:
                 self._event(event)
         except UNREADABLE as error:
@@ -174,20 +189,39 @@ class AnthropicStream:
             case "message_start":
                 if event.message is not None:
                     self._message(event.message)
+                    self._begun(event.message)
             case "message_delta":
                 self._count(event.usage)
                 if event.delta is not None:
+                    self._contained(event.delta.container)
                     self._stopped(event.delta.stop_reason, event.delta.stop_details)
             case "message_stop":
                 self._finish()
             case "error":
                 self._fail(errors.reported(self._provider, event.error, secrets=self._secrets).payload)
+            case kind if kind != "ping":
+                self._note("output", f"an event of type {kind!r} cannot be told")
+
+    def _begun(self, message: Message) -> None:
+        """What a stream says at once: the calls of a program that goes on are all there at its start."""
+        content = message.content or []
+        for n, raw in enumerate(content, -len(content)):
+            self._start(n, raw)
+            self._stop(n)
+        self._stopped(message.stop_reason, message.stop_details)
+
+    def _contained(self, container: dict[str, Any] | None) -> None:
+        if container and isinstance(id := container.get("id"), str):
+            expires = container.get("expires_at")
+            self._keep(Container(id, expires if isinstance(expires, str) else None))
 
     def _message(self, message: Message) -> None:
         self._count(message.usage)
+        self._contained(message.container)
         for one in message.input_transformations or ():
-            if one.type == "thinking_dropped" and self._note is not None:
-                self._note(f"the provider left earlier thinking out: {one.reason or 'it does not fit'}")
+            if one.type == "thinking_dropped":
+                why = f"the provider left earlier thinking out: {one.reason or 'it does not fit'}"
+                self._note("input.reasoning", why)
 
     def _count(self, counts: Counts | None) -> None:
         if counts is not None:
@@ -216,13 +250,17 @@ class AnthropicStream:
             case "redacted_thinking":
                 pass
             case "tool_use":
+                caller = Caller(block.id or "", block.caller or {})
+                if caller.is_program:
+                    self._keep(caller)
                 self._deltas.append(self._told.begin(index, block.name or "", block.id or ""))
             case "server_tool_use":
                 self._vendor(index, opened, "in_progress")
 
-    def _delta(self, index: int, delta: Delta | None) -> None:
+    def _delta(self, index: int, delta: Delta | None, line: bytes) -> None:
         opened = self._open.get(index)
         if delta is None or opened is None:
+            self._note("output", "a piece of a block that never began cannot be told")
             return
         match delta.type:
             case "text_delta":
@@ -237,6 +275,10 @@ class AnthropicStream:
                 opened.signature.append(delta.signature)
             case "citations_delta":
                 opened.citations.append(delta.citation)
+            case kind if opened.begun.type in _KNOWN:
+                self._note("output", f"a piece of type {kind!r} of a block cannot be told")
+            case _:
+                opened.add(decode_any(line[5:])["delta"])
 
     def _words(self, opened: _Open, text: str) -> None:
         if text:
@@ -245,7 +287,7 @@ class AnthropicStream:
 
     def _think(self, opened: _Open, text: str) -> None:
         if text:
-            opened.pieces.append(text)
+            opened.thoughts.append(text)
             self._deltas.append(self._thought(text))
 
     def _stop(self, index: int) -> None:
@@ -257,6 +299,8 @@ class AnthropicStream:
                 for citation in opened.citations:
                     if annotation := _annotation(citation, opened.length):
                         self._deltas.append(AnnotationDelta(annotation))
+                    else:
+                        self._note("output", "a citation of an unknown kind cannot be told")
             case "thinking":
                 self._end_thought(opened)
             case "redacted_thinking":
@@ -270,7 +314,7 @@ class AnthropicStream:
                 self._vendor(index, opened, "completed")
 
     def _end_thought(self, opened: _Open) -> None:
-        text, signature = "".join(opened.pieces), "".join(opened.signature)
+        text, signature = "".join(opened.thoughts), "".join(opened.signature)
         if signature or (text and not self._summarises):
             self._seal(type="thinking", thinking=text, signature=signature)
         elif text:
@@ -278,14 +322,18 @@ class AnthropicStream:
 
     def _seal(self, **block: str) -> None:
         """The whole block is the proof: clients drop the words of reasoning."""
-        self._deltas += [SignatureDelta(encode(block).decode()), ItemEnd(None, "completed")]
+        self._keep(block)
+
+    def _keep(self, kept: object) -> None:
+        self._deltas += [SignatureDelta(encode(kept).decode()), ItemEnd(None, "completed")]
 
     def _vendor(self, index: int, opened: _Open, status: str) -> None:
         """A block that only this provider knows is kept whole, in an item of its own."""
         kind = opened.begun.type
         if not is_valid_extension_type(VENDOR + kind):
+            self._note("output", f"a block of type {kind!r} cannot be told")
             return
-        block = msgspec.json.decode(opened.raw)
+        block = msgspec.json.decode(opened.raw) | opened.more
         if opened.pieces:
             block["input"] = msgspec.json.decode(opened.input())
         self._deltas.append(ItemDelta(vendor_item(_SLUG, kind, id="", data=block, status=status), index))

@@ -7,6 +7,7 @@ then it raises `UpstreamError`, and the client still gets a plain HTTP error.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,6 +34,13 @@ UNMET = "unmet"
 ADDED = "added"
 FALLBACK = "fallback"
 TRUNCATED = "truncated"
+
+Note = Callable[[str, str], None]
+"""Told where in an answer there is something that cannot be passed on, and why."""
+
+
+def silently(param: str, reason: str) -> None:
+    """The note of whoever has no turn to leave a receipt in."""
 
 
 class Turn(Struct, eq=False):
@@ -71,6 +79,10 @@ class Turn(Struct, eq=False):
         receipt = Receipt(param=param, action=action, reason=reason, provider=provider)
         if receipt not in self.receipts:
             self.receipts.append(receipt)
+
+    def note(self, provider: str) -> Note:
+        """What the reader of an answer is given, to say what of the answer the client does not get."""
+        return partial(self.receipt, provider, action=SUPPRESSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,11 @@ class Bedrock:
         proof = await self._identity.prove("POST", url, body)
         secrets = (*proof.secrets, *self._headers.values())
         parser = BedrockStream(
-            prepared.names, provider=self.name, summarises=family.summarises, secrets=secrets
+            prepared.names,
+            provider=self.name,
+            summarises=family.summarises,
+            note=turn.note(self.name),
+            secrets=secrets,
         )
         headers = {**_JSON, **self._headers, **proof.headers}
         limits = self._timeouts.patient(stream=turn.stream)

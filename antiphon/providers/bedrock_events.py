@@ -3,22 +3,9 @@
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from antiphon.spec.response import Usage
-
-
-class Web(Struct, gc=False):
-    url: str | None = None
-
-
-class Location(Struct, gc=False):
-    web: Web | None = None
-
-
-class Citation(Struct, gc=False):
-    title: str | None = None
-    location: Location | None = None
 
 
 class ToolPiece(Struct, gc=False):
@@ -35,7 +22,9 @@ class Delta(Struct, gc=False):
     text: str | None = None
     toolUse: ToolPiece | None = None
     reasoningContent: ReasoningPiece | None = None
-    citation: Citation | None = None
+    citation: dict[str, Any] | None = None
+    toolResult: list[Any] | None = None
+    image: dict[str, Any] | None = None
 
 
 class BlockDelta(Struct, gc=False):
@@ -51,6 +40,8 @@ class ToolStart(Struct, gc=False):
 
 class Start(Struct, gc=False):
     toolUse: ToolStart | None = None
+    toolResult: dict[str, Any] | None = None
+    image: dict[str, Any] | None = None
 
 
 class BlockStart(Struct, gc=False):
@@ -110,7 +101,7 @@ class Words(Struct, gc=False):
 
 class Cited(Struct, gc=False):
     content: list[Words] = []
-    citations: list[Citation] = []
+    citations: list[dict[str, Any]] = []
 
 
 class Block(Struct, gc=False):
@@ -118,10 +109,12 @@ class Block(Struct, gc=False):
     toolUse: ToolUse | None = None
     reasoningContent: Reasoning | None = None
     citationsContent: Cited | None = None
+    toolResult: dict[str, Any] | None = None
+    image: dict[str, Any] | None = None
 
 
 class Message(Struct, gc=False):
-    content: list[Block] = []
+    content: list[Raw] = []
 
 
 class Output(Struct, gc=False):
@@ -142,5 +135,7 @@ decode_stop = msgspec.json.Decoder(BlockStop).decode
 decode_end = msgspec.json.Decoder(MessageStop).decode
 decode_metadata = msgspec.json.Decoder(Metadata).decode
 decode_trouble = msgspec.json.Decoder(Trouble).decode
+decode_block = msgspec.json.Decoder(Block).decode
+decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 decode_answer = msgspec.json.Decoder(Answer).decode
 UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)

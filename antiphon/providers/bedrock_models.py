@@ -9,7 +9,7 @@ from typing import Literal
 
 from antiphon.providers import anthropic_models
 
-Thinking = Literal["adaptive", "budget", "nova", "reasoning_effort", "reasoning.effort"]
+Thinking = Literal["adaptive", "budget", "nova", "reasoning_effort", "reasoning.effort", "reasoning_config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ _TABLE = {
     r"mistral\.(mistral-large-3|ministral-3|magistral|voxtral)": Family(top_k="top_k", structured=True),
     r"mistral\.": Family(top_k="top_k"),
     r"cohere\.": Family(top_k="k"),
-    r"qwen\.|deepseek\.v3|google\.gemma|nvidia\.|minimax\.|moonshot": Family(structured=True),
+    r"qwen\.qwen3": Family("reasoning_config", efforts=("low", "high"), structured=True),
+    r"qwen\.|deepseek\.v3|google\.gemma|nvidia\.|minimax\.|moonshot|zai\.": Family(structured=True),
 }
 _COMPILED = [(re.compile(rf"(^|[./])({pattern})"), family) for pattern, family in _TABLE.items()]
 _CLAUDE = re.compile(r"(^|[./])anthropic\.claude")

@@ -9,14 +9,15 @@ import msgspec
 
 from antiphon.providers.anthropic_schema import is_exact
 from antiphon.providers.base import ADDED, REWRITTEN, SUPPRESSED, Turn
+from antiphon.providers.bedrock_citations import VENDOR, cited
 from antiphon.providers.bedrock_content import Block, Blocks, text_blocks
 from antiphon.providers.bedrock_models import OTHER, Family
 from antiphon.providers.bedrock_settings import Settings
 from antiphon.providers.errors import unsupported
 from antiphon.providers.exchange import Prepared
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
 from antiphon.providers.tools import Function, ToolNames, as_object, flatten
-from antiphon.spec.content import text_of
+from antiphon.spec.content import ContentPart, OutputText, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice
@@ -36,7 +37,7 @@ def prepare(
     guardrail: Mapping[str, str] | None = None,
 ) -> Prepared:
     """The body of a request; what cannot be sent leaves a receipt or is refused."""
-    names = flatten(turn, provider)
+    names = flatten(turn, provider, VENDOR)
     conversation = _Conversation(turn, family, provider, names)
     conversation.read()
     body: dict[str, Any] = {"messages": conversation.messages}
@@ -79,7 +80,7 @@ class _Conversation:
     def read(self) -> None:
         if instructions := self._turn.request.instructions:
             self.system += text_blocks(instructions)
-        for speech in speeches(self._turn, self._provider):
+        for speech in speeches(self._turn, self._provider, VENDOR):
             match speech.role:
                 case "system":
                     self._system(speech)
@@ -128,6 +129,8 @@ class _Conversation:
                     blocks += self._proof(reasoning)
                 case FunctionCall() | CustomToolCall() as call:
                     blocks.append(self._call(call, entry.where))
+                case Opaque() as item:
+                    blocks += self._own(item, entry.where)
         self._is_proven |= any("reasoningContent" in block for block in blocks)
         self.lacks_proof = not self._is_proven and any("toolUse" in block for block in blocks)
         self._say("assistant", blocks)
@@ -135,7 +138,15 @@ class _Conversation:
     def _words(self, message: Message) -> list[Block]:
         if isinstance(message.content, str):
             return text_blocks(message.content)
-        return [block for part in message.content for block in text_blocks(text_of([part]))]
+        return [block for part in message.content for block in _part(part)]
+
+    def _own(self, item: Opaque, where: str) -> list[Block]:
+        """A block of Bedrock's own tools, as it came."""
+        block = item.fields.get("data")
+        if isinstance(block, dict) and block.keys() in ({"toolUse"}, {"toolResult"}):
+            return [block]
+        self._turn.receipt(self._provider, where, f"{item.type!r} has no block in its `data`")
+        return []
 
     def _proof(self, reasoning: Reasoning) -> list[Block]:
         """The block as the model once sent it. Without its proof it is no block, and is left out."""
@@ -158,12 +169,19 @@ class _Conversation:
     def _result(self, entry: Entry) -> Block:
         assert isinstance(entry.item, Output)
         content = self._blocks.output(entry.item.output, f"{entry.where}.output")
-        return {
-            "toolResult": {
-                "toolUseId": _tool_id(entry.item.call_id),
-                "content": content or [{"text": _SILENCE}],
-            }
+        result: dict[str, Any] = {
+            "toolUseId": _tool_id(entry.item.call_id),
+            "content": content or [{"text": _SILENCE}],
         }
+        if is_error(entry.item):
+            result["status"] = "error"
+        return {"toolResult": result}
+
+
+def _part(part: ContentPart) -> list[Block]:
+    if isinstance(part, OutputText) and (block := cited(part)) is not None:
+        return [block]
+    return text_blocks(text_of([part]))
 
 
 def _tool_id(call_id: str) -> str:
@@ -206,9 +224,20 @@ def _tools(
     """No choice means no tools, except that a history with calls is refused without any."""
     if choice is None and not called:
         return []
-    if names.functions:
-        return [_tool(turn, provider, function, family) for function in names.functions]
+    declared = [_tool(turn, provider, function, family) for function in names.functions]
+    declared += [_own_tool(tool) for tool in turn.tools if isinstance(tool, Opaque) and _is_own(tool)]
+    if declared:
+        return declared
     return [{"toolSpec": {"name": name, "inputSchema": {"json": {"type": "object"}}}} for name in called]
+
+
+def _is_own(tool: Opaque) -> bool:
+    return tool.type.startswith(VENDOR)
+
+
+def _own_tool(tool: Opaque) -> Block:
+    """A tool that Bedrock runs itself, under its own name."""
+    return {"systemTool": {"name": tool.type.removeprefix(VENDOR)}}
 
 
 def _tool(turn: Turn, provider: str, function: Function, family: Family) -> Block:

@@ -84,6 +84,8 @@ class Settings:
                     self._nova(self._nearest(effort or "medium"))
                 case "reasoning_effort" if effort:
                     self._own["reasoning_effort"] = self._nearest(effort)
+                case "reasoning_config" if effort:
+                    self._own["reasoning_config"] = self._nearest(effort)
                 case "reasoning.effort" if effort:
                     self._own["reasoning"] = {"effort": effort}
 

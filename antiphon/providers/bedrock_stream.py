@@ -2,39 +2,45 @@
 
 from base64 import b64encode
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from antiphon.providers import errors
+from antiphon.providers.base import Note, silently
+from antiphon.providers.bedrock_citations import VENDOR, annotation
 from antiphon.providers.bedrock_events import (
     UNREADABLE,
     BlockDelta,
-    BlockStart,
-    Citation,
     Counts,
     ReasoningPiece,
     Trouble,
     decode_answer,
+    decode_block,
     decode_delta,
     decode_end,
+    decode_fields,
     decode_metadata,
     decode_start,
     decode_stop,
     decode_trouble,
 )
-from antiphon.providers.bedrock_events import Block as AnswerBlock
 from antiphon.providers.calls import Calls
 from antiphon.providers.eventstream import BadMessage, Message, Messages
+from antiphon.providers.images import image_item
 from antiphon.providers.tools import ToolNames
-from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.extensions import vendor_item
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,
     Failure,
     Finish,
     FinishReason,
+    ItemDelta,
     ItemEnd,
+    PartEnd,
     ReasoningDelta,
     SignatureDelta,
     SummaryDelta,
@@ -54,6 +60,11 @@ _BROKEN = {
     "malformed_model_output": "the model's answer cannot be read",
     "malformed_tool_use": "the model called a tool in a way that cannot be read",
 }
+# The type of a call that is not for the client to run; any other type, or none, is.
+_RUN_BY_BEDROCK = "server_tool_use"
+# What Bedrock's own tools are given and give, and the items that tell it.
+_OWN = {"toolUse": "tool_use", "toolResult": "tool_result"}
+_EVENTS = ("messageStart", "contentBlockStart", "contentBlockStop", "messageStop", "metadata")
 # The statuses that the exceptions of the stream would have had before it.
 _STATUSES = {
     "InternalServerException": 500,
@@ -85,6 +96,22 @@ class _Thought:
         return None
 
 
+class _Open:
+    """A block that is told when it is whole: its kind and its fields, and the input of a tool in pieces."""
+
+    __slots__ = ("fields", "kind", "pieces")
+
+    def __init__(self, kind: str, fields: dict[str, Any]) -> None:
+        self.kind = kind
+        self.fields = fields
+        self.pieces: list[str] = []
+
+    def data(self) -> dict[str, Any]:
+        if self.pieces:
+            self.fields["input"] = msgspec.json.decode("".join(self.pieces))
+        return {self.kind: self.fields}
+
+
 class BedrockStream:
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
 
@@ -94,18 +121,23 @@ class BedrockStream:
         *,
         provider: str = "bedrock",
         summarises: bool = False,
+        note: Note = silently,
         secrets: Collection[str] = (),
     ) -> None:
         self.over = False
         self._reasoning_delta = SummaryDelta if summarises else ReasoningDelta
         self._told = Calls(names or ToolNames())
         self._provider = provider
+        self._note = note
         self._secrets = secrets
         self._messages = Messages()
         self._deltas: list[AnyDelta] = []
         self._calls: set[int] = set()
+        self._open: dict[int, _Open] = {}
         self._thought: _Thought | None = None
-        self._length = 0  # of the text since the last item, for citations
+        self._text_block: int | None = None  # whose words were told last
+        self._length = 0  # of those words
+        self._citations: list[dict[str, Any]] = []  # of those words, until they end
         self._usage: Counts | None = None
         self._reason: FinishReason | None = None
 
@@ -126,12 +158,12 @@ class BedrockStream:
                         break
                     continue
                 event = decode_delta(payload)
-                if (text := event.delta.text) is not None and self._thought is None:
+                if (text := event.delta.text) and event.contentBlockIndex == self._text_block:
                     # Nearly every event is this one: some words, and nothing else.
                     self._length += len(text)
                     deltas.append(TextDelta(text))
                 else:
-                    self._delta(event)
+                    self._delta(event, payload)
         except UNREADABLE as error:
             self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
         return self._take()
@@ -151,8 +183,11 @@ class BedrockStream:
             answer = decode_answer(body)
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no Converse answer: {error}") from None
-        for n, block in enumerate(answer.output.message.content):
-            self._block(n, block)
+        try:
+            for n, raw in enumerate(answer.output.message.content):
+                self._block(n, raw)
+        except UNREADABLE as error:
+            raise errors.invalid(self._provider, f"the answer has an unreadable block: {error}") from None
         self._usage = answer.usage
         self._stop(answer.stopReason)
         if not self.over:
@@ -165,7 +200,7 @@ class BedrockStream:
         headers, payload = message
         match headers.get(":event-type"):
             case "contentBlockStart":
-                self._start(decode_start(payload))
+                self._start(payload)
             case "contentBlockStop":
                 self._block_end(decode_stop(payload).contentBlockIndex)
             case "messageStop":
@@ -176,39 +211,81 @@ class BedrockStream:
                     self._finish()
             case None:
                 self._exception(message)
+            case str() as kind if kind not in _EVENTS:
+                self._note("output", f"an event of type {kind!r} cannot be told")
 
-    def _delta(self, event: BlockDelta) -> None:
-        delta = event.delta
+    def _delta(self, event: BlockDelta, payload: bytes) -> None:
+        delta, index = event.delta, event.contentBlockIndex
+        opened = self._open.get(index)
         if delta.text is not None:
-            self._thought_end()
-            self._text(delta.text)
-        elif delta.toolUse is not None:
-            if event.contentBlockIndex in self._calls:
-                self._deltas += self._told.arguments(event.contentBlockIndex, delta.toolUse.input)
+            self._text(index, delta.text)
+        elif delta.toolUse is not None and index in self._calls:
+            self._deltas += self._told.arguments(index, delta.toolUse.input)
+        elif delta.toolUse is not None and opened is not None:
+            opened.pieces.append(delta.toolUse.input)
         elif delta.reasoningContent is not None:
             self._reasoning(delta.reasoningContent)
         elif delta.citation is not None:
-            self._citation(delta.citation)
+            self._citations.append(delta.citation)
+        elif delta.toolResult is not None and opened is not None:
+            opened.fields["content"] = [*opened.fields.get("content", ()), *delta.toolResult]
+        elif delta.image is not None and opened is not None:
+            opened.fields |= delta.image
+        else:
+            self._unknown(decode_fields(payload)["delta"])
 
-    def _start(self, event: BlockStart) -> None:
-        tool = event.start.toolUse
-        # What Bedrock runs itself is not for the client to run.
-        if tool is not None and tool.type is None:
-            self._begin_call(event.contentBlockIndex, tool.name, tool.toolUseId)
+    def _start(self, payload: bytes) -> None:
+        event = decode_start(payload)
+        start, index = event.start, event.contentBlockIndex
+        if (tool := start.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
+            self._begin_call(index, tool.name, tool.toolUseId)
+        elif start.toolUse or start.toolResult or start.image:
+            self._begin_own(index, decode_fields(payload)["start"])
+        else:
+            self._unknown(decode_fields(payload)["start"])
+
+    def _unknown(self, block: dict[str, Any]) -> None:
+        for kind in block:
+            self._note("output", f"a block of kind {kind!r} cannot be told")
 
     def _begin_call(self, index: int, name: str, id: str) -> None:
-        self._thought_end()
-        self._length = 0
+        self._leave()
         self._calls.add(index)
         self._deltas.append(self._told.begin(index, name, id))
+
+    def _begin_own(self, index: int, block: dict[str, Any]) -> None:
+        """What Bedrock's own tools are given and give, or an image: an item of its own."""
+        self._leave()
+        kind = next(kind for kind in (*_OWN, "image") if kind in block)
+        opened = self._open[index] = _Open(kind, block[kind])
+        if kind in _OWN:
+            self._tell_own(index, opened, "in_progress")
+
+    def _tell_own(self, index: int, opened: _Open, status: str) -> None:
+        item = vendor_item(
+            VENDOR.removesuffix(":"), _OWN[opened.kind], id="", data=opened.data(), status=status
+        )
+        self._deltas.append(ItemDelta(item, index))
 
     def _block_end(self, index: int) -> None:
         if index in self._calls:
             # Whether its arguments are whole shows when they are read: a budget also ends a block.
             self._calls.discard(index)
             self._deltas += [*self._told.flush(index), ItemEnd(index)]
-        else:
+        elif (opened := self._open.pop(index, None)) is None:
+            self._cite()
             self._thought_end()
+        elif opened.kind in _OWN:
+            self._tell_own(index, opened, "completed")
+        else:
+            self._image(opened.fields)
+
+    def _image(self, image: dict[str, Any]) -> None:
+        match image:
+            case {"format": str(kind), "source": {"bytes": str(data)}}:
+                self._deltas.append(ItemDelta(image_item(f"image/{kind}", data)))
+            case _:
+                self._note("output", "an image that does not come with its bytes cannot be told")
 
     def _exception(self, message: Message) -> None:
         headers, payload = message
@@ -237,15 +314,16 @@ class BedrockStream:
 
     # --- words, reasoning and calls -----------------------------------------------------------------------
 
-    def _block(self, n: int, block: AnswerBlock) -> None:
+    def _block(self, n: int, raw: Raw) -> None:
         """A block of a whole answer."""
+        block = decode_block(raw)
         if block.text is not None:
-            self._text(block.text)
+            self._text(n, block.text)
         elif (cited := block.citationsContent) is not None:
-            self._text("".join(words.text for words in cited.content))
-            for citation in cited.citations:
-                self._citation(citation)
-        elif (tool := block.toolUse) is not None and tool.type is None:
+            self._text(n, "".join(words.text for words in cited.content))
+            self._citations += cited.citations
+            self._cite()
+        elif (tool := block.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
             self._begin_call(n, tool.name, tool.toolUseId)
             given = {} if tool.input is None else tool.input
             self._deltas += self._told.arguments(n, msgspec.json.encode(given).decode())
@@ -255,16 +333,41 @@ class BedrockStream:
             text, signature = (told.text, told.signature) if told else (None, None)
             self._reasoning(ReasoningPiece(text, signature, reasoning.redactedContent))
             self._thought_end()
+        elif block.toolUse or block.toolResult or block.image:
+            self._begin_own(n, decode_fields(raw))
+            self._block_end(n)
+        else:
+            self._unknown(decode_fields(raw))
 
-    def _text(self, text: str) -> None:
+    def _text(self, index: int, text: str) -> None:
+        """A text that follows another one is a part of its own, as it is a block of its own here."""
+        self._thought_end()
+        if not text:
+            return
+        if index != self._text_block:
+            self._cite()
+            if self._text_block is not None:
+                self._deltas.append(PartEnd())
+            self._text_block, self._length = index, 0
         self._length += len(text)
         self._deltas.append(TextDelta(text))
+
+    def _cite(self) -> None:
+        """What the words that just ended stand on."""
+        self._deltas += [AnnotationDelta(annotation(one, self._length)) for one in self._citations]
+        self._citations.clear()
+
+    def _leave(self) -> None:
+        """Something else than words begins."""
+        self._cite()
+        self._thought_end()
+        self._text_block = None
 
     def _reasoning(self, piece: ReasoningPiece) -> None:
         thought = self._thought
         if thought is None:
+            self._leave()
             thought = self._thought = _Thought()
-            self._length = 0
         if piece.text:
             thought.texts.append(piece.text)
             self._deltas.append(self._reasoning_delta(piece.text))
@@ -277,13 +380,6 @@ class BedrockStream:
             if proof := thought.proof():
                 self._deltas.append(SignatureDelta(proof))
             self._deltas.append(ItemEnd())
-
-    def _citation(self, citation: Citation) -> None:
-        """Only what stands on the web has an address to point to."""
-        web = citation.location.web if citation.location else None
-        if web is not None and web.url:
-            title = citation.title or ""
-            self._deltas.append(AnnotationDelta(UrlCitation(web.url, title, 0, self._length)))
 
     # --- ends ---------------------------------------------------------------------------------------------
 
@@ -299,6 +395,7 @@ class BedrockStream:
 
     def _flush(self) -> None:
         """What was held back, and the usage, come before the end."""
+        self._cite()
         self._thought_end()
         for index in sorted(self._calls):
             self._deltas += self._told.flush(index)

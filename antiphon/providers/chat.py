@@ -77,6 +77,7 @@ class Chat:
         body, tools = prepare(turn, profile, name)
         think = ThinkTags() if profile.think_tags else None
         parser = self.reader(tools, name, secrets, think, Kept() if self._keeps else None)
+        parser.note = turn.note(name)
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encode(body), parser, limits, True, secrets)
 

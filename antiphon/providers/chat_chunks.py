@@ -42,6 +42,8 @@ class Delta(Struct, gc=False):
     tool_calls: list[CallPiece] | None = None
     function_call: FunctionPiece | None = None
     annotations: list[Annotation] | None = None
+    images: list[Any] | None = None
+    audio: Any = None
 
 
 class Alternative(Struct, gc=False):

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.providers import errors
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.chat_calls import ToolCalls
 from antiphon.providers.chat_chunks import (
     UNREADABLE,
@@ -20,7 +20,9 @@ from antiphon.providers.chat_chunks import (
     LogProbs,
     decode,
 )
+from antiphon.providers.images import image_item
 from antiphon.providers.lines import Lines
+from antiphon.providers.media import data_url
 from antiphon.providers.refrain import Refrain
 from antiphon.providers.think_tags import ThinkTags
 from antiphon.providers.thoughts import Kept, detailed
@@ -34,6 +36,7 @@ from antiphon.stream.deltas import (
     Failure,
     Finish,
     FinishReason,
+    ItemDelta,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -74,6 +77,7 @@ class ChatStream(Struct, eq=False):
     think: ThinkTags | None = None
     kept: Kept | None = None
     max_line: int = DEFAULT_MAX_EVENT_BYTES
+    note: Note = silently
     over: bool = False
     _deltas: list[AnyDelta] = []
     # What an answer has no need of is not made.
@@ -232,6 +236,10 @@ class ChatStream(Struct, eq=False):
                 self._deltas.append(RefusalDelta(delta.refusal))
             for annotation in delta.annotations or ():
                 self._annotation(annotation)
+            for image in delta.images or ():
+                self._image(image)
+            if delta.audio:
+                self.note("output", "audio cannot be told")
             for piece in delta.tool_calls or ():
                 self._tool_call(piece)
             if delta.function_call is not None:
@@ -286,11 +294,23 @@ class ChatStream(Struct, eq=False):
             thinking = part["thinking"]
             for one in thinking if isinstance(thinking, list) else [{"text": thinking}]:
                 self._reasoning(str(one.get("text", "")) if isinstance(one, dict) else str(one))
+        else:
+            self._image(part)
+
+    def _image(self, part: Any) -> None:
+        match part:
+            case {"image_url": {"url": str(url)}} if (inline := data_url(url)) is not None:
+                self._deltas.append(ItemDelta(image_item(inline.media_type, inline.data)))
+            case _:
+                kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+                self.note("output", f"a part of type {kind!r} cannot be told")
 
     def _annotation(self, annotation: Annotation) -> None:
         if (cited := annotation.url_citation) is not None:
             citation = UrlCitation(cited.url, cited.title or "", cited.start_index or 0, cited.end_index or 0)
             self._deltas.append(AnnotationDelta(citation))
+        else:
+            self.note("output", "an annotation that is no url_citation cannot be told")
 
     def _tool_call(self, piece: CallPiece) -> None:
         if self._calls is None:

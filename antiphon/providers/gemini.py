@@ -43,6 +43,8 @@ class Gemini:
     home = "models/"
     """What stands before a model's name when the name does not say."""
     homes: tuple[str, ...] = ("models/", "tunedModels/")
+    tells_invocations = True
+    """Must it be asked to tell what its own tools do, where there are functions beside them?"""
 
     def __init__(
         self,
@@ -66,7 +68,8 @@ class Gemini:
 
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")
-        body = encode(self._counted(turn.model, prepare(turn, self.name).body))
+        prepared = prepare(turn, self.name, invocations=self.tells_invocations)
+        body = encode(self._counted(turn.model, prepared.body))
         return await questions.count(
             self._http,
             url,
@@ -86,14 +89,16 @@ class Gemini:
         return
 
     def _call(self, turn: Turn) -> Call:
-        prepared = prepare(turn, self.name)
+        prepared = prepare(turn, self.name, invocations=self.tells_invocations)
         method = "streamGenerateContent?alt=sse" if turn.stream else "generateContent"
         return Call(
             provider=self.name,
             url=self._url(turn.model, method),
             headers=self._headers,
             body=prepared.to_json(),
-            parser=GeminiStream(prepared.names, provider=self.name, secrets=self._secrets),
+            parser=GeminiStream(
+                prepared.names, provider=self.name, note=turn.note(self.name), secrets=self._secrets
+            ),
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,
         )

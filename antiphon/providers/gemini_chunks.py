@@ -18,7 +18,11 @@ OTHERS = {
     "file_data": "fileData",
     "executable_code": "executableCode",
     "code_execution_result": "codeExecutionResult",
+    "tool_call": "toolCall",
+    "tool_response": "toolResponse",
 }
+# Those of them that Google's own tools made, and that its models want back.
+HOSTED = frozenset({"executableCode", "codeExecutionResult", "toolCall", "toolResponse"})
 
 
 class Wire(Struct, gc=False, rename="camel"):
@@ -29,6 +33,8 @@ class FunctionCall(Wire):
     id: str | None = None
     name: str | None = None
     args: Raw = Raw(b"{}")
+    partial_args: Raw = Raw()
+    will_continue: bool | None = None
 
 
 class Part(Wire):
@@ -40,6 +46,8 @@ class Part(Wire):
     file_data: Raw = Raw()
     executable_code: Raw = Raw()
     code_execution_result: Raw = Raw()
+    tool_call: Raw = Raw()
+    tool_response: Raw = Raw()
 
     def other(self) -> tuple[str, Raw] | None:
         """What it is when it is neither words nor a call, and how Google writes that name."""
@@ -119,4 +127,6 @@ class Chunk(Wire):
 UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 decode = msgspec.json.Decoder(Chunk).decode
 decode_many = msgspec.json.Decoder(list[Chunk]).decode
+decode_any = msgspec.json.Decoder().decode
+PARTS = frozenset(field.encode_name for field in msgspec.structs.fields(Part))
 decode_counts = msgspec.json.Decoder(Counts | None).decode

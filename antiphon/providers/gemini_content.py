@@ -52,7 +52,7 @@ class Parts:
         if not address:
             raise unsupported(self._provider, where, "it needs an address or a data URL")
         if inline := data_url(address):
-            return _inline(inline.media_type, inline.data)
+            return inline_part(inline.media_type, inline.data)
         if not address.startswith(("https://", "http://", "gs://")):
             raise unsupported(
                 self._provider, where, "it is neither a data URL nor an address of the web or gs://"
@@ -63,7 +63,7 @@ class Parts:
     def _file(self, file: InputFile, where: str) -> Part:
         if file.file_data:
             inline = file_bytes(file.file_data, file.filename)
-            return _inline(inline.media_type, inline.data)
+            return inline_part(inline.media_type, inline.data)
         usual = guess_type(file.filename or "")[0] or "application/pdf"
         return self._media(file.file_url, usual, f"{where}.file_url")
 
@@ -73,8 +73,8 @@ class Parts:
         data, kind = audio.get("data"), audio.get("format")
         if not isinstance(data, str) or not isinstance(kind, str):
             raise unsupported(self._provider, where, "audio needs its `data` in base64 and its `format`")
-        return _inline(f"audio/{kind}", data)
+        return inline_part(f"audio/{kind}", data)
 
 
-def _inline(media_type: str, data: str) -> Part:
+def inline_part(media_type: str, data: str) -> Part:
     return {"inlineData": {"mimeType": media_type, "data": data}}

@@ -1,21 +1,18 @@
 """Where an answer has its words from: grounding and citations as annotations of the text."""
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import Struct
 
-from antiphon.spec.content import UrlCitation
+from antiphon.providers.gemini_proofs import VENDOR
+from antiphon.spec.content import Annotation, UrlCitation
+from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.opaque import Opaque
 
-
-class Source(Struct, gc=False, rename="camel"):
-    uri: str | None = None
-    title: str | None = None
-
-
-class GroundingChunk(Struct, gc=False, rename="camel"):
-    web: Source | None = None
-    retrieved_context: Source | None = None
-    maps: Source | None = None
+GroundingChunk = dict[str, Any]
+"""A source under its kind: `web`, `retrievedContext`, `maps`, and what Google will add to them."""
 
 
 class Segment(Struct, gc=False, rename="camel"):
@@ -32,6 +29,7 @@ class Support(Struct, gc=False, rename="camel"):
 class GroundingMetadata(Struct, gc=False, rename="camel"):
     grounding_chunks: list[GroundingChunk] | None = None
     grounding_supports: list[Support] | None = None
+    web_search_queries: list[str] | None = None
 
 
 class Citation(Struct, gc=False, rename="camel"):
@@ -46,18 +44,35 @@ class CitationMetadata(Struct, gc=False, rename="camel"):
     citations: list[Citation] | None = None
 
 
-def grounded(metadata: GroundingMetadata, text: str) -> Iterator[UrlCitation]:
-    """A note for every source of every segment of the text."""
+def grounded(metadata: GroundingMetadata, text: str, *, whole: bool = False) -> Iterator[Annotation]:
+    """A note for every source of every segment of the text.
+
+    `whole`: sources of which no segment is known are noted for all of the text.
+    """
     chunks = metadata.grounding_chunks or []
     place = _Places(text)
     for support in metadata.grounding_supports or ():
         start, end = place.of(support.segment or Segment())
         for n in support.grounding_chunk_indices or ():
             if 0 <= n < len(chunks):
-                chunk = chunks[n]
-                source = chunk.web or chunk.retrieved_context or chunk.maps
-                if source is not None and source.uri:
-                    yield UrlCitation(source.uri, source.title or "", start, end)
+                yield from _sources(chunks[n], start, end)
+    if whole and not metadata.grounding_supports:
+        for chunk in chunks:
+            yield from _sources(chunk, 0, len(text))
+
+
+def _sources(chunk: GroundingChunk, start: int, end: int) -> Iterator[Annotation]:
+    """What has an address is a `url_citation`; what has none, such as a text that was found, is kept."""
+    for kind, source in chunk.items():
+        if not isinstance(source, dict):
+            continue
+        title, uri = source.get("title"), source.get("uri")
+        if isinstance(uri, str) and uri:
+            yield UrlCitation(uri, title if isinstance(title, str) else "", start, end)
+            continue
+        name = VENDOR + re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", kind)
+        if is_valid_extension_type(name):
+            yield Opaque.make(**{**source, "type": name, "start_index": start, "end_index": end})
 
 
 def cited(metadata: CitationMetadata, text: str) -> Iterator[UrlCitation]:

@@ -8,6 +8,9 @@ from msgspec import Struct
 VENDOR = "google:"
 """How the types of items begin that only Google knows."""
 
+SEARCH = "web_search_call"
+"""The item that says what Google has searched for."""
+
 # What Google documents for a call that its model did not make itself, or whose signature is lost.
 NO_PROOF = "skip_thought_signature_validator"
 
@@ -23,6 +26,8 @@ class Proof(Struct, omit_defaults=True, frozen=True):
     thought: str = ""
     name: str = ""
     text: str = ""
+    part: dict[str, Any] | None = None
+    """What a tool of Google's own was given or gave: there again even where its item was not shown."""
 
     def to_blob(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -81,7 +86,7 @@ class ModelParts:
         """A part that only Google knows, as it came."""
         waiting = self._waiting
         if waiting is not None and waiting.on == "part" and waiting.name in part:
-            part = {**part, "thoughtSignature": waiting.signature}
+            part = _signed(part, waiting.signature)
             self._waiting = None
         self._give_up()
         self.parts.append(part)
@@ -104,6 +109,12 @@ class ModelParts:
         self.parts.append(signed)
 
     def _give_up(self) -> None:
-        if self._waiting is not None:
-            self._waiting = None
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting.part is not None:
+            self.parts.append(_signed(waiting.part, waiting.signature))
+        elif waiting is not None:
             self.lost += 1
+
+
+def _signed(part: dict[str, Any], signature: str) -> dict[str, Any]:
+    return {**part, "thoughtSignature": signature} if signature else part

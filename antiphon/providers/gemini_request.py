@@ -1,5 +1,6 @@
 """From a turn to the body of `generateContent`: contents, tools, and what else Google takes."""
 
+import re
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,11 +9,12 @@ from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.providers.exchange import Prepared
 from antiphon.providers.gemini_chunks import OTHERS
-from antiphon.providers.gemini_content import Part, Parts
+from antiphon.providers.gemini_content import Part, Parts, inline_part
 from antiphon.providers.gemini_models import generation, thinking
-from antiphon.providers.gemini_proofs import NO_PROOF, VENDOR, ModelParts, from_blob
+from antiphon.providers.gemini_proofs import NO_PROOF, SEARCH, VENDOR, ModelParts, from_blob
 from antiphon.providers.gemini_schema import TooLarge, fits, is_sound, translate
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.images import IMAGES, image_of
 from antiphon.providers.tools import Function, ToolNames, as_object, flatten
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
@@ -34,14 +36,17 @@ _SEARCHES = frozenset({"web_search", "web_search_preview"})
 PARAMETERS = frozenset({*_SAMPLING, *_EXTRA, "top_logprobs", "reasoning", "service_tier"})
 
 
-def prepare(turn: Turn, provider: str = "gemini") -> Prepared:
-    """The body of a request; what cannot be sent leaves a receipt or is refused."""
-    searches = [tool for tool in turn.tools if isinstance(tool, Opaque) and tool.type in _SEARCHES]
-    tools = [tool for tool in turn.tools if tool not in searches]
+def prepare(turn: Turn, provider: str = "gemini", *, invocations: bool = True) -> Prepared:
+    """The body of a request; what cannot be sent leaves a receipt or is refused.
+
+    `invocations`: Google has to be asked to tell what its own tools do, if there are functions beside them.
+    """
+    own = [tool for tool in turn.tools if isinstance(tool, Opaque) and _is_own(tool)]
+    tools = [tool for tool in turn.tools if tool not in own]
     names = flatten(replace(turn, tools=tools), provider)
     contents = _Contents(turn, provider, names)
     body: dict[str, Any] = {"contents": contents.all()}
-    body |= _tool_fields(turn, provider, names, bool(searches))
+    body |= _tool_fields(turn, provider, names, own, invocations)
     generating = _sampling(turn, provider) | _format(turn, provider, names, contents)
     if thoughts := thinking(turn, provider):
         generating["thinkingConfig"] = thoughts
@@ -76,18 +81,37 @@ def _sampling(turn: Turn, provider: str) -> dict[str, Any]:
 # --- tools ------------------------------------------------------------------------------------------------
 
 
-def _tool_fields(turn: Turn, provider: str, names: ToolNames, search: bool) -> dict[str, Any]:
-    if search and names.functions:
-        turn.receipt(provider, "tools", "Google Search cannot be used beside functions, so it is left out")
-    elif search:
-        return {"tools": [{"googleSearch": {}}]}
+def _is_own(tool: Opaque) -> bool:
+    return tool.type in _SEARCHES or tool.type.startswith(VENDOR)
+
+
+def _own_tool(tool: Opaque) -> dict[str, Any]:
+    """A tool that Google runs itself, under its own name."""
+    if tool.type in _SEARCHES:
+        return {"googleSearch": {}}
+    name = re.sub(r"_([a-z])", lambda found: found[1].upper(), tool.type.removeprefix(VENDOR))
+    return {name: {field: value for field, value in tool.fields.items() if field != "type"}}
+
+
+def _tool_fields(
+    turn: Turn, provider: str, names: ToolNames, own: list[Opaque], invocations: bool
+) -> dict[str, Any]:
+    if own and names.functions and generation(turn.model) < 3:
+        why = "before Gemini 3, Google's own tools cannot be used beside functions, so they are left out"
+        turn.receipt(provider, "tools", why)
+        own = []
+    tools = [_own_tool(tool) for tool in own]
     if not names.functions:
-        return {}
-    declared = [_declaration(turn, provider, function) for function in names.functions]
-    fields: dict[str, Any] = {"tools": [{"functionDeclarations": declared}]}
+        return {"tools": tools} if tools else {}
+    tools.append(
+        {"functionDeclarations": [_declaration(turn, provider, function) for function in names.functions]}
+    )
+    config: dict[str, Any] = {}
     if calling := _calling(turn, provider, names):
-        fields["toolConfig"] = {"functionCallingConfig": calling}
-    return fields
+        config["functionCallingConfig"] = calling
+    if own and invocations:
+        config["includeServerSideToolInvocations"] = True
+    return {"tools": tools, "toolConfig": config} if config else {"tools": tools}
 
 
 def _declaration(turn: Turn, provider: str, function: Function) -> dict[str, Any]:
@@ -185,7 +209,7 @@ class _Contents:
     def all(self) -> list[dict[str, Any]]:
         if instructions := self._turn.request.instructions:
             self.system.append(instructions)
-        for speech in speeches(self._turn, self._provider, VENDOR):
+        for speech in speeches(self._turn, self._provider, (VENDOR, *IMAGES, SEARCH)):
             match speech.role:
                 case "system":
                     self._system(speech)
@@ -252,8 +276,12 @@ class _Contents:
             self._suppressed("input.reasoning", "thoughts without a signature are not sent back")
 
     def _other(self, item: Opaque, where: str, made: ModelParts) -> None:
+        if item.type == SEARCH:
+            return  # what was found stands in the answer
         part = item.fields.get("data")
-        if isinstance(part, dict) and len(part) == 1 and part.keys() <= set(OTHERS.values()):
+        if (image := image_of(item)) is not None:
+            made.other(inline_part(image.media_type, image.data))
+        elif isinstance(part, dict) and len(part) == 1 and part.keys() <= set(OTHERS.values()):
             made.other(part)
         else:
             self._turn.receipt(self._provider, where, f"{item.type!r} has no part in its `data`")

@@ -30,8 +30,12 @@ _SUBSET = frozenset(
         "additionalProperties",
         "required",
         "propertyOrdering",
+        "default",
     ]
 )
+# What Google takes as well, and is told in the older way where it can be: without a way out of a cycle.
+_TAKEN = frozenset({"minLength", "maxLength", "pattern", "uniqueItems"})
+_BESIDE_REFERENCE = frozenset({"title"})
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 # They say nothing about which values are valid, so nobody misses them.
 _NOTES = frozenset(
@@ -109,17 +113,19 @@ def is_sound(schema: object, depth: int = 0) -> bool:
 
 def fits(schema: object) -> bool:
     """May it be sent as it is?"""
-    return isinstance(schema, dict) and _fits(schema, 0) and not _is_cyclic(schema)
+    if not isinstance(schema, dict):
+        return False
+    return _fits(schema, 0, _SUBSET | _TAKEN if _is_cyclic(schema) else _SUBSET)
 
 
-def _fits(schema: object, depth: int) -> bool:
+def _fits(schema: object, depth: int, words: frozenset[str]) -> bool:
     if isinstance(schema, bool):
         return True
-    if not isinstance(schema, dict) or depth > _DEEPEST or not schema.keys() <= _SUBSET:
+    if not isinstance(schema, dict) or depth > _DEEPEST or not schema.keys() <= words:
         return False
     if "$ref" in schema:
         is_local = isinstance(schema["$ref"], str) and schema["$ref"].startswith("#/$defs/")
-        if not is_local or any(not name.startswith("$") for name in schema):
+        if not is_local or any(not name.startswith("$") for name in schema.keys() - _BESIDE_REFERENCE):
             return False
     kinds = schema.get("type", [])
     if not _TYPES.issuperset([kinds] if isinstance(kinds, str) else kinds):
@@ -129,7 +135,7 @@ def _fits(schema: object, depth: int) -> bool:
     choices = schema.get("enum", [])
     if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in choices):
         return False
-    return all(_fits(inner, depth + 1) for inner in _inner(schema))
+    return all(_fits(inner, depth + 1, words) for inner in _inner(schema))
 
 
 def _inner(schema: dict[str, Any]) -> list[Any]:

@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from antiphon.providers import errors
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.calls import Calls
 from antiphon.providers.gemini_chunks import (
+    HOSTED,
+    PARTS,
     UNREADABLE,
     Candidate,
     Chunk,
@@ -16,16 +18,19 @@ from antiphon.providers.gemini_chunks import (
     FunctionCall,
     Part,
     decode,
+    decode_any,
     decode_counts,
     decode_many,
 )
 from antiphon.providers.gemini_grounding import cited, grounded
-from antiphon.providers.gemini_proofs import VENDOR, Proof
+from antiphon.providers.gemini_proofs import SEARCH, VENDOR, Proof
+from antiphon.providers.images import image_item
 from antiphon.providers.lines import Lines
 from antiphon.providers.tools import ToolNames
-from antiphon.spec.content import LogProb, UrlCitation
+from antiphon.spec.content import Annotation, LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import vendor_item
+from antiphon.spec.opaque import Opaque
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,
@@ -82,12 +87,14 @@ class GeminiStream:
         names: ToolNames | None = None,
         *,
         provider: str = "gemini",
+        note: Note = silently,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         self.over = False
         self._told = Calls(names or ToolNames())
         self._provider = provider
+        self._note = note
         self._secrets = secrets
         self._lines = Lines(provider, max_line)
         self._held = b""  # a line, or several, that is not JSON yet
@@ -97,6 +104,8 @@ class GeminiStream:
         self._thoughts: list[str] = []  # what was thought since, if nothing else was said after it
         self._proof: Proof | None = None  # of the text so far; annotations of that text may yet come
         self._noted: set[tuple[str, int, int]] = set()
+        self._searches: dict[str, None] = {}  # what Google has searched for
+        self._is_odd = False  # there was a part of a kind that is not known
         self._usage: msgspec.Raw | None = None
         self._reason: FinishReason | None = None
 
@@ -133,6 +142,7 @@ class GeminiStream:
             if chunk.error is not None:
                 raise errors.reported(self._provider, chunk.error, secrets=self._secrets)
             self._chunk(chunk)
+        self._note_odd(body)
         if not self.over:
             if self._reason is None and not any(chunk.candidates for chunk in chunks):
                 raise errors.invalid(self._provider, "the answer has no candidates")
@@ -159,6 +169,23 @@ class GeminiStream:
         self._held = b""
         for chunk in chunks:
             self._chunk(chunk)
+        self._note_odd(line)
+
+    def _note_odd(self, data: bytes) -> None:
+        """Say what was in parts that have nothing of what is read here."""
+        if not self._is_odd:
+            return
+        self._is_odd = False
+        try:
+            chunks = decode_any(data)
+        except UNREADABLE:
+            self._note("output", "a part that cannot be read cannot be told")
+            return
+        for chunk in chunks if isinstance(chunks, list) else [chunks]:
+            for candidate in chunk.get("candidates") or ():
+                for part in (candidate.get("content") or {}).get("parts") or ():
+                    for kind in sorted(part.keys() - PARTS):
+                        self._note("output", f"a part of kind {kind!r} cannot be told")
 
     def _event_end(self) -> None:
         if not self.over:
@@ -188,8 +215,11 @@ class GeminiStream:
                     logprobs = None
         if logprobs:
             self._deltas.append(TextDelta("", logprobs))
-        if candidate.grounding_metadata is not None and self._words:
-            self._annotate(grounded(candidate.grounding_metadata, "".join(self._words)))
+        if (grounding := candidate.grounding_metadata) is not None:
+            self._searches |= dict.fromkeys(grounding.web_search_queries or ())
+            if self._words:
+                is_last = bool(candidate.finish_reason) and not self._noted
+                self._annotate(grounded(grounding, "".join(self._words), whole=is_last))
         if candidate.citation_metadata is not None and self._words:
             self._annotate(cited(candidate.citation_metadata, "".join(self._words)))
         if reason := candidate.finish_reason:
@@ -209,7 +239,11 @@ class GeminiStream:
     def _part(self, part: Part, logprobs: list[LogProb] | None) -> bool:
         """True when it took the logprobs."""
         signature = part.thought_signature or ""
-        if part.thought:
+        if part.text is None and part.function_call is None and part.other() is None:
+            self._is_odd = True
+        if part.thought and part.text is None and part.other() is not None:
+            self._note("output", "a picture among the model's thoughts is not told")
+        elif part.thought:
             self._thought(part.text or "", signature)
         elif part.function_call is not None:
             self._call(part.function_call, signature)
@@ -242,6 +276,11 @@ class GeminiStream:
             self._deltas.append(ItemEnd())
 
     def _call(self, call: FunctionCall, signature: str) -> None:
+        if call.partial_args or (call.will_continue is not None and not call.name):
+            self._note(
+                "output", "a call whose arguments come bit by bit, which nobody asked for, is not told"
+            )
+            return
         self._leave()
         name = call.name or "unknown"
         if signature:
@@ -256,12 +295,18 @@ class GeminiStream:
     def _other(self, name: str, raw: msgspec.Raw, signature: str) -> None:
         """A picture, a program that Google ran, or what came of it: kept whole, in an item of its own."""
         self._leave()
-        if signature:
-            self._sign(Proof(signature, "part", "".join(self._thoughts), name=name))
-        self._thoughts.clear()
-        kind = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
         part = {name: msgspec.json.decode(raw)}
-        self._deltas.append(ItemDelta(vendor_item(VENDOR.removesuffix(":"), kind, id="", data=part)))
+        kept = part if name in HOSTED else None
+        if signature or kept:
+            self._sign(Proof(signature, "part", "".join(self._thoughts), name=name, part=kept))
+        self._thoughts.clear()
+        match part:
+            case {"inlineData": {"mimeType": str(media), "data": str(data)}} if media.startswith("image/"):
+                item = image_item(media, data)
+            case _:
+                kind = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+                item = vendor_item(VENDOR.removesuffix(":"), kind, id="", data=part)
+        self._deltas.append(ItemDelta(item))
 
     def _sign(self, proof: Proof) -> None:
         self._thoughts.clear()
@@ -279,9 +324,12 @@ class GeminiStream:
         self._prove()
         self._words.clear()
 
-    def _annotate(self, citations: Iterable[UrlCitation]) -> None:
+    def _annotate(self, citations: Iterable[Annotation]) -> None:
         for one in citations:
-            place = one.url, one.start_index, one.end_index
+            if isinstance(one, UrlCitation):
+                place = one.url, one.start_index, one.end_index
+            else:
+                place = one.raw.decode(), 0, 0
             if place not in self._noted:
                 self._noted.add(place)
                 self._deltas.append(AnnotationDelta(one))
@@ -292,11 +340,20 @@ class GeminiStream:
         reason = self._reason or "stop"
         if reason == "stop":
             self._prove()
+            self._search()
             if self._calls:
                 reason = "tool_calls"
         self._count()
         self._deltas.append(Finish(reason))
         self.over = True
+
+    def _search(self) -> None:
+        """That Google has searched is known only from what it says about the answer."""
+        if self._searches:
+            queries = list(self._searches)
+            action = {"type": "search", "query": queries[0], "queries": queries}
+            item = Opaque.make(type=SEARCH, id="", status="completed", action=action)
+            self._deltas.append(ItemDelta(item))
 
     def _fail(self, error: ErrorPayload) -> None:
         self._count()

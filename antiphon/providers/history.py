@@ -22,7 +22,7 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import Opaque, extras
 
 Call = FunctionCall | CustomToolCall
 Output = FunctionCallOutput | CustomToolCallOutput
@@ -56,7 +56,7 @@ def entries(turn: Turn) -> list[Entry]:
     return [Entry(item, n) for n, item in enumerate(turn.items, -first)]
 
 
-def speeches(turn: Turn, provider: str, vendor: str = "") -> list[Speech]:
+def speeches(turn: Turn, provider: str, vendor: str | tuple[str, ...] = ()) -> list[Speech]:
     """The whole context in order, without the instructions, which stand in the request.
 
     `vendor` is how the types of items begin that only this provider knows, and that its model said.
@@ -67,8 +67,13 @@ def speeches(turn: Turn, provider: str, vendor: str = "") -> list[Speech]:
     return _Speeches(turn, told, provider, vendor).all()
 
 
+def is_error(output: Output) -> bool:
+    """Does this output say that the tool failed?"""
+    return output.status == "incomplete" or extras(output).get("is_error") is True
+
+
 class _Speeches:
-    def __init__(self, turn: Turn, told: list[Entry], provider: str, vendor: str) -> None:
+    def __init__(self, turn: Turn, told: list[Entry], provider: str, vendor: str | tuple[str, ...]) -> None:
         self._turn = turn
         self._provider = provider
         self._vendor = vendor
@@ -95,7 +100,7 @@ class _Speeches:
                     self._add("system", entry)
                 case FunctionCallOutput() | CustomToolCallOutput():
                     self._output(entry)
-                case Opaque(type=kind) if self._vendor and kind.startswith(self._vendor):
+                case Opaque(type=kind) if kind.startswith(self._vendor):
                     self._add("assistant", entry)
                 case Compaction() | ItemReference() | Opaque():
                     why = f"an item of type {type_of(entry.item)!r} has no place on this wire"

@@ -148,7 +148,7 @@ class Llama:
         functions = await self._functions(turn, names, told, endpoint)
         for field in ("tools", "tool_choice", "parallel_tool_calls"):
             body.pop(field, None)
-        parser = ChatStream(names, self.name)
+        parser = ChatStream(names, self.name, note=turn.note(self.name))
         reader: ChatStream | CallStream = parser
         if functions:
             parallel = turn.request.parallel_tool_calls is not False

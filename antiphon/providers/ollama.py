@@ -66,7 +66,7 @@ class Ollama:
             url=f"{self._base}/api/chat",
             headers=self._headers,
             body=encode(body),
-            parser=OllamaStream(names, provider=self.name, secrets=self._secrets),
+            parser=OllamaStream(names, provider=self.name, note=turn.note(self.name), secrets=self._secrets),
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,
         )

@@ -1,15 +1,18 @@
 """From the lines of Ollama's `/api/chat` to deltas: each line is a whole JSON object."""
 
+from base64 import b64decode
 from collections.abc import Collection
 
 import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.providers import errors
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.calls import Calls
 from antiphon.providers.chat_chunks import UNREADABLE, Token
+from antiphon.providers.images import image_item
 from antiphon.providers.lines import Lines
+from antiphon.providers.pictures import kind_of
 from antiphon.providers.thoughts import Kept
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
@@ -19,6 +22,7 @@ from antiphon.stream.deltas import (
     Failure,
     Finish,
     FinishReason,
+    ItemDelta,
     ReasoningDelta,
     TextDelta,
     UsageDelta,
@@ -40,6 +44,7 @@ class Message(Struct, gc=False):
     content: str | None = None
     thinking: str | None = None
     tool_calls: list[ToolCall] | None = None
+    images: list[str] | None = None
 
 
 class Line(Struct, gc=False):
@@ -63,11 +68,13 @@ class OllamaStream:
         names: ToolNames | None = None,
         *,
         provider: str = "ollama",
+        note: Note = silently,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         self.over = False
         self._provider = provider
+        self._note = note
         self._secrets = secrets
         self._lines = Lines(provider, max_line)
         self._told = Calls(names or ToolNames())
@@ -140,10 +147,23 @@ class OllamaStream:
         if message.content:
             known = [token.to_spec() for token in logprobs] if logprobs else None
             self._deltas.append(TextDelta(message.content, known))
+        for data in message.images or ():
+            self._image(data)
         for call in message.tool_calls or ():
             arguments = _text(call.function.arguments)
             self._deltas += self._told.whole(self._calls, call.function.name, arguments, call.id or "")
             self._calls += 1
+
+    def _image(self, data: str) -> None:
+        """It comes without its kind, which its first bytes tell."""
+        try:
+            kind = kind_of(b64decode(data[:64]))
+        except ValueError:
+            kind = None
+        if kind is None:
+            self._note("output", "an image of an unknown kind cannot be told")
+        else:
+            self._deltas.append(ItemDelta(image_item(kind, data)))
 
     def _finish(self, line: Line) -> None:
         if self._kept:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from antiphon.config import Provider as ProviderConfig
 from antiphon.config import ResponsesProvider, Secret, Timeouts
 from antiphon.providers import questions
-from antiphon.providers.base import FALLBACK, SUPPRESSED, Environment, Turn
+from antiphon.providers.base import FALLBACK, Environment, Turn
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_profiles import choose as choose_profile
@@ -149,7 +149,7 @@ class Responses:
             prepared.names,
             provider=self.name,
             secrets=self._secrets,
-            note=lambda param, reason: turn.receipt(self.name, param, reason, SUPPRESSED),
+            note=turn.note(self.name),
         )
 
     def _call(self, turn: Turn) -> Call:

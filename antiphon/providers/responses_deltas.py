@@ -7,6 +7,7 @@ What only a snapshot holds, such as a proof, an annotation or a log probability,
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.providers.base import Note
 from antiphon.providers.calls import Calls
 from antiphon.providers.responses_request import Proof
 from antiphon.providers.tools import ToolNames
@@ -42,7 +43,6 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.open_items import is_over, with_status
 
-Note = Callable[[str, str], None]
 _Call = FunctionCall | CustomToolCall
 _Whole = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
 
@@ -138,6 +138,11 @@ class Retelling:
             case Message():
                 self._message_done(index, told, item)
             case Reasoning():
+                for part in (*item.summary, *(item.content or ())):
+                    if isinstance(part, Opaque):
+                        self._note(
+                            "output", f"a part of type {part.type!r} in reasoning cannot be told in events"
+                        )
                 if item.encrypted_content:
                     self._enter(index, told)
                     self.deltas.append(SignatureDelta(Proof(item.id, item.encrypted_content).to_blob()))
@@ -307,3 +312,5 @@ class Retelling:
         key = self._keys.get(id) if isinstance(id, str) else index if index in self._keys.values() else None
         if key is not None and not self._items[key].done:
             self.deltas.append(VendorDelta(event.type, fields, key))
+        elif key is None and "delta" in fields:
+            self._note("output", f"an event of type {event.type!r} of an item of words cannot be told")

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers import errors
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.lines import Lines
-from antiphon.providers.responses_deltas import Note, Retelling
+from antiphon.providers.responses_deltas import Retelling
 from antiphon.providers.responses_plain import plain
 from antiphon.providers.tools import ToolNames
 from antiphon.spec import events as ev
@@ -36,10 +36,6 @@ _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
-def _silently(param: str, reason: str) -> None:
-    return
-
-
 class ResponsesStream:
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
 
@@ -49,7 +45,7 @@ class ResponsesStream:
         *,
         provider: str = "responses",
         secrets: Collection[str] = (),
-        note: Note = _silently,
+        note: Note = silently,
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         self.over = False
@@ -129,6 +125,8 @@ class ResponsesStream:
             raise errors.reported(self._provider, complaint, secrets=self._secrets)
         if "output" not in fields:
             raise errors.invalid(self._provider, "the answer has no output")
+        if fields.pop("type", None) is not None:
+            body = msgspec.json.encode(fields)  # it is a response, whatever it calls itself
         self._payload(body, "response")
         if not self.over:
             raise errors.invalid(self._provider, "the answer is a response that has not ended")

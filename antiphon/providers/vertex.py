@@ -35,6 +35,7 @@ class Vertex(Gemini):
 
     home = "publishers/google/models/"
     homes = ("publishers/", "endpoints/")
+    tells_invocations = False
 
     def __init__(
         self,

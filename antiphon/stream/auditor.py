@@ -16,6 +16,7 @@ from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.opaque import Opaque, to_builtins
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.aliases import BROKEN
+from antiphon.stream.dialects import SHOWN_IMAGE
 from antiphon.stream.ledger import Ledger, Payload, alike, text_at
 from antiphon.stream.resources import check_resource
 from antiphon.stream.rules import RESPONSE_RULES, RULES, Level
@@ -153,7 +154,7 @@ class Auditor:
 
     def admits(self, type_name: str) -> bool:
         """Is this type outside the specification welcome here?"""
-        if type_name in self._solicited:
+        if type_name in self._solicited or type_name == SHOWN_IMAGE:
             return True
         vendor, colon, _ = type_name.partition(":")
         asked = self._extensions or (colon != "" and f"{vendor}:" in self._solicited)

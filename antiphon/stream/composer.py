@@ -84,6 +84,8 @@ class Composer(Struct, eq=False, weakref=True):
     first_sequence_number: int = 0
     error_event: bool = True
     seal: Callable[[str], str] = str
+    hidden: Callable[[str], None] | None = None
+    """Told the type of an item that this client does not see."""
     muted: bool = False
     """Only the response is wanted: no events are told."""
 
@@ -293,7 +295,9 @@ class Composer(Struct, eq=False, weakref=True):
         keyed = self._keyed or self._keys()
         call = keyed.calls.get(delta.key)
         if call is None or is_another(call, delta):
-            hidden = not self._visible("function_call" if delta.kind == "function" else "custom_tool_call")
+            kind = "function_call" if delta.kind == "function" else "custom_tool_call"
+            if hidden := not self._visible(kind):
+                self._hide(kind)
             call = keyed.calls[delta.key] = UnnamedCall(delta.kind, hidden)
         if isinstance(call, OpenCall):
             if delta.arguments and not call.over:
@@ -351,6 +355,7 @@ class Composer(Struct, eq=False, weakref=True):
     def _whole_item(self, item: WholeItem, key: Key | None) -> None:
         shown = self.shows(type_of(item))
         if shown is None:
+            self._hide(type_of(item))
             return
         item = presentable(item, shown)
         keyed = self._keys()
@@ -375,6 +380,8 @@ class Composer(Struct, eq=False, weakref=True):
     def _vendor_event(self, delta: VendorDelta) -> None:
         shown = self.shows(delta.type)
         opened = self._keys().whole.get(delta.key) if delta.key is not None else None
+        if shown is None and delta.key is None:
+            self._hide(delta.type)
         if shown is None or (delta.key is not None and opened is None):
             return
         if shown in ev.EVENTS or not _EVENT_TYPE.fullmatch(shown):
@@ -485,6 +492,10 @@ class Composer(Struct, eq=False, weakref=True):
     def _emit(self) -> Emit:
         """What emits here, and in a new item."""
         return silence if self.muted else self._speak().tell
+
+    def _hide(self, item_type: str) -> None:
+        if self.hidden is not None:
+            self.hidden(item_type)
 
     def _visible(self, item_type: str) -> bool:
         """Items that are told in deltas go out under their own type or not at all."""

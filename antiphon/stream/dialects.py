@@ -53,6 +53,10 @@ TOOL_ITEMS: Mapping[str, frozenset[str]] = {
     "programmatic_tool_calling": frozenset({"program", "program_output"}),
 }
 
+# An image that the model made is never hidden: who did not ask for one gets it under the second name.
+IMAGE = "image_generation_call"
+SHOWN_IMAGE = "antiphon:image"
+
 _DATED = re.compile(r"_\d{4}_\d\d_\d\d$")
 
 
@@ -138,7 +142,7 @@ class Dialect:
         if type in CORE_TYPES or self._at_home(type, self.vocabulary | solicited):
             return type
         if self.slug is None:
-            return None
+            return SHOWN_IMAGE if type in (IMAGE, SHOWN_IMAGE) else None
         return type if is_valid_extension_type(type) else f"{self.slug}:{_local(type)}"
 
     def type_of(self, event: ev.AnyEvent) -> str:

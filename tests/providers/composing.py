@@ -22,7 +22,7 @@ from antiphon.stream.deltas import AnyDelta
 from tests.providers.fake_server import SOON
 from tests.spec.opinions import assert_valid_event
 
-SOLICITED = {"custom_tool_call"}
+SOLICITED = {"custom_tool_call", "image_generation_call", "web_search_call"}
 
 
 def compose(

@@ -44,6 +44,8 @@ _DATA = (
     "functionCall",
     "functionResponse",
     "executableCode",
+    "toolCall",
+    "toolResponse",
     "codeExecutionResult",
 )
 _WHOLE_CALLS = "a call of this wire always comes whole, in one chunk"

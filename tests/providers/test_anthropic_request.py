@@ -270,3 +270,37 @@ def test_detail_and_unknown_parts_leave_receipts() -> None:
         "input[0].content[1].detail": "suppressed",
         "input[0].content[2]": "dropped",
     }
+
+
+# --- programs of the model --------------------------------------------------------------------------------
+
+
+def kept(**fields: Any) -> dict[str, Any]:
+    return {"type": "reasoning", "summary": [], "encrypted_content": json.dumps(fields)}
+
+
+def test_a_call_goes_back_with_the_program_that_made_it_and_its_container() -> None:
+    program = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
+    items = [
+        user(),
+        kept(type="antiphon_container", id="container_0"),
+        kept(type="antiphon_container", id="container_1", expires_at="2999-01-01T00:00:00Z"),
+        kept(type="antiphon_caller", id="a", caller=program),
+        call("a"),
+        call("b"),
+        output("a", "one"),
+        output("b", "two"),
+    ]
+    made, turn = build({"input": items, "tools": [WEATHER]})
+    assert made["container"] == "container_1"
+    assert [block.get("caller") for block in made["messages"][1]["content"]] == [program, None]
+    assert receipts(turn) == {}
+
+
+def test_a_container_that_is_gone_is_not_asked_for() -> None:
+    items = [
+        user(),
+        kept(type="antiphon_container", id="c", expires_at="2025-12-20T05:33:56.857745Z"),
+        user(),
+    ]
+    assert "container" not in body({"input": items})

@@ -328,3 +328,15 @@ def test_what_is_cached() -> None:
 
 def _turn(id: str) -> list[dict[str, Any]]:
     return [thought(f"For {id}"), call(id), output(id)]
+
+
+def test_the_betas_that_tools_need_are_named() -> None:
+    def betas(*types: str) -> tuple[str, ...]:
+        tools = [{"type": f"anthropic:{one}", "name": "a"} for one in types]
+        return prepare(make_turn({"input": "Hi", "tools": tools}, model="claude-opus-5"), Shape()).betas
+
+    assert betas("web_search_20250305", "code_execution_20260120") == ()
+    assert betas("advisor_20260301", "computer_20251124") == (
+        "advisor-tool-2026-03-01",
+        "computer-use-2025-11-24",
+    )

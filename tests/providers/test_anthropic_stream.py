@@ -206,16 +206,20 @@ def test_nothing_thought_leaves_nothing() -> None:
 
 
 def test_thinking_that_the_provider_dropped_is_noted() -> None:
-    notes: list[str] = []
+    notes: list[tuple[str, str]] = []
+
+    def note(param: str, reason: str) -> None:
+        notes.append((param, reason))
+
     dropped = {
         "type": "thinking_dropped",
         "path": "messages.1.content.0",
         "reason": "prefix_binding_mismatch",
     }
     other = {"type": "thinking_mismatch_allowed", "path": "messages.1.content.0", "reason": "x"}
-    read(wire.start(input_transformations=[dropped, other]), wire.finish(), note=notes.append)
-    assert notes == ["the provider left earlier thinking out: prefix_binding_mismatch"]
-    whole(note=notes.append, fields={"input_transformations": [dropped]})
+    read(wire.start(input_transformations=[dropped, other]), wire.finish(), note=note)
+    assert notes == [("input.reasoning", "the provider left earlier thinking out: prefix_binding_mismatch")]
+    whole(note=note, fields={"input_transformations": [dropped]})
     assert len(notes) == 2
 
 
@@ -459,3 +463,50 @@ def test_the_same_however_the_bytes_are_cut(ending: bytes) -> None:
 def test_no_bytes_do_harm(noise: bytes, at: int) -> None:
     """Whatever comes in the middle, the answer ends, once, and the Auditor has nothing to say."""
     assert compose([read(ANSWER[:at], noise, ANSWER[at:])]).status in ("completed", "failed")
+
+
+# --- programs of the model --------------------------------------------------------------------------------
+
+PROGRAM = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
+CALLED = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"x": 1}, "caller": PROGRAM}
+BOX = {"id": "container_1", "expires_at": "2025-12-20T05:33:56.857745Z"}
+
+
+def test_calls_that_a_program_made_before_the_stream_began() -> None:
+    """Such a stream is its first event and its last."""
+    begun = wire.start(content=[CALLED], stop_reason="tool_use", container=BOX)
+    made = response(begun, wire.event("message_stop"))
+    assert told(made)[-1] == ("f", '{"x": 1}', "toolu_1")
+    assert blobs(made) == [
+        {"type": "antiphon_container", **BOX},
+        {"type": "antiphon_caller", "id": "toolu_1", "caller": PROGRAM},
+    ]
+    assert blobs(whole(CALLED, reason="tool_use", fields={"container": BOX})) == blobs(made)
+
+
+def test_a_container_that_is_named_at_the_end() -> None:
+    ending = wire.event(
+        "message_delta", delta={"stop_reason": "end_turn", "container": BOX}, usage={"output_tokens": 2}
+    )
+    made = response(wire.start(), wire.text(0, "Hi"), ending, wire.event("message_stop"))
+    assert blobs(made) == [{"type": "antiphon_container", **BOX}]
+
+
+def test_a_call_that_the_model_made_itself_has_nothing_to_keep() -> None:
+    direct = {**CALLED, "caller": {"type": "direct"}}
+    assert blobs(whole(direct, reason="tool_use")) == []
+
+
+def test_a_block_of_an_unknown_kind_is_whole_whatever_its_pieces_are_called() -> None:
+    pieces = [
+        wire.begin(0, {"type": "compaction", "content": None}),
+        wire.delta(0, "compaction_delta", content="So "),
+        wire.delta(0, "compaction_delta", content="far."),
+        wire.end(0),
+    ]
+    made = compose([read(wire.start(), *pieces, wire.finish())])
+    [item] = plain(made)["output"]
+    assert (item["type"], item["data"]) == (
+        "anthropic:compaction",
+        {"type": "compaction", "content": "So far."},
+    )

@@ -320,3 +320,51 @@ def test_strict_tools(model: str, closed: bool, strict: Any, receipts: dict[str,
     )
     assert made["toolConfig"]["tools"][0]["toolSpec"].get("strict") == strict
     assert left == receipts
+
+
+# --- what came from Bedrock -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failed", [{"status": "incomplete"}, {"is_error": True}])
+def test_an_output_of_a_tool_that_failed_says_so(failed: dict[str, Any]) -> None:
+    made = body({"input": [{"role": "user", "content": "Hi"}, CALL, {**OUTPUT, **failed}]})
+    assert made["messages"][-1]["content"][0]["toolResult"]["status"] == "error"
+
+
+def test_an_output_of_a_tool_that_worked_has_no_status() -> None:
+    made = body({"input": [{"role": "user", "content": "Hi"}, CALL, OUTPUT]})
+    assert "status" not in made["messages"][-1]["content"][0]["toolResult"]
+
+
+def test_blocks_of_bedrocks_own_tools_go_back_as_they_came() -> None:
+    used = {"toolUse": {"toolUseId": "a", "name": "nova_grounding", "type": "server_tool_use", "input": {}}}
+    result = {"toolResult": {"toolUseId": "a", "type": "nova_grounding_result", "content": [{"text": "x"}]}}
+    said = [
+        {"type": "bedrock:tool_use", "id": "item_1", "status": "completed", "data": used},
+        {"type": "bedrock:tool_result", "id": "item_2", "status": "completed", "data": result},
+    ]
+    request = {
+        "input": [{"role": "user", "content": "Hi"}, *said, {"role": "user", "content": "And?"}],
+        "tools": [{"type": "bedrock:nova_grounding"}],
+    }
+    made, receipts = sent(request)
+    assert made["messages"][1] == {"role": "assistant", "content": [used, result]}
+    assert made["toolConfig"]["tools"] == [{"systemTool": {"name": "nova_grounding"}}]
+    assert "input[1]" not in receipts
+    odd = {"type": "bedrock:tool_use", "id": "item_1", "status": "completed", "data": {"text": "no block"}}
+    _, receipts = sent({"input": [{"role": "user", "content": "Hi"}, odd]})
+    assert receipts["input[1]"] == "dropped"
+
+
+def test_citations_of_documents_go_back_with_their_words() -> None:
+    place = {"title": "policy", "location": {"documentChar": {"documentIndex": 0, "start": 0, "end": 9}}}
+    note = {"type": "bedrock:document_char", "start_index": 0, "end_index": 7, "citation": place}
+    said = [
+        {"type": "output_text", "text": "They get ", "annotations": []},
+        {"type": "output_text", "text": "20 days", "annotations": [note]},
+    ]
+    request = {"input": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": said}]}
+    assert body(request)["messages"][1]["content"] == [
+        {"text": "They get "},
+        {"citationsContent": {"content": [{"text": "20 days"}], "citations": [place]}},
+    ]

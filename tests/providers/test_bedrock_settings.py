@@ -73,6 +73,7 @@ def test_where_top_k_goes(model: str, own: dict[str, Any]) -> None:
         ("anthropic.claude-opus-5", "none", {"thinking": {"type": "disabled"}}, None),
         (NOVA_2, "low", {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}}, None),
         (GPT_OSS, "medium", {"reasoning_effort": "medium"}, None),
+        ("qwen.qwen3-32b-v1:0", "high", {"reasoning_config": "high"}, None),
         (GPT, "xhigh", {"reasoning": {"effort": "xhigh"}}, None),
         (GPT, "none", {"reasoning": {"effort": "none"}}, None),
     ],
@@ -186,6 +187,13 @@ def test_a_guardrail() -> None:
 
 
 # --- models -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["qwen.qwen3-32b-v1:0", "zai.glm-4.7-flash"])
+def test_models_that_bedrock_holds_to_a_schema(model: str) -> None:
+    form = {"type": "json_schema", "name": "x", "schema": {"type": "object", "properties": {}}}
+    made = body({"input": "Hi", "text": {"format": form}}, model)
+    assert made["outputConfig"]["textFormat"]["type"] == "json_schema"
 
 
 def test_a_model_is_known_by_its_name_or_by_what_it_is_like() -> None:

@@ -169,23 +169,101 @@ def test_a_signature_without_words() -> None:
     assert fed(*frames)[0] == SignatureDelta('{"reasoningText":{"text":"","signature":"s"}}')
 
 
-def test_tools_that_bedrock_runs_itself_are_not_called() -> None:
-    tool = {"toolUse": {"toolUseId": "a", "name": "nova_grounding", "type": "server_tool_use"}}
+@pytest.mark.parametrize("kind", ["tool_use", "a_kind_of_tomorrow"])
+def test_a_call_with_a_type_is_a_call(kind: str) -> None:
+    tool = {"toolUseId": "a", "name": "f", "type": kind}
     frames = [
         BEGIN,
-        event("contentBlockStart", {"start": tool, "contentBlockIndex": 0}),
-        delta(0, toolUse={"input": "{}"}),
+        event("contentBlockStart", {"start": {"toolUse": tool}, "contentBlockIndex": 0}),
+        delta(0, toolUse={"input": '{"x":1}'}),
         stop(0),
-        delta(1, text="Found."),
-        delta(1, citation={"title": "T", "location": {"web": {"url": "https://a.example/"}}}),
-        delta(1, citation={"location": {"documentChar": {"documentIndex": 0}}}),
-        stop(1),
+        *ends("tool_use"),
     ]
-    made = compose([fed(*frames, *ends())], schema=True)
-    [message] = plain(made)["output"]
+    assert told(compose([fed(*frames)])) == [("f", '{"x":1}', "a")]
+    body = whole(Script((Called("f", '{"x":1}', "a"),), "tool_calls"))
+    body["output"]["message"]["content"][0]["toolUse"]["type"] = kind
+    assert told(compose([BedrockStream().whole(json.dumps(body).encode())])) == [("f", '{"x":1}', "a")]
+
+
+GROUNDING = {"toolUseId": "a", "name": "nova_grounding", "type": "server_tool_use"}
+GROUNDED = {"toolUseId": "a", "type": "nova_grounding_result", "status": "success"}
+
+
+def test_tools_that_bedrock_runs_itself_are_items_and_no_calls() -> None:
+    frames = [
+        BEGIN,
+        event("contentBlockStart", {"start": {"toolUse": GROUNDING}, "contentBlockIndex": 0}),
+        delta(0, toolUse={"input": '{"query":'}),
+        delta(0, toolUse={"input": '"x"}'}),
+        stop(0),
+        event("contentBlockStart", {"start": {"toolResult": GROUNDED}, "contentBlockIndex": 1}),
+        delta(1, toolResult=[{"text": "seen"}]),
+        stop(1),
+        delta(2, text="Found."),
+        delta(2, citation={"title": "T", "location": {"web": {"url": "https://a.example/"}}}),
+        stop(2),
+    ]
+    used, result, message = plain(compose([fed(*frames, *ends())]))["output"]
+    assert (used["type"], used["status"]) == ("bedrock:tool_use", "completed")
+    assert used["data"] == {"toolUse": {**GROUNDING, "input": {"query": "x"}}}
+    assert result["data"] == {"toolResult": {**GROUNDED, "content": [{"text": "seen"}]}}
     assert message["content"][0]["annotations"] == [
         {"type": "url_citation", "url": "https://a.example/", "title": "T", "start_index": 0, "end_index": 6}
     ]
+    body = whole(Script((Text("Found."),)))
+    body["output"]["message"]["content"][:0] = [used["data"], result["data"]]
+    again = plain(compose([BedrockStream().whole(json.dumps(body).encode())]))["output"]
+    assert [item.get("data") for item in again[:2]] == [used["data"], result["data"]]
+
+
+PLACE = {
+    "title": "policy",
+    "location": {"documentChar": {"documentIndex": 0, "start": 0, "end": 9}},
+    "sourceContent": [{"text": "20 days. "}],
+}
+
+
+def test_a_citation_of_a_document_is_an_annotation_of_its_block() -> None:
+    frames = [BEGIN, delta(0, text="They get "), stop(0), delta(1, text="20 days"), delta(1, citation=PLACE)]
+    streamed = compose([fed(*frames, stop(1), *ends())])
+    cited = {"citationsContent": {"content": [{"text": "20 days"}], "citations": [PLACE]}}
+    body = whole(Script((Text("They get "),)))
+    body["output"]["message"]["content"].append(cited)
+    at_once = compose([BedrockStream().whole(json.dumps(body).encode())])
+    for made in (streamed, at_once):
+        [message] = plain(made)["output"]
+        assert [part["text"] for part in message["content"]] == ["They get ", "20 days"]
+        assert message["content"][1]["annotations"] == [
+            {
+                "type": "bedrock:document_char",
+                "title": "policy",
+                "start_index": 0,
+                "end_index": 7,
+                "citation": PLACE,
+            }
+        ]
+
+
+def test_an_image_of_the_answer_is_an_item() -> None:
+    frames = [
+        BEGIN,
+        event("contentBlockStart", {"start": {"image": {"format": "png"}}, "contentBlockIndex": 0}),
+        delta(0, image={"source": {"bytes": "iVBORw0KGgo="}}),
+        stop(0),
+    ]
+    body = whole(Script((Text(""),)))
+    body["output"]["message"]["content"] = [{"image": {"format": "png", "source": {"bytes": "iVBORw0KGgo="}}}]
+    at_once = BedrockStream().whole(json.dumps(body).encode())
+    for deltas in (fed(*frames, *ends()), at_once):
+        [item] = plain(compose([deltas], solicited={"image_generation_call"}))["output"]
+        assert (item["type"], item["result"]) == ("image_generation_call", "iVBORw0KGgo=")
+
+
+def test_a_search_result_with_an_address_is_a_url_citation() -> None:
+    found = {"source": "https://a.example/", "location": {"searchResultLocation": {"searchResultIndex": 0}}}
+    deltas = fed(BEGIN, delta(0, text="Yes"), delta(0, citation=found), stop(0), *ends())
+    [message] = plain(compose([deltas]))["output"]
+    assert message["content"][0]["annotations"][0]["url"] == "https://a.example/"
 
 
 def test_citations_of_a_whole_answer() -> None:

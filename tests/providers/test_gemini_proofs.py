@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.providers.gemini_content import inline_part
 from antiphon.providers.gemini_proofs import ModelParts, Proof, from_blob
+from antiphon.providers.images import image_of
 from antiphon.spec.items import Reasoning
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Response
@@ -17,15 +19,21 @@ from tests.providers.fake_gemini import sse
 from tests.providers.gemini_reading import call, read, response, text, whole
 
 
-def replayed(deltas: list[AnyDelta]) -> list[dict[str, Any]]:
-    """The parts of the next request, made from the items that these deltas make."""
+def replayed(deltas: list[AnyDelta], *, shown: bool = True) -> list[dict[str, Any]]:
+    """The parts of the next request, made from the items that these deltas make.
+
+    `shown`: the client sees the items that only Google knows.
+    """
     made = ModelParts()
     for item in compose([deltas]).output:
         if isinstance(item, Reasoning):
             if (proof := from_blob(item.encrypted_content)) is not None:
                 made.proof(proof)
         elif isinstance(item, Opaque):
-            made.other(item.fields["data"])
+            if (image := image_of(item)) is not None:
+                made.other(inline_part(image.media_type, image.data))
+            elif shown:
+                made.other(item.fields["data"])
         elif (one := plain_item(item))["type"] == "message":
             made.text("".join(part["text"] for part in one["content"]))
         else:
@@ -53,6 +61,16 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
     "a call after a thought": [text("Hm.", thought=True), call("f", {}, **SIGNED)],
     "a picture": [text("Here: "), {"inlineData": {"mimeType": "image/png", "data": "eA=="}, **SIGNED}],
     "a program": [{"executableCode": {"language": "PYTHON", "code": "1"}, **SIGNED}, text("1")],
+    "what a tool of Google's found": [
+        {"toolCall": {"id": "t", "toolType": "FILE_SEARCH"}, **SIGNED},
+        {"toolResponse": {"id": "t", "toolType": "FILE_SEARCH", "response": {}}, **SIGNED},
+        text("1"),
+    ],
+    "a program without a signature": [
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+        text("1"),
+    ],
     "a call after text": [text("Look."), call("f", {}, **SIGNED)],
     "the only text": [text("Hello", **SIGNED)],
     "a text after a thought": [text("Hm.", thought=True), text("Hello", **SIGNED)],
@@ -76,7 +94,8 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("mode", ["streamed", "whole"])
 def test_a_signature_goes_back_on_the_very_part_it_came_with(parts: list[dict[str, Any]], mode: str) -> None:
     streamed = b"".join(sse(part) for part in parts) + sse(finish="STOP")
-    assert replayed(read(streamed) if mode == "streamed" else whole(*parts)) == parts
+    deltas = read(streamed) if mode == "streamed" else whole(*parts)
+    assert replayed(deltas) == replayed(deltas, shown=False) == parts
 
 
 def test_a_signed_text_stays_one_message() -> None:

@@ -153,7 +153,7 @@ def test_parts_that_only_google_knows_go_back_as_they_came() -> None:
 
 
 def test_items_that_have_no_place() -> None:
-    _, turn = build({"input": [USER, {"type": "web_search_call", "id": "x", "status": "completed"}]})
+    _, turn = build({"input": [USER, {"type": "file_search_call", "id": "x", "status": "completed"}]})
     assert receipts(turn) == {"input[1]": "dropped"}
 
 
@@ -397,9 +397,54 @@ def test_strict_functions_are_validated() -> None:
 
 def test_a_search_is_googles_search() -> None:
     assert body({"tools": [{"type": "web_search"}]})["tools"] == [{"googleSearch": {}}]
-    made, turn = build({"tools": [{"type": "web_search"}, TIME]})
-    assert made["tools"] == [{"functionDeclarations": [{"name": "get_time"}]}]
+
+
+@pytest.mark.parametrize(
+    ("type", "sent"),
+    [
+        ("web_search", {"googleSearch": {}}),
+        ("google:code_execution", {"codeExecution": {}}),
+        ("google:file_search", {"fileSearch": {"fileSearchStoreNames": ["a"]}}),
+    ],
+)
+def test_googles_own_tools_beside_functions(type: str, sent: dict[str, Any]) -> None:
+    [name] = sent
+    tools = [{"type": type, **sent[name]}, TIME]
+    functions = {"functionDeclarations": [{"name": "get_time"}]}
+    made, turn = build({"tools": tools}, model=NEW)
+    assert made["tools"] == [sent, functions]
+    assert made["toolConfig"] == {"includeServerSideToolInvocations": True}
+    assert receipts(turn) == {}
+    on_vertex = prepare(make_turn({"input": "Hi", "tools": tools}, model=NEW), invocations=False).body
+    assert "toolConfig" not in on_vertex
+    made, turn = build({"tools": tools}, model=OLD)
+    assert made["tools"] == [functions]
     assert receipts(turn) == {"tools": "dropped"}
+
+
+def test_an_image_and_what_googles_tools_did_go_back() -> None:
+    picture = {"type": "antiphon:image", "id": "i", "status": "completed", "result": "eA=="}
+    named = {**picture, "type": "image_generation_call", "output_format": "webp"}
+    searched = {"type": "web_search_call", "id": "x", "status": "completed"}
+    ran = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    told = {"toolCall": {"id": "t", "toolType": "FILE_SEARCH"}}
+    made = contents(
+        USER,
+        reasoning(Proof("c2ln", "part", name="inlineData")),
+        picture,
+        named,
+        reasoning(Proof("c2lnMg==", "part", name="toolCall", part=told)),
+        searched,
+        reasoning(Proof("", "part", name="executableCode", part=ran)),
+        {"type": "google:executable_code", "id": "p", "status": "completed", "data": ran},
+        USER,
+    )
+    assert made[1]["parts"] == [
+        {"inlineData": {"mimeType": "image/png", "data": "eA=="}, "thoughtSignature": "c2ln"},
+        {"inlineData": {"mimeType": "image/webp", "data": "eA=="}},
+        {**told, "thoughtSignature": "c2lnMg=="},
+        ran,
+    ]
 
 
 def test_phases_are_not_told_apart() -> None:

@@ -28,10 +28,24 @@ POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": 
         {"enum": ["a", 1, 2.5]},
         {"type": "array", "prefixItems": [STRING], "items": STRING, "minItems": 1, "maxItems": 3},
         {"$defs": {"P": POINT}, "type": "object", "properties": {"p": {"$ref": "#/$defs/P"}}},
+        {"type": "array", "items": STRING, "default": []},
     ],
 )
 def test_the_subset_goes_as_it_is(schema: dict[str, Any]) -> None:
     assert fits(schema)
+
+
+def test_a_schema_that_leads_back_to_itself_goes_as_it_is() -> None:
+    """With what Google takes besides the subset: written out, it would lose its depth."""
+    node = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "pattern": "a+"},
+            "next": {"type": "array", "items": {"$ref": "#/$defs/N"}, "default": []},
+        },
+    }
+    assert fits({"$ref": "#/$defs/N", "$defs": {"N": node}, "title": "N"})
+    assert not fits({"$ref": "#/$defs/N", "$defs": {"N": {**node, "if": {}}}})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +60,6 @@ def test_the_subset_goes_as_it_is(schema: dict[str, Any]) -> None:
         {"enum": [None]},
         {"$ref": "#/$defs/P", "description": "with a sibling", "$defs": {"P": POINT}},
         {"$ref": "#/definitions/P", "definitions": {"P": POINT}},
-        {"$ref": "#/$defs/N", "$defs": {"N": {"properties": {"next": {"$ref": "#/$defs/N"}}}}},
         {"$ref": "https://example.com/schema"},
         [],
         None,

@@ -161,10 +161,52 @@ def test_parts_that_only_google_knows_are_kept_in_items_of_their_own() -> None:
     picture = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
     deltas = read(sse(text("A")) + sse(ran) + sse(picture, text("B")) + sse(finish="STOP"))
     assert compose([deltas]).status == "completed"
-    before, program, image, after = plain(compose([deltas]))["output"]
+    before, _, program, image, after = plain(compose([deltas]))["output"]
     assert (before["content"][0]["text"], after["content"][0]["text"]) == ("A", "B")
     assert (program["type"], program["data"]) == ("google:executable_code", ran)
-    assert (image["type"], image["data"]) == ("google:inline_data", picture)
+    assert (image["type"], image["result"], image["output_format"]) == (
+        "image_generation_call",
+        "eA==",
+        "png",
+    )
+
+
+def test_what_is_no_image_is_kept_as_it_came() -> None:
+    sound = {"inlineData": {"mimeType": "audio/L16;rate=24000", "data": "eA=="}}
+    [item] = plain(compose([whole(sound)]))["output"]
+    assert (item["type"], item["data"]) == ("google:inline_data", sound)
+
+
+def test_a_picture_among_the_thoughts_and_a_call_in_pieces_leave_receipts() -> None:
+    notes: list[str] = []
+    draft = {"inlineData": {"mimeType": "image/png", "data": "eA=="}, "thought": True}
+    piece = {"functionCall": {"name": "f", "partialArgs": [{"jsonPath": "$.a"}], "willContinue": True}}
+    body = sse(draft) + sse(piece) + sse(text("A"), finish="STOP")
+    made = response(body, note=lambda param, why: notes.append(f"{param}: {why}"))
+    assert told(made) == ["A"]
+    assert len(notes) == 2
+
+
+def test_sources_without_an_address_are_told_as_they_came() -> None:
+    found = {"fileSearchStore": "fileSearchStores/a", "text": "Paris is the capital."}
+    support = {"segment": {"endIndex": 5, "text": "Paris"}, "groundingChunkIndices": [0]}
+    metadata = {"groundingChunks": [{"retrievedContext": found}], "groundingSupports": [support]}
+    for supports, end in (([support], 5), ([], 6)):
+        grounding = {**metadata, "groundingSupports": supports}
+        [message] = plain(compose([whole(text("Paris."), candidate={"groundingMetadata": grounding})]))[
+            "output"
+        ]
+        assert message["content"][0]["annotations"] == [
+            {**found, "type": "google:retrieved_context", "start_index": 0, "end_index": end}
+        ]
+
+
+def test_what_google_searched_for_is_an_item() -> None:
+    """So that whoever asked for a search, or required one, learns that there was one."""
+    deltas = whole(text("Sunny."), candidate={"groundingMetadata": {"webSearchQueries": ["a", "b"]}})
+    item = plain(compose([deltas]))["output"][-1]
+    assert item["type"] == "web_search_call"
+    assert item["action"] == {"type": "search", "query": "a", "queries": ["a", "b"]}
 
 
 # --- where words are from ---------------------------------------------------------------------------------
@@ -199,8 +241,8 @@ def test_grounding_counts_bytes_and_we_count_characters() -> None:
         UrlCitation("gs://b/c.pdf", "B", 0, 6),
         UrlCitation("https://a.example", "A", 8, 10),
     ]
-    [message] = plain(compose([deltas]))["output"]
-    assert len(message["content"][0]["annotations"]) == 3
+    message, _ = plain(compose([deltas]))["output"]
+    assert len(message["content"][0]["annotations"]) == 4
 
 
 def test_a_segment_is_found_by_its_text_when_its_place_is_that_of_a_part() -> None:
@@ -215,8 +257,8 @@ def test_grounding_comes_before_the_signature_of_the_text() -> None:
         text("Grüße! Ja."), text("", thoughtSignature="c2ln"), candidate={"groundingMetadata": GROUNDING}
     )
     made = response(body + sse(finish="STOP"))
-    assert [item["type"] for item in plain(made)["output"]] == ["message", "reasoning"]
-    assert len(plain(made)["output"][0]["content"][0]["annotations"]) == 3
+    assert [item["type"] for item in plain(made)["output"]] == ["message", "reasoning", "web_search_call"]
+    assert len(plain(made)["output"][0]["content"][0]["annotations"]) == 4
 
 
 @pytest.mark.parametrize("key", ["citationSources", "citations"])

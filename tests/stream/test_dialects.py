@@ -313,3 +313,11 @@ def test_whatever_a_vendor_calls_its_item_it_goes_out_under_a_valid_type(type: s
             or dialect._at_home(type, dialect.vocabulary)
             or is_valid_extension_type(shown)
         )
+
+
+def test_an_image_is_never_hidden() -> None:
+    assert OPEN_RESPONSES.shows("image_generation_call") == "antiphon:image"
+    asked = frozenset({"image_generation_call"})
+    assert OPEN_RESPONSES.shows("image_generation_call", asked) == "image_generation_call"
+    assert OPENAI.shows("image_generation_call") == "image_generation_call"
+    assert OPEN_RESPONSES.shows("web_search_call") is None
