@@ -8,8 +8,8 @@ from antiphon.engine.policy import Policy, check_tools, restricts
 from antiphon.providers.base import Turn
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
-from antiphon.spec.opaque import encode
-from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemEnd, TextDelta
+from antiphon.spec.opaque import Opaque, encode
+from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, TextDelta
 
 TOOLS = [{"type": "function", "name": name} for name in ("look_up", "save", "send")]
 
@@ -50,6 +50,35 @@ def test_required_without_a_call_is_a_model_error() -> None:
 def test_required_with_a_call_passes() -> None:
     call = CallDelta(0, "{}", name="save")
     assert said(turn(tool_choice="required"), call, Finish("tool_calls")) == [call, Finish("tool_calls")]
+
+
+def hosted(kind: str) -> ItemDelta:
+    return ItemDelta(Opaque.make(type=kind, id="x_1", status="completed"), 0)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    ["required", {"type": "allowed_tools", "mode": "required", "tools": [{"type": "image_generation"}]}],
+)
+@pytest.mark.parametrize("kind", ["image_generation_call", "google:search_call", "acme:sum"])
+def test_required_is_met_by_a_tool_that_the_provider_runs(choice: Any, kind: str) -> None:
+    call = hosted(kind)
+    assert said(turn(tool_choice=choice), call, TextDelta("done"), Finish()) == [
+        call,
+        TextDelta("done"),
+        Finish(),
+    ]
+
+
+@pytest.mark.parametrize("choice", [{"type": "function", "name": "save"}, allowed("save", mode="required")])
+def test_a_choice_of_functions_is_not_met_by_a_hosted_tool(choice: Any) -> None:
+    *_, failure = said(turn(tool_choice=choice), hosted("web_search_call"), Finish())
+    assert isinstance(failure, Failure)
+
+
+def test_a_list_of_tools_is_not_a_call() -> None:
+    *_, failure = said(turn(tool_choice="required"), hosted("mcp_list_tools"), Finish())
+    assert isinstance(failure, Failure)
 
 
 def test_required_does_not_hide_a_cut() -> None:
