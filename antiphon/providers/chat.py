@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from antiphon.config import ChatProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
-from antiphon.providers.base import Capabilities, Environment, Turn
+from antiphon.providers.base import SUPPRESSED, Capabilities, Environment, Turn
 from antiphon.providers.chat_profiles import Profile, choose
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
@@ -76,7 +76,11 @@ class Chat:
         name, profile, secrets = self.name, self.profile, self._secrets
         body, tools = prepare(turn, profile, name)
         think = ThinkTags() if profile.think_tags else None
-        parser = self.reader(tools, name, secrets, think, Kept() if self._keeps else None)
+
+        def note(param: str, reason: str) -> None:
+            turn.receipt(name, param, reason, SUPPRESSED)
+
+        parser = self.reader(tools, name, secrets, think, Kept() if self._keeps else None, note)
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encode(body), parser, limits, True, secrets)
 

@@ -1,6 +1,6 @@
 """From the bytes of a `/chat/completions` answer to deltas, however the bytes were cut."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ from antiphon.providers.tools import NO_TOOLS, ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import (
+    CUTS,
     AnnotationDelta,
     AnyDelta,
     CallDelta,
@@ -73,6 +74,8 @@ class ChatStream(Struct, eq=False):
     secrets: Collection[str] = ()
     think: ThinkTags | None = None
     kept: Kept | None = None
+    note: Callable[[str, str], None] | None = None
+    """Told what of the answer cannot be told."""
     max_line: int = DEFAULT_MAX_EVENT_BYTES
     over: bool = False
     _deltas: list[AnyDelta] = []
@@ -83,6 +86,8 @@ class ChatStream(Struct, eq=False):
     _calls: ToolCalls | None = None
     _usage: Counts | None = None
     _reason: FinishReason | None = None
+    _sources: dict[str, str] = {}
+    _cited: set[str] = set()
     _harmless: Raw = _NOTHING
     """The verdict of a filter that says nothing, if there are filters."""
 
@@ -147,6 +152,9 @@ class ChatStream(Struct, eq=False):
                     self.over = True
                     return [TextDelta(text), UsageDelta(usage.to_spec()), _STOPPED]
                 message.content, chunk.usage = text, usage
+        for choice in choices:
+            # Perplexity sends an empty delta beside the message.
+            choice.delta = choice.message or choice.delta
         self._chunk(chunk)
         if not self.over:
             self._reason = self._reason or "stop"
@@ -161,6 +169,8 @@ class ChatStream(Struct, eq=False):
         given = line
         if line.startswith(b"data:"):
             line = line[5:]
+        elif line.startswith(b"error:"):
+            line = line[6:]
         elif not line.startswith(b"{"):
             return
         try:
@@ -210,9 +220,11 @@ class ChatStream(Struct, eq=False):
 
     def _chunk(self, chunk: Chunk) -> None:
         self._usage = chunk.usage or (chunk.x_groq and chunk.x_groq.usage) or self._usage
-        if chunk.error is not None:
+        if chunk.error is not None and self._reason not in CUTS:
             self._fail(errors.reported(self.provider, chunk.error, secrets=self.secrets).payload)
             return
+        if chunk.citations or chunk.search_results:
+            self._sources |= chunk.sources()
         for choice in chunk.choices or ():
             if not choice.index:
                 self._choice(choice)
@@ -224,6 +236,10 @@ class ChatStream(Struct, eq=False):
         if delta is not None:
             if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
                 self._thoughts(delta)
+            for annotation in delta.annotations or ():
+                self._put_by(annotation)
+            if delta.audio or delta.images or delta.executed_tools:
+                self._untold(delta)
             if self.kept and (delta.content or delta.refusal or delta.tool_calls or delta.function_call):
                 self._deltas += self.kept.take()
             if delta.content:
@@ -234,8 +250,8 @@ class ChatStream(Struct, eq=False):
                 self._annotation(annotation)
             for piece in delta.tool_calls or ():
                 self._tool_call(piece)
-            if delta.function_call is not None:
-                self._tool_call(CallPiece(0, None, delta.function_call))
+            if (legacy := delta.function_call) is not None and (legacy.name or legacy.arguments):
+                self._tool_call(CallPiece(0, None, legacy))
         if reason := choice.finish_reason:
             self._finish_reason(reason.lower())
 
@@ -266,8 +282,11 @@ class ChatStream(Struct, eq=False):
             if self.kept is not None:
                 self.kept.words(text)
 
-    def _content(self, content: str | list[Any], logprobs: LogProbs | None) -> None:
-        if isinstance(content, list):
+    def _content(self, content: str | list[Any] | dict[str, Any], logprobs: LogProbs | None) -> None:
+        if isinstance(content, dict):
+            # Workers AI decodes the JSON that was asked for.
+            self._deltas.append(TextDelta(msgspec.json.encode(content).decode()))
+        elif isinstance(content, list):
             for part in content:
                 self._part(part)
         elif self.think is not None:
@@ -286,15 +305,47 @@ class ChatStream(Struct, eq=False):
             thinking = part["thinking"]
             for one in thinking if isinstance(thinking, list) else [{"text": thinking}]:
                 self._reasoning(str(one.get("text", "")) if isinstance(one, dict) else str(one))
+        else:
+            kind = part.get("type") if isinstance(part, dict) else part
+            self._note(f"a part of type {kind!r} in a message cannot be told")
 
     def _annotation(self, annotation: Annotation) -> None:
         if (cited := annotation.url_citation) is not None:
-            citation = UrlCitation(cited.url, cited.title or "", cited.start_index or 0, cited.end_index or 0)
-            self._deltas.append(AnnotationDelta(citation))
+            self._cited = {*self._cited, cited.url}
+            self._deltas.append(AnnotationDelta(cited.to_spec()))
+
+    def _put_by(self, annotation: Annotation) -> None:
+        """What is no note on the text: OpenRouter wants its reading of a file back on the next turn."""
+        if annotation.url_citation is not None:
+            return
+        if self.kept is not None and isinstance(annotation.file, dict):
+            self.kept.files.append({"type": "file", "file": annotation.file})
+            self._note("what the server read in a file is sealed into the reasoning, for the next turn")
+        else:
+            self._note(f"an annotation of type {annotation.type!r} cannot be told")
+
+    def _cite(self) -> None:
+        """The sources of the text so far: those that no annotation has named."""
+        told, self._cited = self._cited, {*self._cited, *self._sources}
+        for url, title in self._sources.items():
+            if url not in told:
+                self._deltas.append(AnnotationDelta(UrlCitation(url, title, 0, 0)))
+
+    def _untold(self, delta: Delta) -> None:
+        """Fields that have no delta; some servers send them as empty forms."""
+        for kind in ("audio", "images", "executed_tools"):
+            value = getattr(delta, kind)
+            if any(value.values()) if isinstance(value, dict) else value:
+                self._note(f"the server's `{kind}` cannot be told")
+
+    def _note(self, why: str) -> None:
+        if self.note is not None:
+            self.note("output", why)
 
     def _tool_call(self, piece: CallPiece) -> None:
         if self._calls is None:
             self._calls = ToolCalls(self.names)
+            self._cite()
         told = self._calls.add(piece)
         if self.think is not None and told and isinstance(told[0], CallDelta) and told[0].name:
             self._deltas += self.think.end()
@@ -303,7 +354,7 @@ class ChatStream(Struct, eq=False):
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if self.kept:
+        if self.kept is not None and (self.kept or self.kept.files):
             self._deltas += self.kept.take()
         self._close(Finish(self._reason or "stop"))
 
@@ -314,6 +365,8 @@ class ChatStream(Struct, eq=False):
         """What was held back, and the usage, come before the end."""
         if self.think is not None:
             self._deltas += self.think.end()
+        if isinstance(last, Finish):
+            self._cite()
         if self._calls is not None:
             self._deltas += self._calls.flush()
         if self._usage is not None:
