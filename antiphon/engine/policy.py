@@ -10,8 +10,17 @@ from antiphon.providers.base import SUPPRESSED, Turn
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import Request
-from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, Tool, ToolChoice
+from antiphon.spec.tools import (
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    FunctionToolChoice,
+    Tool,
+    ToolChoice,
+    ToolRef,
+)
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, Key
+from antiphon.stream.dialects import solicited
 
 POLICY = "policy"
 # Items of a hosted tool that come without a call.
@@ -56,6 +65,20 @@ def check_tools(request: Request) -> None:
                     "tool_choice.tools", f"allowed_tools contains undefined tools: {', '.join(undefined)}"
                 )
             )
+        for n, ref in enumerate(choice.tools):
+            _check_type(ref, request, f"tool_choice.tools[{n}]")
+    _check_type(choice, request, "tool_choice")
+    if isinstance(choice, Opaque) and choice.type == "custom" and choice.fields.get("name") not in names:
+        raise SpecError(
+            invalid_param("tool_choice.name", f"there is no tool {choice.fields.get('name')!r} in `tools`")
+        )
+
+
+def _check_type(choice: ToolChoice | ToolRef, request: Request, path: str) -> None:
+    """A tool that is neither a function nor named is chosen by its type, and must be there, too."""
+    if isinstance(choice, Opaque) and solicited([choice]).isdisjoint(solicited(request.tools)):
+        message = f"there is no tool of type {choice.type!r} in `tools`"
+        raise SpecError(invalid_param(f"{path}.type", message))
 
 
 def restricts(request: Request) -> bool:

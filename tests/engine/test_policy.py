@@ -150,3 +150,46 @@ def test_a_choice_of_tools_that_are_not_there_is_refused(fields: dict[str, Any],
 def test_the_refusal_names_the_undefined_tools_r002_22() -> None:
     with pytest.raises(SpecError, match="allowed_tools contains undefined tools: nothing"):
         check_tools(turn(tool_choice=allowed("nothing")).request)
+
+
+HOSTED = [
+    {"type": "web_search_preview_2025_03_11"},
+    {"type": "mcp", "server_label": "wiki"},
+    {"type": "custom", "name": "sum"},
+    {"type": "acme:ocr"},
+]
+
+
+@pytest.mark.parametrize(
+    ("choice", "param"),
+    [
+        ({"type": "banana"}, "tool_choice.type"),
+        ({"type": "required"}, "tool_choice.type"),
+        ({"type": "image_generation"}, "tool_choice.type"),
+        ({"type": "other:ocr"}, "tool_choice.type"),
+        ({"type": "custom", "name": "product"}, "tool_choice.name"),
+        (
+            {"type": "allowed_tools", "tools": [{"type": "mcp", "server_label": "wiki"}, {"type": "banana"}]},
+            "tool_choice.tools[1].type",
+        ),
+    ],
+)
+def test_a_choice_of_a_type_that_no_tool_has_is_refused_with_its_place(choice: Any, param: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        check_tools(turn(tools=HOSTED, tool_choice=choice).request)
+    assert (refused.value.payload.type, refused.value.payload.param) == ("invalid_request", param)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "web_search_preview"},
+        {"type": "web_search"},
+        {"type": "mcp", "server_label": "wiki", "name": "ask"},
+        {"type": "custom", "name": "sum"},
+        {"type": "acme:ocr"},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]},
+    ],
+)
+def test_a_choice_of_a_hosted_tool_that_is_there_passes(choice: Any) -> None:
+    check_tools(turn(tools=HOSTED, tool_choice=choice).request)
