@@ -187,8 +187,15 @@ async def test_an_unanswered_call_of_an_earlier_turn_is_refused(store: SqliteSto
 async def test_a_tool_search_that_the_server_ran_needs_no_output(
     store: SqliteStore, call_id: str | None, answered: bool
 ) -> None:
-    search = {"type": "tool_search_call", "id": "tsc_1", "call_id": call_id, "execution": "server"}
-    found = {"type": "tool_search_output", "id": "tso_1", "call_id": None, "execution": "server", "tools": []}
+    search: dict[str, Any] = {"type": "tool_search_call", "id": "tsc_1", "call_id": call_id}
+    search["execution"] = "server"
+    found: dict[str, Any] = {
+        "type": "tool_search_output",
+        "id": "tso_1",
+        "call_id": None,
+        "execution": "server",
+        "tools": [],
+    }
     made = [search, found] if answered else [search]
     context = await resolved(store, input=[user("a"), *made, user("b")])
     assert [type_of(item) for item in context.items] == ["message", *(one["type"] for one in made), "message"]
