@@ -10,6 +10,7 @@ from antiphon.compliance.catalog import LATEST, SPECS, TRANSPORTS, Rule, Spec, T
 from antiphon.compliance.exchange import Exchange
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, STATUS, SpecError
+from antiphon.spec.opaque import Opaque
 from antiphon.stream.aliases import BROKEN
 from antiphon.stream.auditor import Auditor
 from antiphon.stream.dialects import solicited
@@ -208,7 +209,17 @@ def _asked(exchange: Exchange) -> frozenset[str]:
     try:
         return frozenset(solicited(decode_request(exchange.sent).tools))
     except SpecError:
-        return frozenset()
+        return _echoed(exchange)
+
+
+def _echoed(exchange: Exchange) -> frozenset[str]:
+    """What a capture's client had asked for: the response repeats its tools."""
+    for event in exchange.events:
+        if isinstance(response := event.get("response"), dict):
+            tools = response.get("tools")
+            given = tools if isinstance(tools, list) else []
+            return solicited([Opaque.make(**tool) for tool in given if isinstance(tool, dict)])
+    return frozenset()
 
 
 def _framing(exchange: Exchange, notes: _Notes) -> None:

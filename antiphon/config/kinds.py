@@ -80,6 +80,13 @@ Profile = Literal[
     "deepseek",
     "mistral",
     "lmstudio",
+    "ollama",
+    "cerebras",
+    "zai",
+    "moonshot",
+    "perplexity",
+    "mantle",
+    "snowflake",
 ]
 LogLevel = Literal["debug", "info", "warning", "error"]
 

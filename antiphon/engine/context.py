@@ -21,6 +21,7 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
     is_call,
+    is_server_run,
     type_of,
 )
 from antiphon.spec.opaque import Opaque
@@ -228,7 +229,7 @@ def _turn_end(items: list[Item], at: int) -> int:
 
 def _is_output(item: Item) -> bool:
     return isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) or (
-        isinstance(item, Opaque) and item.type in _OUTPUTS
+        isinstance(item, Opaque) and item.type in _OUTPUTS and not is_server_run(item)
     )
 
 

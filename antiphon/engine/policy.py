@@ -10,10 +10,21 @@ from antiphon.providers.base import SUPPRESSED, Turn
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import Request
-from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, Tool, ToolChoice
-from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemEnd, Key
+from antiphon.spec.tools import (
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    FunctionToolChoice,
+    Tool,
+    ToolChoice,
+    ToolRef,
+)
+from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, Key
+from antiphon.stream.dialects import solicited
 
 POLICY = "policy"
+# Items of a hosted tool that come without a call.
+_NO_CALLS = frozenset({"mcp_list_tools", "additional_tools"})
 
 
 def tool_names(tools: Iterable[Tool]) -> set[str]:
@@ -54,6 +65,20 @@ def check_tools(request: Request) -> None:
                     "tool_choice.tools", f"allowed_tools contains undefined tools: {', '.join(undefined)}"
                 )
             )
+        for n, ref in enumerate(choice.tools):
+            _check_type(ref, request, f"tool_choice.tools[{n}]")
+    _check_type(choice, request, "tool_choice")
+    if isinstance(choice, Opaque) and choice.type == "custom" and choice.fields.get("name") not in names:
+        raise SpecError(
+            invalid_param("tool_choice.name", f"there is no tool {choice.fields.get('name')!r} in `tools`")
+        )
+
+
+def _check_type(choice: ToolChoice | ToolRef, request: Request, path: str) -> None:
+    """A tool that is neither a function nor named is chosen by its type, and must be there, too."""
+    if isinstance(choice, Opaque) and solicited([choice]).isdisjoint(solicited(request.tools)):
+        message = f"there is no tool of type {choice.type!r} in `tools`"
+        raise SpecError(invalid_param(f"{path}.type", message))
 
 
 def restricts(request: Request) -> bool:
@@ -73,6 +98,7 @@ class Policy:
         self._turn = turn
         self._allowed = _allowed(request.tool_choice)
         self._required = _is_required(request.tool_choice)
+        self._hosted_counts = _hosted_counts(request.tool_choice)
         self._limit = _limit(request)
         self._calls: dict[Key, CallDelta] = {}  # the delta that named the call now under this key
         self._forbidden: set[Key] = set()
@@ -89,6 +115,9 @@ class Policy:
                 continue
             elif isinstance(delta, Finish):
                 passed += self._finish(delta)
+            elif isinstance(delta, ItemDelta) and self._hosted_counts and _is_hosted_call(delta):
+                self._required = False
+                passed.append(delta)
             else:
                 passed.append(delta)
         return passed
@@ -161,6 +190,17 @@ def _is_required(choice: ToolChoice | None) -> bool:
     if isinstance(choice, AllowedTools):
         return choice.mode == "required"
     return choice == "required" or isinstance(choice, FunctionToolChoice)
+
+
+def _hosted_counts(choice: ToolChoice | None) -> bool:
+    """Is the choice met by a tool that the provider runs itself?"""
+    if isinstance(choice, AllowedTools):
+        return any(isinstance(ref, Opaque) for ref in choice.tools)
+    return choice == "required"
+
+
+def _is_hosted_call(delta: ItemDelta) -> bool:
+    return isinstance(delta.item, Opaque) and delta.item.type not in _NO_CALLS
 
 
 def _limit(request: Request) -> tuple[str, int] | None:

@@ -41,10 +41,19 @@ def is_strict(request: Request) -> bool:
 
 
 def mismatch(request: Request, response: Response) -> str | None:
-    """What is wrong with the answer, in a sentence; None when it fits or when there is no text."""
-    text = "".join(_answer(item) for item in response.output if isinstance(item, Message))
-    if not text:
-        return None
+    """What is wrong with the answer, in a sentence; None when it fits or when there is no text.
+
+    Each message is an answer by itself. A comment on the way to the answer is none.
+    """
+    for item in response.output:
+        if isinstance(item, Message) and item.phase != "commentary" and (text := _answer(item)):
+            wrong = _objection(request, text)
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def _objection(request: Request, text: str) -> str | None:
     try:
         value: Any = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:

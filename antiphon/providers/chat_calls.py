@@ -3,7 +3,7 @@
 import msgspec
 
 from antiphon.providers.calls import Calls
-from antiphon.providers.chat_chunks import CallPiece, FunctionPiece
+from antiphon.providers.chat_chunks import CallPiece
 from antiphon.providers.tools import ToolNames
 from antiphon.stream.deltas import AnyDelta, CallDelta
 from antiphon.stream.open_items import is_json_object
@@ -35,7 +35,7 @@ class ToolCalls:
         self._by_index: dict[int, _Call] = {}
 
     def add(self, piece: CallPiece) -> list[AnyDelta]:
-        function = piece.function or FunctionPiece()
+        function = piece.to_function()
         name = function.name or ""
         arguments = function.arguments or ""
         if not isinstance(arguments, str):

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.spec.content import LogProb, TopLogProb
+from antiphon.spec.content import LogProb, TopLogProb, UrlCitation
+from antiphon.spec.limits import MAX_INTEGER
 from antiphon.spec.response import Usage
 
 Number = int | float | None
@@ -16,10 +17,23 @@ class FunctionPiece(Struct, gc=False):
     arguments: str | dict[str, Any] | None = None
 
 
+class CustomPiece(Struct, gc=False):
+    name: str | None = None
+    input: str | None = None
+
+
 class CallPiece(Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: FunctionPiece | None = None
+    custom: CustomPiece | None = None
+
+    def to_function(self) -> FunctionPiece:
+        """Name and arguments, which a custom call has under names of its own."""
+        function = self.function or FunctionPiece()
+        if self.custom is None or function.name or function.arguments:
+            return function
+        return FunctionPiece(self.custom.name, self.custom.input)
 
 
 class Citation(Struct, gc=False):
@@ -28,13 +42,18 @@ class Citation(Struct, gc=False):
     start_index: int | None = None
     end_index: int | None = None
 
+    def to_spec(self) -> UrlCitation:
+        return UrlCitation(self.url, self.title or "", self.start_index or 0, self.end_index or 0)
+
 
 class Annotation(Struct, gc=False):
+    type: Any = None
     url_citation: Citation | None = None
+    file: Any = None
 
 
 class Delta(Struct, gc=False):
-    content: str | list[Any] | None = None
+    content: str | list[Any] | dict[str, Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | dict[str, Any] | None = None
     reasoning_details: list[dict[str, Any]] | None = None
@@ -42,8 +61,9 @@ class Delta(Struct, gc=False):
     tool_calls: list[CallPiece] | None = None
     function_call: FunctionPiece | None = None
     annotations: list[Annotation] | None = None
-    images: list[Any] | None = None
     audio: Any = None
+    images: Any = None
+    executed_tools: Any = None
 
 
 class Alternative(Struct, gc=False):
@@ -81,11 +101,15 @@ class Choice(Struct, gc=False):
 class Details(Struct, gc=False):
     cached_tokens: Number = None
     reasoning_tokens: Number = None
+    audio_tokens: Number = None
 
 
 class Counts(Struct, gc=False):
     prompt_tokens: Number = None
     completion_tokens: Number = None
+    total_tokens: Number = None
+    cached_tokens: Number = None
+    num_cached_tokens: Number = None
     prompt_cache_hit_tokens: Number = None
     prompt_tokens_details: Details | None = None
     prompt_token_details: Details | None = None
@@ -93,15 +117,30 @@ class Counts(Struct, gc=False):
     completion_token_details: Details | None = None
 
     def to_spec(self) -> Usage:
-        given, made = int(self.prompt_tokens or 0), int(self.completion_tokens or 0)
+        given, made, total = map(_whole, (self.prompt_tokens, self.completion_tokens, self.total_tokens))
         usage = Usage(input_tokens=given, output_tokens=made, total_tokens=given + made)
         prompt = self.prompt_tokens_details or self.prompt_token_details
-        if cached := (prompt and prompt.cached_tokens) or self.prompt_cache_hit_tokens:
-            usage.input_tokens_details.cached_tokens = int(cached)
+        cached = (
+            (prompt and prompt.cached_tokens)
+            or self.prompt_cache_hit_tokens
+            or self.cached_tokens
+            or self.num_cached_tokens
+        )
+        if cached:
+            usage.input_tokens_details.cached_tokens = _whole(cached)
         completion = self.completion_tokens_details or self.completion_token_details
         if completion and completion.reasoning_tokens:
-            usage.output_tokens_details.reasoning_tokens = int(completion.reasoning_tokens)
-        return usage
+            usage.output_tokens_details.reasoning_tokens = _whole(completion.reasoning_tokens)
+        if total > given + made:
+            if prompt and total == given + made + _whole(prompt.audio_tokens):
+                usage.input_tokens = total - made  # Mistral counts the tokens of audio beside the prompt
+            usage.total_tokens = total
+        return usage.balanced()
+
+
+def _whole(count: Number) -> int:
+    """A count as servers write it; one below zero or beyond all numbers is none."""
+    return int(count) if count and 0 < count <= MAX_INTEGER else 0
 
 
 class Groq(Struct, gc=False):
@@ -114,6 +153,20 @@ class Chunk(Struct, gc=False):
     usage: Counts | None = None
     error: Any = None
     x_groq: Groq | None = None
+    search_results: Any = None
+    citations: Any = None
+
+    def sources(self) -> dict[str, str]:
+        """The titles of the pages that the answer rests on, by their addresses."""
+        found: dict[str, str] = {}
+        for given in (self.citations, self.search_results):
+            for one in given if isinstance(given, list) else ():
+                match {"url": one} if isinstance(one, str) else one:
+                    case {"url": str(url), "title": str(title)}:
+                        found[url] = title
+                    case {"url": str(url)}:
+                        found.setdefault(url, "")
+        return found
 
 
 decode = msgspec.json.Decoder(Chunk).decode

@@ -16,6 +16,7 @@ from antiphon.spec.items import Message, Reasoning
 
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _DETAILS = "reasoning_details"
+_ANNOTATIONS = "annotations"
 
 
 @dataclass(slots=True)
@@ -26,6 +27,7 @@ class _Draft:
     refusals: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     details: list[Any] = field(default_factory=list)
+    annotations: list[Any] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
 
     @property
@@ -107,6 +109,8 @@ class _Messages:
             message["refusal"] = "\n".join(draft.refusals)
         if draft.calls:
             message["tool_calls"] = [self._call(call) for call in draft.calls]
+        if draft.annotations:
+            message[_ANNOTATIONS] = draft.annotations
         if draft.details:
             message[_DETAILS] = draft.details
         elif draft.thoughts and draft.calls and self._profile.reasoning_field is not None:
@@ -125,8 +129,11 @@ class _Messages:
             draft.texts.append(text)
 
     def _reasoning(self, item: Reasoning, draft: _Draft) -> None:
-        details = put_by(item).get(_DETAILS)
-        if self._profile.details and isinstance(details, list):
+        kept = put_by(item) if self._profile.details else {}
+        files = kept.get(_ANNOTATIONS)
+        if isinstance(files, list):
+            draft.annotations += files
+        if isinstance(details := kept.get(_DETAILS), list):
             draft.details += details
         elif self._profile.reasoning_field is None:
             reason = "this server does not take the reasoning of earlier turns back"

@@ -1,6 +1,7 @@
 """What the servers that speak `/chat/completions` take and how they differ, as a table."""
 
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ class Profile:
 
     name: str
     hosts: tuple[str, ...] = ()
-    """Host names by which it is recognised when no profile is configured."""
+    """Host names by which it is recognised when no profile is configured; `*` is any part of one."""
     max_tokens: MaxTokensField = "max_tokens"
     common: frozenset[str] = COMMON
     """Request parameters that go under their own names."""
@@ -100,7 +101,14 @@ _TAKEN_AS = {
     "user": "safety_identifier",
 }
 
-GENERIC = Profile("generic", takes=frozenset({"logprobs", "parallel_tool_calls", "user"}), files=True)
+_EFFORTS = ("none", "low", "medium", "high", "xhigh")
+
+GENERIC = Profile(
+    "generic",
+    takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "user"}),
+    efforts=_EFFORTS,
+    files=True,
+)
 
 OPENAI = Profile(
     "openai",
@@ -117,7 +125,7 @@ OPENAI = Profile(
             "safety_identifier",
         }
     ),
-    efforts=("none", "low", "medium", "high", "xhigh"),
+    efforts=_EFFORTS,
     extra=_SAMPLING | {"logit_bias"},
     developer_role=True,
     text_parts=True,
@@ -147,6 +155,7 @@ _TABLE = (
         hosts=("api.groq.com",),
         max_tokens="max_completion_tokens",
         takes=frozenset({"parallel_tool_calls", "reasoning_effort", "user"}),
+        efforts=_EFFORTS[:-1],
         think_tags=True,
     ),
     Profile(
@@ -160,7 +169,7 @@ _TABLE = (
         "openrouter",
         hosts=("openrouter.ai",),
         takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "verbosity", "user"}),
-        efforts=("none", "low", "medium", "high", "xhigh"),
+        efforts=_EFFORTS,
         extra=_LOCAL_SAMPLING,
         text_parts=True,
         files=True,
@@ -171,7 +180,8 @@ _TABLE = (
     Profile(
         "deepseek",
         hosts=("api.deepseek.com",),
-        takes=frozenset({"logprobs"}),
+        takes=frozenset({"logprobs", "reasoning_effort"}),
+        efforts=_EFFORTS[1:],
         extra=frozenset({"stop"}),
         images=False,
         reasoning_field="reasoning_content",
@@ -180,7 +190,8 @@ _TABLE = (
     Profile(
         "mistral",
         hosts=("api.mistral.ai",),
-        takes=frozenset({"parallel_tool_calls"}),
+        takes=frozenset({"parallel_tool_calls", "reasoning_effort"}),
+        efforts=("none", "high"),
         extra=frozenset({"stop"}),
         stream_options=False,
         short_call_ids=True,
@@ -191,6 +202,34 @@ _TABLE = (
         extra=_LOCAL_SAMPLING,
         image_urls=False,
         think_tags=True,
+    ),
+    # Like the generic one, except for what they are known to want back or to call otherwise.
+    replace(
+        GENERIC, name="ollama", hosts=("ollama.com",), efforts=_EFFORTS[:-1], reasoning_field="reasoning"
+    ),
+    replace(GENERIC, name="cerebras", hosts=("api.cerebras.ai",), efforts=_EFFORTS[:-1]),
+    replace(GENERIC, name="zai", hosts=("api.z.ai", "open.bigmodel.cn"), reasoning_field="reasoning_content"),
+    replace(
+        GENERIC,
+        name="moonshot",
+        hosts=("api.moonshot.ai", "api.moonshot.cn"),
+        takes=GENERIC.takes - {"reasoning_effort"},
+        reasoning_field="reasoning_content",
+    ),
+    replace(GENERIC, name="perplexity", hosts=("api.perplexity.ai",), efforts=_EFFORTS[1:-1]),
+    replace(
+        GENERIC,
+        name="mantle",
+        hosts=("bedrock-mantle.*.api.aws",),
+        efforts=_EFFORTS[1:-1],
+        reasoning_field="reasoning",
+    ),
+    replace(
+        GENERIC,
+        name="snowflake",
+        hosts=("*.snowflakecomputing.com",),
+        reasoning_field="reasoning",
+        details=True,
     ),
 )
 
@@ -209,7 +248,7 @@ def choose(
         profile = PROFILES[name]
     else:
         host = urlsplit(base_url).hostname or ""
-        profile = next((one for one in _TABLE if host in one.hosts), GENERIC)
+        profile = next((one for one in _TABLE if any(fnmatchcase(host, name) for name in one.hosts)), GENERIC)
     return replace(
         profile,
         max_tokens=max_tokens or profile.max_tokens,

@@ -11,7 +11,7 @@ from antiphon.providers.tools import NO_TOOLS, Function, ToolNames, flatten
 from antiphon.spec.opaque import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 
-_LESS_OR_MORE = {"none": "low", "xhigh": "high"}
+_EFFORTS = ("none", "low", "medium", "high", "xhigh")
 _TIERS = {"standard": "default"}
 
 
@@ -114,7 +114,9 @@ def _in_order(names: frozenset[str]) -> list[str]:
 def _effort(turn: Turn, profile: Profile, provider: str, effort: str) -> str:
     if effort in profile.efforts:
         return effort
-    nearest = _LESS_OR_MORE.get(effort, effort)
+    # Who asks for some reasoning is not given none.
+    known = [one for one in profile.efforts if one != "none"]
+    nearest = min(known, key=lambda one: abs(_EFFORTS.index(one) - _EFFORTS.index(effort)))
     turn.receipt(provider, "reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
     return nearest
 

@@ -30,6 +30,7 @@ from antiphon.providers.tools import NO_TOOLS, ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import (
+    CUTS,
     AnnotationDelta,
     AnyDelta,
     CallDelta,
@@ -76,8 +77,9 @@ class ChatStream(Struct, eq=False):
     secrets: Collection[str] = ()
     think: ThinkTags | None = None
     kept: Kept | None = None
-    max_line: int = DEFAULT_MAX_EVENT_BYTES
     note: Note = silently
+    """Told what of the answer cannot be told."""
+    max_line: int = DEFAULT_MAX_EVENT_BYTES
     over: bool = False
     _deltas: list[AnyDelta] = []
     # What an answer has no need of is not made.
@@ -87,6 +89,8 @@ class ChatStream(Struct, eq=False):
     _calls: ToolCalls | None = None
     _usage: Counts | None = None
     _reason: FinishReason | None = None
+    _sources: dict[str, str] = {}
+    _cited: set[str] = set()
     _harmless: Raw = _NOTHING
     """The verdict of a filter that says nothing, if there are filters."""
 
@@ -151,6 +155,9 @@ class ChatStream(Struct, eq=False):
                     self.over = True
                     return [TextDelta(text), UsageDelta(usage.to_spec()), _STOPPED]
                 message.content, chunk.usage = text, usage
+        for choice in choices:
+            # Perplexity sends an empty delta beside the message.
+            choice.delta = choice.message or choice.delta
         self._chunk(chunk)
         if not self.over:
             self._reason = self._reason or "stop"
@@ -165,6 +172,8 @@ class ChatStream(Struct, eq=False):
         given = line
         if line.startswith(b"data:"):
             line = line[5:]
+        elif line.startswith(b"error:"):
+            line = line[6:]
         elif not line.startswith(b"{"):
             return
         try:
@@ -214,9 +223,11 @@ class ChatStream(Struct, eq=False):
 
     def _chunk(self, chunk: Chunk) -> None:
         self._usage = chunk.usage or (chunk.x_groq and chunk.x_groq.usage) or self._usage
-        if chunk.error is not None:
+        if chunk.error is not None and self._reason not in CUTS:
             self._fail(errors.reported(self.provider, chunk.error, secrets=self.secrets).payload)
             return
+        if chunk.citations or chunk.search_results:
+            self._sources |= chunk.sources()
         for choice in chunk.choices or ():
             if not choice.index:
                 self._choice(choice)
@@ -228,6 +239,10 @@ class ChatStream(Struct, eq=False):
         if delta is not None:
             if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
                 self._thoughts(delta)
+            for annotation in delta.annotations or ():
+                self._put_by(annotation)
+            if delta.audio or delta.executed_tools:
+                self._untold(delta)
             if self.kept and (delta.content or delta.refusal or delta.tool_calls or delta.function_call):
                 self._deltas += self.kept.take()
             if delta.content:
@@ -236,14 +251,12 @@ class ChatStream(Struct, eq=False):
                 self._deltas.append(RefusalDelta(delta.refusal))
             for annotation in delta.annotations or ():
                 self._annotation(annotation)
-            for image in delta.images or ():
+            for image in delta.images if isinstance(delta.images, list) else ():
                 self._image(image)
-            if delta.audio:
-                self.note("output", "audio cannot be told")
             for piece in delta.tool_calls or ():
                 self._tool_call(piece)
-            if delta.function_call is not None:
-                self._tool_call(CallPiece(0, None, delta.function_call))
+            if (legacy := delta.function_call) is not None and (legacy.name or legacy.arguments):
+                self._tool_call(CallPiece(0, None, legacy))
         if reason := choice.finish_reason:
             self._finish_reason(reason.lower())
 
@@ -274,8 +287,11 @@ class ChatStream(Struct, eq=False):
             if self.kept is not None:
                 self.kept.words(text)
 
-    def _content(self, content: str | list[Any], logprobs: LogProbs | None) -> None:
-        if isinstance(content, list):
+    def _content(self, content: str | list[Any] | dict[str, Any], logprobs: LogProbs | None) -> None:
+        if isinstance(content, dict):
+            # Workers AI decodes the JSON that was asked for.
+            self._deltas.append(TextDelta(msgspec.json.encode(content).decode()))
+        elif isinstance(content, list):
             for part in content:
                 self._part(part)
         elif self.think is not None:
@@ -307,14 +323,37 @@ class ChatStream(Struct, eq=False):
 
     def _annotation(self, annotation: Annotation) -> None:
         if (cited := annotation.url_citation) is not None:
-            citation = UrlCitation(cited.url, cited.title or "", cited.start_index or 0, cited.end_index or 0)
-            self._deltas.append(AnnotationDelta(citation))
+            self._cited = {*self._cited, cited.url}
+            self._deltas.append(AnnotationDelta(cited.to_spec()))
+
+    def _put_by(self, annotation: Annotation) -> None:
+        """What is no note on the text: OpenRouter wants its reading of a file back on the next turn."""
+        if annotation.url_citation is not None:
+            return
+        if self.kept is not None and isinstance(annotation.file, dict):
+            self.kept.files.append({"type": "file", "file": annotation.file})
+            self.note("output", "what the server read in a file is sealed for the next turn")
         else:
-            self.note("output", "an annotation that is no url_citation cannot be told")
+            self.note("output", f"an annotation of type {annotation.type!r} cannot be told")
+
+    def _cite(self) -> None:
+        """The sources of the text so far: those that no annotation has named."""
+        told, self._cited = self._cited, {*self._cited, *self._sources}
+        for url, title in self._sources.items():
+            if url not in told:
+                self._deltas.append(AnnotationDelta(UrlCitation(url, title, 0, 0)))
+
+    def _untold(self, delta: Delta) -> None:
+        """Fields that have no delta; some servers send them as empty forms."""
+        for kind in ("audio", "executed_tools"):
+            value = getattr(delta, kind)
+            if any(value.values()) if isinstance(value, dict) else value:
+                self.note("output", f"the server's `{kind}` cannot be told")
 
     def _tool_call(self, piece: CallPiece) -> None:
         if self._calls is None:
             self._calls = ToolCalls(self.names)
+            self._cite()
         told = self._calls.add(piece)
         if self.think is not None and told and isinstance(told[0], CallDelta) and told[0].name:
             self._deltas += self.think.end()
@@ -323,7 +362,7 @@ class ChatStream(Struct, eq=False):
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if self.kept:
+        if self.kept is not None and (self.kept or self.kept.files):
             self._deltas += self.kept.take()
         self._close(Finish(self._reason or "stop"))
 
@@ -334,6 +373,8 @@ class ChatStream(Struct, eq=False):
         """What was held back, and the usage, come before the end."""
         if self.think is not None:
             self._deltas += self.think.end()
+        if isinstance(last, Finish):
+            self._cite()
         if self._calls is not None:
             self._deltas += self._calls.flush()
         if self._usage is not None:

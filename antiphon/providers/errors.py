@@ -46,7 +46,8 @@ _REQUEST_IDS = (
 # How servers of this wire say it; some of them have no code for it and only words.
 _OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|context_window_exceeded|maximum context length"
-    r"|context (length|window|size)|max_model_len|(prompt|input) (is|was) too long|too many (input )?tokens"
+    r"|context (length|window|size)|max_model_len|(prompt|input) (is|was) too long"
+    r"|too[ _]many[ _]((input|prompt)[ _])?tokens"
     r"|reduce the length of (the messages|your prompt)|context the overflows"
     r"|max_new_tokens` must be|larger than the max.{0,20}context"
     r"|exceeds? (the )?context limit|too many total text bytes|input tokens exceed|input token count"
@@ -67,7 +68,7 @@ _OVERLOADED = re.compile(
 _MODEL = re.compile(r"model|deploymentnotfound")
 _NO_PATH = re.compile(r"unexpected endpoint or method")
 _AUTH = re.compile(r"authentication|invalid[ _]api[ _]key|unauthori[sz]ed|permission")
-_BAD_KEY = re.compile(r"api[ _]key[ _](not[ _]valid|invalid|expired|not[ _]found)")
+_BAD_KEY = re.compile(r"api[ _]key[ _](not[ _]valid|invalid|expired|not[ _]found)|incorrect api[ _]key")
 _BAD = re.compile(r"invalid_request|badrequest|bad request|invalid value|validation")
 _KEYS = re.compile(r"(?i)\b(bearer\s+|(sk|gsk|pk|xai|tgp|nvapi|key)[-_]|AIza|ya29\.)[\w.*-]{6,}")
 # Where Anthropic says that a request is wrong: `messages.3.content.0: …`.
@@ -222,7 +223,8 @@ def _classify(provider: str, status: int, told: _Told, secrets: Collection[str])
         # Their words are left out: they like to quote a part of the key.
         text = f"it did not accept the gateway's credentials (HTTP {status}); check its api_key"
         return _error(provider, "server_error", UPSTREAM_AUTH, text, 502)
-    if (status == 404 and _MODEL.search(words)) or "model identifier is invalid" in words:
+    unknown = status in (400, 404) and told.code == MODEL_NOT_FOUND
+    if unknown or (status == 404 and _MODEL.search(words)) or "model identifier is invalid" in words:
         found = error("not_found", MODEL_NOT_FOUND, 404)
         found.payload.param = "model"
         return found

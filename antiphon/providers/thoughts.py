@@ -1,7 +1,7 @@
 """Reasoning that a server wants back: put by while it is told, and sealed into its item at the end.
 
 What is put by is the words, which clients drop, or OpenRouter's `reasoning_details`, whose signatures and
-encrypted parts must come back as they were.
+encrypted parts must come back as they were. OpenRouter's reading of a file is put by with them.
 """
 
 from typing import Any
@@ -22,6 +22,8 @@ class Kept:
     def __init__(self) -> None:
         self._words: list[str] = []
         self._details: list[dict[str, Any]] = []
+        self.files: list[dict[str, Any]] = []
+        """What the server read in the files of the request, which it need not read again."""
 
     def __bool__(self) -> bool:
         return bool(self._words or self._details)
@@ -42,8 +44,8 @@ class Kept:
 
     def take(self) -> list[AnyDelta]:
         """The proof of the reasoning that is over now."""
-        kept = {"reasoning_details": self._details, "text": "".join(self._words)}
-        self._words, self._details = [], []
+        kept = {"reasoning_details": self._details, "text": "".join(self._words), "annotations": self.files}
+        self._words, self._details, self.files = [], [], []
         return [SignatureDelta(encode({key: value for key, value in kept.items() if value}).decode())]
 
 

@@ -153,8 +153,13 @@ def type_of(item: "Item") -> str:
 def is_call(item: "Item") -> bool:
     """Does this item ask the client for an output with its call_id?"""
     return isinstance(item, (FunctionCall, CustomToolCall)) or (
-        isinstance(item, Opaque) and item.type in CLIENT_CALLS
+        isinstance(item, Opaque) and item.type in CLIENT_CALLS and not is_server_run(item)
     )
+
+
+def is_server_run(item: Opaque) -> bool:
+    """Does the provider run this call itself? Then its output is the provider's affair, too."""
+    return item.fields.get("execution") == "server"
 
 
 def message(id: str, role: Role, parts: "list[ContentPart]", status: ItemStatus = "in_progress") -> Message:

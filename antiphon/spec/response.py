@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
 
 from antiphon.spec import ids
 from antiphon.spec.content import OutputText
@@ -40,6 +41,36 @@ class Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
             total_tokens=input_tokens + output_tokens,
             input_tokens_details=InputTokensDetails(cached),
             output_tokens_details=OutputTokensDetails(reasoning),
+        )
+
+    def adds_up(self) -> bool:
+        """Is the total the sum, and is no detail more than its whole?"""
+        return (
+            self.total_tokens == self.input_tokens + self.output_tokens
+            and 0 <= self.input_tokens_details.cached_tokens <= self.input_tokens
+            and 0 <= self.output_tokens_details.reasoning_tokens <= self.output_tokens
+        )
+
+    def balanced(self) -> "Usage":
+        """The same usage, or the nearest one that adds up.
+
+        Tokens that stand in the total alone are output: servers leave reasoning out of the count of what
+        was said, and some name it nowhere else.
+        """
+        if self.adds_up():
+            return self
+        given, said = max(0, self.input_tokens), max(0, self.output_tokens)
+        unnamed = max(0, self.total_tokens - given - said)
+        said += unnamed
+        cached = min(max(0, self.input_tokens_details.cached_tokens), given)
+        reasoning = min(max(0, self.output_tokens_details.reasoning_tokens) or unnamed, said)
+        return replace(
+            self,
+            input_tokens=given,
+            output_tokens=said,
+            total_tokens=given + said,
+            input_tokens_details=replace(self.input_tokens_details, cached_tokens=cached),
+            output_tokens_details=replace(self.output_tokens_details, reasoning_tokens=reasoning),
         )
 
 

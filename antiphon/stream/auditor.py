@@ -16,7 +16,7 @@ from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.opaque import Opaque, to_builtins
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.aliases import BROKEN
-from antiphon.stream.dialects import SHOWN_IMAGE
+from antiphon.stream.dialects import HOSTED_NOTES, SHOWN_IMAGE
 from antiphon.stream.ledger import Ledger, Payload, alike, text_at
 from antiphon.stream.resources import check_resource
 from antiphon.stream.rules import RESPONSE_RULES, RULES, Level
@@ -49,10 +49,11 @@ class Violation:
 class Auditor:
     """Feed it every event of one response in order, then `finish`.
 
-    `extensions` welcomes `slug:name` types. `solicited` are the item types outside the specification that
-    the client's own tools ask for, as `dialects.solicited(tools)` gives them: `custom_tool_call` with its
-    `response.custom_tool_call…` events, or `acme:` for everything of that vendor. Where anything of this is
-    welcome, so are the tools that the response repeats. Without `quotes` no message repeats any content.
+    `extensions` welcomes `slug:name` types, and annotations of hosted tools. `solicited` are the item types
+    outside the specification that the client's own tools ask for, as `dialects.solicited(tools)` gives
+    them: `custom_tool_call` with its `response.custom_tool_call…` events, or `acme:` for everything of that
+    vendor. Where anything of this is welcome, so are the tools that the response repeats. Without `quotes`
+    no message repeats any content.
     """
 
     def __init__(
@@ -155,6 +156,8 @@ class Auditor:
     def admits(self, type_name: str) -> bool:
         """Is this type outside the specification welcome here?"""
         if type_name in self._solicited or type_name == SHOWN_IMAGE:
+            return True
+        if self._extensions and type_name in HOSTED_NOTES:
             return True
         vendor, colon, _ = type_name.partition(":")
         asked = self._extensions or (colon != "" and f"{vendor}:" in self._solicited)

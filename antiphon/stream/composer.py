@@ -159,7 +159,7 @@ class Composer(Struct, eq=False, weakref=True):
         response.output = [
             Message(id=id, role="assistant", status="completed", content=[OutputText(said.text)])
         ]
-        response.usage = counted.usage
+        response.usage = counted.usage.balanced()
         response.status = self.state = lifecycle.COMPLETED
         response.completed_at = int(self.clock())
         self.finished = True
@@ -194,7 +194,7 @@ class Composer(Struct, eq=False, weakref=True):
         if type(delta) is TextDelta:
             self._words_of_message(delta)
         elif type(delta) is UsageDelta:
-            self.response.usage = delta.usage
+            self.response.usage = delta.usage.balanced()
         elif type(delta) is Finish:
             self._finish(delta.reason)
         else:

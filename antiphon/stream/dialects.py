@@ -35,15 +35,15 @@ def _hook(value: object) -> Raw:
 # Any event as the specification spells it, in one call.
 _plain: Encode = Encoder(enc_hook=_hook).encode
 
-# The items that a tool of each type, outside the specification, brings with it.
+# The items and annotations that a tool of each type, outside the specification, brings with it.
 TOOL_ITEMS: Mapping[str, frozenset[str]] = {
     "custom": frozenset({"custom_tool_call", "custom_tool_call_output"}),
     "mcp": frozenset({"mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}),
     "tool_search": frozenset({"tool_search_call", "tool_search_output", "additional_tools"}),
     "web_search": frozenset({"web_search_call"}),
     "web_search_preview": frozenset({"web_search_call"}),
-    "file_search": frozenset({"file_search_call"}),
-    "code_interpreter": frozenset({"code_interpreter_call"}),
+    "file_search": frozenset({"file_search_call", "file_citation"}),
+    "code_interpreter": frozenset({"code_interpreter_call", "container_file_citation", "file_path"}),
     "image_generation": frozenset({"image_generation_call"}),
     "computer": frozenset({"computer_call", "computer_call_output"}),
     "computer_use_preview": frozenset({"computer_call", "computer_call_output"}),
@@ -56,12 +56,14 @@ TOOL_ITEMS: Mapping[str, frozenset[str]] = {
 # An image that the model made is never hidden: who did not ask for one gets it under the second name.
 IMAGE = "image_generation_call"
 SHOWN_IMAGE = "antiphon:image"
+HOSTED_NOTES = frozenset({"file_citation", "container_file_citation", "file_path"})
+"""Annotations of hosted tools: whoever gets the text gets them."""
 
 _DATED = re.compile(r"_\d{4}_\d\d_\d\d$")
 
 
 def solicited(tools: Iterable[Tool]) -> frozenset[str]:
-    """The item types outside the specification that these tools ask for.
+    """The types of items and annotations outside the specification that these tools ask for.
 
     An entry that ends in a colon stands for every type of that vendor.
     """

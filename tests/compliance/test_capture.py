@@ -4,11 +4,24 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from antiphon.cli import main
 from antiphon.compliance.capture import NotACapture, audit_capture, read
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.response import Response
+from antiphon.stream.composer import Composer
+from antiphon.stream.deltas import (
+    AnnotationDelta,
+    AnyDelta,
+    CallDelta,
+    Finish,
+    ItemDelta,
+    TextDelta,
+    VendorDelta,
+)
 from antiphon.stream.rules import RULES
 from antiphon.stream.sse import DONE, encode
 from tests.compliance.judging import told
@@ -25,6 +38,48 @@ def test_a_good_stream_keeps_every_rule_in_either_form() -> None:
         assert told(report, "fail") == {}, form
         assert report.model == "a-model"
         assert len(told(report, "pass")) > 40
+
+
+def _captured(tools: list[dict[str, Any]], *deltas: AnyDelta) -> bytes:
+    """A stream of the gateway for a client with these tools."""
+    response = Response.new("resp_1", "a-model", now=1_790_000_000)
+    response.tools = [Opaque.make(**tool) for tool in tools]
+    composer = Composer(response, clock=lambda: 1_790_000_001.0)
+    events = composer.feed([*deltas, Finish()])
+    return b"".join(encode(event.type, event.to_json()) for event in events) + DONE
+
+
+CALL = {"id": "x_1", "status": "completed"}
+HOSTED: list[tuple[dict[str, Any], list[AnyDelta]]] = [
+    (
+        {"type": "web_search"},
+        [
+            ItemDelta(Opaque.make(type="web_search_call", **(CALL | {"status": "in_progress"})), 0),
+            VendorDelta("response.web_search_call.searching", {}, 0),
+            ItemDelta(Opaque.make(type="web_search_call", **CALL), 0),
+        ],
+    ),
+    ({"type": "mcp", "server_label": "w"}, [ItemDelta(Opaque.make(type="mcp_list_tools", **CALL))]),
+    ({"type": "tool_search"}, [ItemDelta(Opaque.make(type="tool_search_call", **CALL))]),
+    ({"type": "custom", "name": "sum"}, [CallDelta(0, "4 + 4", "sum", "call_1", "custom")]),
+]
+
+
+@pytest.mark.parametrize(("tool", "deltas"), HOSTED)
+def test_what_the_tools_of_a_capture_ask_for_is_welcome(tool: dict[str, Any], deltas: list[AnyDelta]) -> None:
+    report = audit_capture("a stream", read(_captured([tool], *deltas)))
+    assert told(report, "fail") == {}
+    unasked = told(audit_capture("a stream", read(_captured([], *deltas))), "fail")
+    assert "union.item" in unasked
+
+
+@pytest.mark.parametrize("kind", ["file_citation", "container_file_citation", "file_path"])
+def test_a_note_of_a_hosted_tool_is_welcome(kind: str) -> None:
+    note = AnnotationDelta(Opaque.make(type=kind, file_id="file_1", filename="a.txt", index=3))
+    assert told(audit_capture("a stream", read(_captured([], TextDelta("Yes."), note))), "fail") == {}
+    odd = AnnotationDelta(Opaque.make(type="banana"))
+    failed = told(audit_capture("a stream", read(_captured([], TextDelta("Yes."), odd))), "fail")
+    assert list(failed) == ["union.part"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b": only a comment\n\n", b'{"type": "x"}\nnot json\n'])

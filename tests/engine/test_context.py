@@ -182,6 +182,32 @@ async def test_an_unanswered_call_of_an_earlier_turn_is_refused(store: SqliteSto
     assert refused.value.payload.param == "input"
 
 
+@pytest.mark.parametrize("call_id", [None, "tsc_1"])
+@pytest.mark.parametrize("answered", [False, True])
+async def test_a_tool_search_that_the_server_ran_needs_no_output(
+    store: SqliteStore, call_id: str | None, answered: bool
+) -> None:
+    search: dict[str, Any] = {"type": "tool_search_call", "id": "tsc_1", "call_id": call_id}
+    search["execution"] = "server"
+    found: dict[str, Any] = {
+        "type": "tool_search_output",
+        "id": "tso_1",
+        "call_id": None,
+        "execution": "server",
+        "tools": [],
+    }
+    made = [search, found] if answered else [search]
+    context = await resolved(store, input=[user("a"), *made, user("b")])
+    assert [type_of(item) for item in context.items] == ["message", *(one["type"] for one in made), "message"]
+
+
+async def test_a_tool_search_of_the_client_needs_an_output(store: SqliteStore) -> None:
+    search = {"type": "tool_search_call", "id": "tsc_1", "call_id": "c", "execution": "client"}
+    with pytest.raises(SpecError) as refused:
+        await resolved(store, input=[user("a"), search, user("b")])
+    assert refused.value.payload.code == "missing_tool_output"
+
+
 async def test_c25_a_call_of_the_history_is_an_item_and_not_text(store: SqliteStore) -> None:
     found = await resolved(store, input=[user("a"), CALL, OUTPUT])
     assert [type(item).__name__ for item in found.items] == ["Message", "FunctionCall", "FunctionCallOutput"]

@@ -8,8 +8,8 @@ from antiphon.engine.policy import Policy, check_tools, restricts
 from antiphon.providers.base import Turn
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
-from antiphon.spec.opaque import encode
-from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemEnd, TextDelta
+from antiphon.spec.opaque import Opaque, encode
+from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, TextDelta
 
 TOOLS = [{"type": "function", "name": name} for name in ("look_up", "save", "send")]
 
@@ -50,6 +50,35 @@ def test_required_without_a_call_is_a_model_error() -> None:
 def test_required_with_a_call_passes() -> None:
     call = CallDelta(0, "{}", name="save")
     assert said(turn(tool_choice="required"), call, Finish("tool_calls")) == [call, Finish("tool_calls")]
+
+
+def hosted(kind: str) -> ItemDelta:
+    return ItemDelta(Opaque.make(type=kind, id="x_1", status="completed"), 0)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    ["required", {"type": "allowed_tools", "mode": "required", "tools": [{"type": "image_generation"}]}],
+)
+@pytest.mark.parametrize("kind", ["image_generation_call", "google:search_call", "acme:sum"])
+def test_required_is_met_by_a_tool_that_the_provider_runs(choice: Any, kind: str) -> None:
+    call = hosted(kind)
+    assert said(turn(tool_choice=choice), call, TextDelta("done"), Finish()) == [
+        call,
+        TextDelta("done"),
+        Finish(),
+    ]
+
+
+@pytest.mark.parametrize("choice", [{"type": "function", "name": "save"}, allowed("save", mode="required")])
+def test_a_choice_of_functions_is_not_met_by_a_hosted_tool(choice: Any) -> None:
+    *_, failure = said(turn(tool_choice=choice), hosted("web_search_call"), Finish())
+    assert isinstance(failure, Failure)
+
+
+def test_a_list_of_tools_is_not_a_call() -> None:
+    *_, failure = said(turn(tool_choice="required"), hosted("mcp_list_tools"), Finish())
+    assert isinstance(failure, Failure)
 
 
 def test_required_does_not_hide_a_cut() -> None:
@@ -121,3 +150,46 @@ def test_a_choice_of_tools_that_are_not_there_is_refused(fields: dict[str, Any],
 def test_the_refusal_names_the_undefined_tools_r002_22() -> None:
     with pytest.raises(SpecError, match="allowed_tools contains undefined tools: nothing"):
         check_tools(turn(tool_choice=allowed("nothing")).request)
+
+
+HOSTED = [
+    {"type": "web_search_preview_2025_03_11"},
+    {"type": "mcp", "server_label": "wiki"},
+    {"type": "custom", "name": "sum"},
+    {"type": "acme:ocr"},
+]
+
+
+@pytest.mark.parametrize(
+    ("choice", "param"),
+    [
+        ({"type": "banana"}, "tool_choice.type"),
+        ({"type": "required"}, "tool_choice.type"),
+        ({"type": "image_generation"}, "tool_choice.type"),
+        ({"type": "other:ocr"}, "tool_choice.type"),
+        ({"type": "custom", "name": "product"}, "tool_choice.name"),
+        (
+            {"type": "allowed_tools", "tools": [{"type": "mcp", "server_label": "wiki"}, {"type": "banana"}]},
+            "tool_choice.tools[1].type",
+        ),
+    ],
+)
+def test_a_choice_of_a_type_that_no_tool_has_is_refused_with_its_place(choice: Any, param: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        check_tools(turn(tools=HOSTED, tool_choice=choice).request)
+    assert (refused.value.payload.type, refused.value.payload.param) == ("invalid_request", param)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "web_search_preview"},
+        {"type": "web_search"},
+        {"type": "mcp", "server_label": "wiki", "name": "ask"},
+        {"type": "custom", "name": "sum"},
+        {"type": "acme:ocr"},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]},
+    ],
+)
+def test_a_choice_of_a_hosted_tool_that_is_there_passes(choice: Any) -> None:
+    check_tools(turn(tools=HOSTED, tool_choice=choice).request)

@@ -17,10 +17,11 @@ from antiphon.providers.base import Capabilities, Turn, UpstreamError
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError, server_error
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.items import Phase
 from antiphon.spec.opaque import encode
 from antiphon.store import SqliteStore
 from antiphon.stream.auditor import audit
-from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, TextDelta
+from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, MessageStart, TextDelta
 
 Step = list[AnyDelta] | BaseException | asyncio.Event | Callable[[Turn], None]
 
@@ -364,3 +365,31 @@ async def test_a_run_shows_nothing_of_what_was_said(store: SqliteStore) -> None:
     for shown in (repr(run), repr(run.composer), repr(run.turn), repr(run._save), repr(run.turn.on_queued)):
         assert "a prompt" not in shown
         assert "an answer" not in shown
+
+
+def _messages(*texts: str, phase: Phase | None = None) -> list[AnyDelta]:
+    """One message for each text; the last is the final answer, if the others have a phase."""
+    deltas: list[AnyDelta] = []
+    for n, text in enumerate(texts):
+        final: Phase | None = "final_answer" if phase else None
+        deltas += [MessageStart(phase if n < len(texts) - 1 else final), TextDelta(text)]
+        deltas.append(ItemEnd(status="completed"))
+    return [*deltas, Finish()]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "status"),
+    [
+        (_messages('{"n": 1}', '{"n": 2}'), "completed"),
+        (_messages('{"n": 1}', '{"n": "x"}'), "failed"),
+        (_messages('{"n": "x"}', '{"n": 2}'), "failed"),
+        (_messages("Let me see.", '{"n": 2}', phase="commentary"), "completed"),
+    ],
+)
+async def test_each_message_is_held_to_the_schema_by_itself(
+    store: SqliteStore, deltas: list[AnyDelta], status: str
+) -> None:
+    form = {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}}
+    run = await start(store, Playing([], deltas), text=form)
+    await run.result()
+    assert run.response.status == status

@@ -90,6 +90,29 @@ def test_efforts_that_a_server_does_not_know(effort: str, sent: str) -> None:
     assert bool(turn.receipts) == (effort != sent)
 
 
+@pytest.mark.parametrize(
+    ("url", "effort", "sent"),
+    [
+        ("https://api.mistral.ai/v1", "high", "high"),
+        ("https://api.mistral.ai/v1", "none", "none"),
+        ("https://api.mistral.ai/v1", "low", "high"),
+        ("https://api.deepseek.com", "medium", "medium"),
+        ("https://api.deepseek.com", "high", "high"),
+        ("https://api.cerebras.ai/v1", "none", "none"),
+        ("https://api.z.ai/api/paas/v4", "high", "high"),
+        ("https://api.perplexity.ai", "medium", "medium"),
+        ("https://ollama.com/v1", "medium", "medium"),
+        ("http://127.0.0.1:11434/v1", "medium", "medium"),
+        ("https://bedrock-mantle.us-east-2.api.aws/v1", "high", "high"),
+        ("https://api.groq.com/openai/v1", "none", "none"),
+    ],
+)
+def test_an_effort_reaches_the_servers_that_know_it(url: str, effort: str, sent: str) -> None:
+    made, turn = build({"input": "x", "reasoning": {"effort": effort}}, choose(url))
+    assert made["reasoning_effort"] == sent
+    assert [receipt.param for receipt in turn.receipts] == (["reasoning.effort"] if effort != sent else [])
+
+
 def test_summaries_leave_a_receipt() -> None:
     _, turn = build({"input": "x", "reasoning": {"summary": "auto"}})
     assert [receipt.param for receipt in turn.receipts] == ["reasoning.summary"]
@@ -149,6 +172,9 @@ def test_a_server_without_json_schema_is_told_the_schema(instructions: str | Non
         ("https://api.groq.com/openai/v1", "groq"),
         ("https://openrouter.ai/api/v1", "openrouter"),
         ("https://api.openai.com.evil.example/v1", "generic"),
+        ("https://bedrock-mantle.eu-west-1.api.aws/v1", "mantle"),
+        ("https://bedrock-mantle.eu-west-1.api.aws.evil.example/v1", "generic"),
+        ("https://org-account.snowflakecomputing.com/api/v2/cortex/v1", "snowflake"),
         ("http://127.0.0.1:8000/v1", "generic"),
     ],
 )

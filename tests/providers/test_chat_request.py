@@ -199,7 +199,16 @@ def test_phase_leaves_a_receipt_that_strict_mode_lives_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "field"), [("deepseek", "reasoning_content"), ("openrouter", "reasoning"), ("openai", None)]
+    ("profile", "field"),
+    [
+        ("deepseek", "reasoning_content"),
+        ("zai", "reasoning_content"),
+        ("moonshot", "reasoning_content"),
+        ("ollama", "reasoning"),
+        ("mantle", "reasoning"),
+        ("openrouter", "reasoning"),
+        ("openai", None),
+    ],
 )
 def test_reasoning_goes_back_within_a_tool_loop(profile: str, field: str | None) -> None:
     thought = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}

@@ -25,7 +25,23 @@ def body(message: str, **fields: Any) -> bytes:
             (502, "server_error", "upstream_auth"),
         ),
         (403, b"Forbidden", (502, "server_error", "upstream_auth")),
+        (
+            400,
+            b'{"code": "invalid-argument", "error": "Incorrect API key provided. Get one at the console."}',
+            (502, "server_error", "upstream_auth"),
+        ),
+        # a model that is not there, also where it is a bad request
+        (
+            400,
+            error("The requested model 'x' does not exist.", code="model_not_found", param="model"),
+            (404, "not_found", "model_not_found"),
+        ),
         # context overflow, with a code or only in words
+        (
+            400,
+            b'{"error": {"message": "Too big.", "type": "too_many_prompt_tokens", "code": 400}}',
+            (400, "invalid_request", "context_length_exceeded"),
+        ),
         (
             400,
             error("too long", code="context_length_exceeded"),

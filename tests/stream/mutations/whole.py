@@ -60,7 +60,7 @@ def an_unprefixed_hosted_item(tape: Tape) -> None:
 @breaks("union.part", streams.annotations)
 def an_unknown_annotation(tape: Tape) -> None:
     for e in tape.each():
-        rename(e, "url_citation", "file_citation")
+        rename(e, "url_citation", "footnote")
 
 
 @breaks("union.part", streams.text)
