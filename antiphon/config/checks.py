@@ -127,7 +127,7 @@ def _from_environment(
     secret = secret_in(value)
     if secret is None:
         reason = "holds no text of printable ASCII characters" if value else "is not set"
-        reader.wrong(path, f"the environment variable {variable} {reason}")
+        reader.wrong(path, f"the environment variable that it names {reason}")
     return secret
 
 

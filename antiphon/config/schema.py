@@ -22,7 +22,7 @@ from antiphon.config.kinds import (
     Targets,
     Variable,
 )
-from antiphon.config.mistakes import ConfigErrors, Mistake, quote
+from antiphon.config.mistakes import ConfigErrors, Mistake, quote, suggest
 from antiphon.config.upstreams import Provider, Timeouts
 
 
@@ -161,12 +161,12 @@ class Config(Section, frozen=True, kw_only=True):
             raise ConfigErrors(mistakes)
 
     def unknown_types(self, known: Collection[str]) -> list[Mistake]:
-        listed = ", ".join(sorted(known))
+        listed = f"; the known types are {', '.join(sorted(known))}"
         return [
             Mistake(
                 provider.origin,
                 ("providers", name, "type"),
-                f"unknown provider type {quote(provider.type)}; the known types are {listed}",
+                f"unknown provider type{suggest(provider.type, known) or listed}",
             )
             for name, provider in self.providers.items()
             if provider.type not in known

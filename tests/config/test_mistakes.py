@@ -147,7 +147,7 @@ ONE_MISTAKE = {
     ),
     "secret not in the environment": (
         CHAT + 'api_key_env = "GROQ_API_KEY"\n',
-        "4:1: providers.groq.api_key_env: the environment variable GROQ_API_KEY is not set",
+        "4:1: providers.groq.api_key_env: the environment variable that it names is not set",
     ),
     "no name of a variable": (
         CHAT + 'api_key_env = "sk-123"\n',
@@ -156,7 +156,7 @@ ONE_MISTAKE = {
     ),
     "client key not in the environment": (
         '[keys.alice]\nkey_env = "ALICE"\n',
-        "2:1: keys.alice.key_env: the environment variable ALICE is not set",
+        "2:1: keys.alice.key_env: the environment variable that it names is not set",
     ),
     "client without key": (
         '[keys.alice]\ntenant = "a"\n',
@@ -177,7 +177,19 @@ ONE_MISTAKE = {
     "unknown dialect": (
         '[keys.alice]\nkey_env = "SET"\ndialect = "openapi"\n',
         '3:1: keys.alice.dialect: expected one of "open_responses", "openai", "vtcode", "vertice", '
-        'got "openapi"',
+        "got other text, not shown here",
+    ),
+    "key in place of its table": (
+        '[keys]\nalice = "hunter2"\n',
+        "2:1: keys.alice: expected a table, got other text, not shown here",
+    ),
+    "provider's key in place of its table": (
+        '[providers]\nopenai = "sk-123"\n',
+        "2:1: providers.openai: expected a table, got other text, not shown here",
+    ),
+    "sealing key in place of a list": (
+        '[sealing]\nkeys = "c2hvcnQ="\n',
+        "2:1: sealing.keys: expected a list, got other text, not shown here",
     ),
     "sealing key too short": (
         '[sealing]\nkeys = ["c2hvcnQ="]\n',
@@ -277,6 +289,14 @@ ENVIRONMENT = {
         {"ANTIPHON_SERVER__HOSTS": "[" * 9999},
         f'ANTIPHON_SERVER__HOSTS: server.hosts: expected a list, got "{"[" * 60}…"',
     ),
+    "key in place of its table": (
+        {"ANTIPHON_KEYS__ALICE": "hunter2"},
+        "ANTIPHON_KEYS__ALICE: keys.alice: expected a table, got other text, not shown here",
+    ),
+    "broken table with a key": (
+        {"ANTIPHON_PROVIDERS__OPENAI": '{ api_key = "sk-123" '},
+        "ANTIPHON_PROVIDERS__OPENAI: providers.openai: expected a table, got other text, not shown here",
+    ),
     "two values": (
         {"ANTIPHON_SERVER": "{ port = 1 }\nstore = 1"},
         'ANTIPHON_SERVER: server: expected a table, got "{ port = 1 }\\nstore = 1"',
@@ -289,7 +309,7 @@ ENVIRONMENT = {
     "named secret over two lines": (
         {"ANTIPHON_PROVIDERS__GROQ__API_KEY_ENV": "TWO", "TWO": "sk-1\nsk-2"},
         "ANTIPHON_PROVIDERS__GROQ__API_KEY_ENV: providers.groq.api_key_env: "
-        "the environment variable TWO holds no text of printable ASCII characters",
+        "the environment variable that it names holds no text of printable ASCII characters",
     ),
     "default that is not there": (
         {"ANTIPHON_DEFAULT_MODEL": "gpt"},
@@ -336,9 +356,7 @@ def test_unknown_types_are_listed_with_all_other_mistakes(tmp_path: Path) -> Non
     with pytest.raises(ConfigErrors) as caught:
         load(file, {}, types={"llama", "chat"})
     first, second = caught.value.mistakes
-    assert str(first) == (
-        f'{file}:2:1: providers.x.type: unknown provider type "chatt"; the known types are chat, llama'
-    )
+    assert str(first) == f"{file}:2:1: providers.x.type: unknown provider type, did you mean `chat`?"
     assert second.where == Where(str(file), 4, 1)
 
 
@@ -346,7 +364,7 @@ def test_check_types(load_text: Load) -> None:
     config = load_text(CHAT + '[providers.third]\ntype = "third"\n')
     config.check_types({"chat", "llama", "third"})
     with pytest.raises(
-        ConfigErrors, match=r'^antiphon.toml:5:1: providers.third.type: unknown provider type "third"'
+        ConfigErrors, match=r"^antiphon.toml:5:1: providers.third.type: unknown provider type; the known"
     ):
         config.check_types({"chat", "llama"})
 
