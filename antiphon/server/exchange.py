@@ -230,3 +230,10 @@ def too_large(limit: int) -> SpecError:
     return SpecError(
         invalid_request(f"the body is larger than {limit:,} bytes").with_code("body_too_large"), 413
     )
+
+
+def two_hosts() -> SpecError:
+    """Whoever stands in front may have looked at the other one."""
+    return SpecError(
+        invalid_request("a request has one Host header, and this one has several").with_code("invalid_http")
+    )

@@ -12,9 +12,9 @@ from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
 from antiphon.providers.base import UpstreamError
-from antiphon.server.asgi import Message, Receive, Scope, Send
+from antiphon.server.asgi import Message, Receive, Scope, Send, names_two_hosts
 from antiphon.server.auditing import Audit
-from antiphon.server.exchange import ClientGone, request_id
+from antiphon.server.exchange import ClientGone, request_id, two_hosts
 from antiphon.server.gateway import Gateway
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
@@ -43,6 +43,8 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
     id = request_id(headers)
     named = (b"x-request-id", id.encode("latin-1"))
     try:
+        if names_two_hosts(scope):
+            raise two_hosts()
         gateway.gate.check_source(headers)
         caller = gateway.gate.admit(headers).asking(id)
         if scope["path"].rstrip("/") != PATH:
