@@ -33,6 +33,7 @@ class Server(Section, frozen=True, kw_only=True):
     origins: tuple[Origin, ...] = ()
     hosts: tuple[Host, ...] = ()
     body_limit: Bytes = 64 * 1024 * 1024
+    memory_limit: Bytes = 1024 * 1024 * 1024
     created_after: Seconds = 5.0
     keepalive: Seconds = 15.0
     websocket_limit: Seconds = 3600.0

@@ -46,6 +46,7 @@ class AsgiExchange(Exchange):
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             more = message.get("more_body", False)
+            self.hold(size, declared)
         self.came, self.is_complete = b"".join(chunks), True
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:

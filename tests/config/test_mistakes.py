@@ -90,6 +90,10 @@ ONE_MISTAKE = {
         '[server]\nbody_limit = "64 miles"\n',
         '2:1: server.body_limit: expected a size in bytes, or a text such as "64 MiB", got "64 miles"',
     ),
+    "less memory than a body": (
+        '[server]\nmemory_limit = "1 MiB"\n',
+        "2:1: server.memory_limit: expected at least as much as `body_limit`, which must fit in",
+    ),
     "text for a table": ('server = "x"\n', '1:1: server: expected a table, got "x"'),
     "list for a table": ("[[server]]\nport = 1\n", "1:3: server: expected a table, got a list"),
     "text for a list": (
