@@ -36,7 +36,9 @@ def complete(reader: Reader, config: Config, environ: Mapping[str, str] | None) 
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
     store = replace(config.store, path=config.store.path and os.path.expanduser(config.store.path))
     if server.memory_limit < server.body_limit:
-        reader.wrong(("server", "memory_limit"), "expected at least as much as `body_limit`, which must fit in")
+        reader.wrong(
+            ("server", "memory_limit"), "expected at least as much as `body_limit`, which must fit in"
+        )
     _check_models(reader, config)
     _check_keys(reader, clients)
     return replace(config, providers=providers, keys=clients, server=server, store=store)
