@@ -35,6 +35,10 @@ def complete(reader: Reader, config: Config, environ: Mapping[str, str] | None) 
     clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
     store = replace(config.store, path=config.store.path and os.path.expanduser(config.store.path))
+    if server.memory_limit < server.body_limit:
+        reader.wrong(
+            ("server", "memory_limit"), "expected at least as much as `body_limit`, which must fit in"
+        )
     _check_models(reader, config)
     _check_keys(reader, clients)
     return replace(config, providers=providers, keys=clients, server=server, store=store)
@@ -127,7 +131,7 @@ def _from_environment(
     secret = secret_in(value)
     if secret is None:
         reason = "holds no text of printable ASCII characters" if value else "is not set"
-        reader.wrong(path, f"the environment variable {variable} {reason}")
+        reader.wrong(path, f"the environment variable that it names {reason}")
     return secret
 
 

@@ -158,8 +158,8 @@ class Reader:
         return values
 
     def _unexpected(self, kind: Any, value: object, path: Path) -> Wrong:
-        bare, extra = _unwrap(kind)
-        private = bare is Secret or extra.get("private", False)
+        # A secret is easily put one level too high, or behind the wrong key of its section.
+        private = _may_hold_secrets(keys(self.root)[str(path[0])].type)
         self.wrong(path, f"expected {expected(kind)}, got {_came(value, private)}")
         return Wrong()
 
@@ -219,6 +219,16 @@ def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:
             (kind,) = (part for part in get_args(kind) if part is not NoneType)
         else:
             return kind, extra
+
+
+@cache
+def _may_hold_secrets(kind: Any) -> bool:
+    """Is a value of this kind secret, or anything inside one?"""
+    bare, extra = _unwrap(kind)
+    if bare is Secret or extra.get("private", False):
+        return True
+    inner = [info.type for info in keys(bare).values()] if _is_section(bare) else get_args(bare)
+    return get_origin(bare) is not Literal and any(map(_may_hold_secrets, inner))
 
 
 def _is_section(kind: Any) -> bool:

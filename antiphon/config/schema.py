@@ -22,7 +22,7 @@ from antiphon.config.kinds import (
     Targets,
     Variable,
 )
-from antiphon.config.mistakes import ConfigErrors, Mistake, quote
+from antiphon.config.mistakes import ConfigErrors, Mistake, quote, suggest
 from antiphon.config.upstreams import Provider, Timeouts
 
 
@@ -33,6 +33,7 @@ class Server(Section, frozen=True, kw_only=True):
     origins: tuple[Origin, ...] = ()
     hosts: tuple[Host, ...] = ()
     body_limit: Bytes = 64 * 1024 * 1024
+    memory_limit: Bytes = 1024 * 1024 * 1024
     created_after: Seconds = 5.0
     keepalive: Seconds = 15.0
     websocket_limit: Seconds = 3600.0
@@ -161,12 +162,12 @@ class Config(Section, frozen=True, kw_only=True):
             raise ConfigErrors(mistakes)
 
     def unknown_types(self, known: Collection[str]) -> list[Mistake]:
-        listed = ", ".join(sorted(known))
+        listed = f"; the known types are {', '.join(sorted(known))}"
         return [
             Mistake(
                 provider.origin,
                 ("providers", name, "type"),
-                f"unknown provider type {quote(provider.type)}; the known types are {listed}",
+                f"unknown provider type{suggest(provider.type, known) or listed}",
             )
             for name, provider in self.providers.items()
             if provider.type not in known

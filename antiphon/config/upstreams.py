@@ -23,16 +23,19 @@ class Timeouts(Section, frozen=True, kw_only=True, dict=True):
     first_byte: Seconds = 300.0
     whole: Seconds = 900.0
     idle: Seconds = 120.0
-    total: Seconds = 0.0
+    total: Seconds = 7200.0
 
     def patient(self, *, stream: bool) -> "Timeouts":
         """The limits for one answer: one that is not streamed begins only when it is complete."""
-        return self if stream else replace(self, first_byte=self.whole)
+        if stream:
+            return self
+        total = min(self.total, self.whole) if self.total and self.whole else self.total or self.whole
+        return replace(self, first_byte=self.whole, total=total)
 
     @cached_property
     def soonest(self) -> float:
         """After how many seconds an answer may have taken too long, at the earliest."""
-        return min(self.first_byte or inf, self.idle or inf, self.total or inf)
+        return min(limit or inf for limit in (self.first_byte, self.idle, self.total, self.whole))
 
 
 class Provider(Section, frozen=True, kw_only=True):

@@ -162,11 +162,15 @@ class _Streamed(Struct, eq=False):
 
     def _hear(self, data: bytes) -> bool:
         """Is there nothing to do for whoever waits, but to wait on?"""
-        parser = self.parser
+        parser, exchange = self.parser, self.exchange
         batch = parser.feed(data)
         if not parser.over:
             if not batch:
+                if exchange is not None:
+                    exchange.said_nothing()
                 return True
+            if exchange is not None:
+                exchange.empty_since = 0.0
             if (take := self.turn.take) is not None:
                 return take(batch)
         self.batch = batch

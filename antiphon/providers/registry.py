@@ -44,7 +44,7 @@ def _factory(name: str, config: ProviderConfig) -> Factory:
         return cast(Factory, import_module(module).make)
     theirs = _theirs().get(config.type)
     if theirs is None:
-        message = f"unknown provider type {config.type!r}; the known types are "
+        message = "unknown provider type; the known types are "
         raise _mistake(name, config, message + ", ".join(sorted(known_types())))
     try:
         return cast(Factory, theirs.load())

@@ -263,5 +263,5 @@ def make(name: str, config: ProviderConfig, environment: Environment) -> Scripte
     try:
         return Scripted(name, read(path), from_requests=config.from_requests)
     except ScriptError as error:
-        mistake = Mistake(config.origin, ("providers", name, "file"), f"the script {config.file!r}: {error}")
+        mistake = Mistake(config.origin, ("providers", name, "file"), f"the script: {error}")
         raise ConfigErrors([mistake]) from None

@@ -28,6 +28,8 @@ from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
 
+_ADVICE: dict[int, Headers] = {401: [(b"www-authenticate", b"Bearer")], 503: [(b"retry-after", b"1")]}
+"""What an error of ours says beside its words."""
 _NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs"})
@@ -98,6 +100,7 @@ class App:
         try:
             gateway, head = self.gateway, exchange.head
             assert gateway is not None, _NOT_OPEN
+            exchange.memory = gateway.memory
             handler = head.handler or _admit(gateway.gate, head)
             exchange.caller = head.caller.asking(exchange.request_id)
             await handler(gateway, exchange)
@@ -106,8 +109,7 @@ class App:
                 raise
             log.info("request %s: the client went away", exchange.request_id)
         except SpecError as error:
-            challenge = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
-            await _fail(exchange, error.payload, error.status, challenge)
+            await _fail(exchange, error.payload, error.status, _ADVICE.get(error.status, ()))
         except UpstreamError as error:
             retry = [] if error.retry_after is None else [(b"retry-after", b"%d" % round(error.retry_after))]
             await _fail(exchange, error.payload, error.status, retry)
@@ -119,6 +121,8 @@ class App:
             log.exception("request %s failed", exchange.request_id)
             await _fail(exchange, INTERNAL, 500)
         finally:
+            if exchange.held is not None:
+                exchange.held.hold(0)
             exchange.over()
 
     async def open(self) -> bool:

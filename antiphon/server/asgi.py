@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from antiphon.server.exchange import ClientGone, Exchange, Head, Headers, as_length, too_large
+from antiphon.server.exchange import ClientGone, Exchange, Head, Headers, as_length, too_large, two_hosts
+
+if TYPE_CHECKING:
+    from antiphon.server.gateway import Gateway
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,6 +25,8 @@ class AsgiExchange(Exchange):
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query_string = scope.get("query_string", b"")
         super().__init__(Head(scope["method"], scope["path"], query_string, dict(scope["headers"])))
+        if names_two_hosts(scope):
+            self.head.handler = _refuse_hosts
         self.task = asyncio.current_task()
         self._receive = receive
         self._send = send
@@ -41,6 +46,7 @@ class AsgiExchange(Exchange):
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             more = message.get("more_body", False)
+            self.hold(size, declared)
         self.came, self.is_complete = b"".join(chunks), True
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
@@ -68,6 +74,14 @@ class AsgiExchange(Exchange):
     def over(self) -> None:
         if self._watch is not None:
             self._watch.stop()
+
+
+def names_two_hosts(scope: Scope) -> bool:
+    return [name for name, _ in scope["headers"]].count(b"host") > 1
+
+
+async def _refuse_hosts(_: "Gateway", exchange: Exchange) -> None:
+    raise two_hosts()
 
 
 class _Watch:

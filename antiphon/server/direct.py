@@ -88,6 +88,7 @@ class DirectExchange(Exchange):
     # --- for the routes -----------------------------------------------------------------------------------
 
     def over(self) -> None:
+        self.came = b""  # a client may go on to send what was refused, and this waits for its end
         self._connection.over(self)
 
     async def read(self, limit: int) -> None:
@@ -97,12 +98,14 @@ class DirectExchange(Exchange):
                 raise ClientGone
             if max(len(self.came), declared) > limit:
                 raise too_large(limit)
+            self.hold(len(self.came), declared)
             if self._waits_for_go_ahead():
                 self._was_told_to_go_on = True
                 self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.news = asyncio.get_running_loop().create_future()
             self._connection.resume_reading()
             await self.news
+        self.hold(len(self.came))
 
     def _waits_for_go_ahead(self) -> bool:
         expected = self.head.headers.get(b"expect", b"").lower() == b"100-continue"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from antiphon.engine.engine import Caller
+from antiphon.server.memory import Held, Memory
+from antiphon.server.unpacking import Unpacker, unpack, unpacker_of
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 
@@ -84,13 +86,18 @@ class Exchange(ABC):
         "caller",
         "came",
         "head",
+        "held",
         "is_complete",
         "is_gone",
         "is_watched",
+        "memory",
         "request_id",
         "started",
         "task",
     )
+
+    memory: Memory
+    """What all bodies share; set once somebody handles this."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -101,6 +108,8 @@ class Exchange(ABC):
         """What handles it."""
         self.came: bytes | bytearray = b""
         """As much of the body as is here, until somebody takes it."""
+        self.held: Held | None = None
+        """What a body that did not come at once holds, until the answer is given."""
         self.is_complete = False
         """Has all of the request come?"""
         self.started = False
@@ -124,18 +133,22 @@ class Exchange(ABC):
         return values[-1] if values else None
 
     async def body(self, limit: int) -> bytes:
-        """The JSON body; refused by its content type, or for its length."""
+        """The JSON body, unpacked; refused by its content type or encoding, or for its length."""
         given = self.head.headers.get(b"content-type", JSON)
         if given != JSON:
             kind = str(given, "latin-1").partition(";")[0].strip().lower()
             if kind != "application/json" and not kind.endswith("+json"):
                 error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
                 raise SpecError(error.with_code("unsupported_media_type"), 415)
+        encoding = self.head.headers.get(b"content-encoding")
+        unpacker = None if encoding is None else unpacker_of(encoding)
         if not self.is_complete:
             await self.read(limit)
         body, self.came = self.came, b""
         if isinstance(body, bytearray):
             body = bytes(body)
+        if unpacker is not None and body:
+            body = await self._unpacked(body, unpacker, limit)
         if len(body) > limit:
             raise too_large(limit)
         if not body:
@@ -143,6 +156,22 @@ class Exchange(ABC):
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
         return body
+
+    async def _unpacked(self, packed: bytes, unpacker: Unpacker, limit: int) -> bytes:
+        def check(size: int) -> None:
+            if size > limit:
+                raise too_large(limit)
+            self.hold(len(packed) + size)
+
+        found = await unpack(unpacker, packed, check)
+        self.hold(len(found))
+        return found
+
+    def hold(self, size: int, expected: int = 0) -> None:
+        """So much of the body is here, and this much will be; raises if there is no room for it."""
+        if self.held is None:
+            self.held = Held(self.memory)
+        self.held.hold(size, expected)
 
     def answer(
         self, body: bytes, status: int = 200, content_type: bytes | None = JSON, headers: Headers = ()
@@ -229,4 +258,11 @@ def _given_id(headers: Mapping[bytes, bytes]) -> str:
 def too_large(limit: int) -> SpecError:
     return SpecError(
         invalid_request(f"the body is larger than {limit:,} bytes").with_code("body_too_large"), 413
+    )
+
+
+def two_hosts() -> SpecError:
+    """Whoever stands in front may have looked at the other one."""
+    return SpecError(
+        invalid_request("a request has one Host header, and this one has several").with_code("invalid_http")
     )

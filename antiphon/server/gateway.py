@@ -20,6 +20,7 @@ from antiphon.providers.http.watch import GRAIN, Watch
 from antiphon.providers.registry import create_provider
 from antiphon.server.auditing import Audits
 from antiphon.server.gate import Gate
+from antiphon.server.memory import Memory
 from antiphon.server.models import Models
 from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
 
@@ -42,6 +43,7 @@ class Gateway:
     ) -> None:
         self.config = config
         self.gate = Gate(config)
+        self.memory = Memory(config.server.memory_limit)
         self.store = store
         self.engine = Engine(config, providers, store, seal, time.time, Media(config.media, http))
         self.background = Background(self.engine)

@@ -15,8 +15,9 @@ from uvicorn.server import ServerState
 
 from antiphon.server.app import App
 from antiphon.server.direct import CLOSE, STATUS, DirectExchange, lines
+from antiphon.server.exchange import two_hosts
 from antiphon.server.heads import TITLE, KnownHead, lowered
-from antiphon.spec.errors import ErrorBody, ErrorPayload
+from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 
 HEAD_LIMIT = 64 * 1024
 IDLE = 75.0
@@ -69,6 +70,7 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_receiving",
         "_refusal",
+        "_repeated",
         "_said_all",
         "_taken",
         "_unsent",
@@ -78,7 +80,6 @@ class Connection(asyncio.Protocol):
         "clogged",
         "fields",
         "is_leaving",
-        "on_header",
         "on_url",
         "state",
         "transport",
@@ -104,8 +105,9 @@ class Connection(asyncio.Protocol):
         """What has come of it, in a head that comes in pieces."""
         self.fields: dict[bytes, bytes] = {}
         """The headers of what comes; then its trailers, which nobody reads."""
-        # Called by the parser, without a frame of ours.
-        self.on_url, self.on_header = self._url.append, self.fields.__setitem__
+        self._repeated: list[tuple[bytes, bytes]] = []
+        """What the last of several headers of one name has replaced."""
+        self.on_url = self._url.append  # called by the parser, without a frame of ours
         self._known: KnownHead | None = None
         """The last head, which is likely to come again."""
         self._is_in_the_middle = False
@@ -233,8 +235,9 @@ class Connection(asyncio.Protocol):
                 parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 self._upgrade(memoryview(data)[upgrade.args[0] :])
-        except httptools.HttpParserError:
-            self._refuse(_BAD, 400)
+        except httptools.HttpParserError as error:
+            known = error.__context__ if isinstance(error.__context__, SpecError) else None
+            self._refuse(*((_BAD, 400) if known is None else (known.payload, known.status)))
             return
         if self._is_in_the_middle:
             self._dry += len(data)
@@ -286,9 +289,16 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self.fields.clear()
+        if self._repeated:
+            self._repeated.clear()
         self._is_in_the_middle = True
         # The piece that it begins in may have the end of a long body too.
         self._dry = 0 if self._receiving is None else -_READ
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name in self.fields:
+            self._repeated.append((name, self.fields[name]))
+        self.fields[name] = value
 
     def on_headers_complete(self) -> None:
         parser, known = self._parser, self._known
@@ -306,7 +316,9 @@ class Connection(asyncio.Protocol):
             and parser.get_method() == known.verb
             and known.ask(parser) == known.version
             and compare_digest(key, known.key)
+            and not self._repeated
         ):
+            self._check_head(url)
             known = self._known = KnownHead(parser, url, self.fields, others, key, spelling)
         self._receiving = request = DirectExchange(self, known)
         self._waiting.append(request)
@@ -325,6 +337,14 @@ class Connection(asyncio.Protocol):
             request.tell()
 
     # --- within -------------------------------------------------------------------------------------------
+
+    def _check_head(self, url: bytes) -> None:
+        """Refuse one that is too long, though it came in one piece, and one that names its host twice."""
+        every = [*self.fields.items(), *self._repeated]
+        if len(url) + sum(len(name) + len(value) + 4 for name, value in every) > HEAD_LIMIT:
+            raise SpecError(_LONG, 431)
+        if [name.lower() for name, _ in every].count(b"host") > 1:
+            raise two_hosts()
 
     def _forget(self) -> None:
         """It may take long until the same head comes again."""

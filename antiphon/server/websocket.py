@@ -13,10 +13,11 @@ from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
 from antiphon.engine.store_errors import store_error
 from antiphon.providers.base import UpstreamError
-from antiphon.server.asgi import Message, Receive, Scope, Send
+from antiphon.server.asgi import Message, Receive, Scope, Send, names_two_hosts
 from antiphon.server.auditing import Audit
-from antiphon.server.exchange import ClientGone, request_id
+from antiphon.server.exchange import ClientGone, request_id, two_hosts
 from antiphon.server.gateway import Gateway
+from antiphon.server.memory import Held
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
 from antiphon.spec.events import AnyEvent
@@ -32,6 +33,8 @@ Put = Callable[[Sequence[bytes]], bool]
 """Sends texts without waiting; False, and none of them sent, if that is not possible now."""
 _NORMAL, _GOING_AWAY = 1000, 1001
 _WAITING_MESSAGES = 16
+_WAITING_BYTES = 1024 * 1024
+"""With more than this in messages that wait, no other is taken."""
 _LIMIT = ErrorPayload(
     "invalid_request",
     "this connection has reached its time limit; open a new one and send the context again",
@@ -44,6 +47,8 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
     id = request_id(headers)
     named = (b"x-request-id", id.encode("latin-1"))
     try:
+        if names_two_hosts(scope):
+            raise two_hosts()
         gateway.gate.check_source(headers)
         caller = gateway.gate.admit(headers).asking(id)
         if scope["path"].rstrip("/") != PATH:
@@ -77,7 +82,13 @@ class Socket:
         self._send = send
         self._at_once = put
         self._memory = Memory()
-        self._messages: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_MESSAGES)
+        self._messages: asyncio.Queue[bytes | SpecError] = asyncio.Queue(_WAITING_MESSAGES)
+        self._held = Held(gateway.memory)
+        self._size = 0
+        """How many bytes the messages that wait have, and the one whose turn it is."""
+        self._waiting = 0
+        """How many of them wait."""
+        self._took = asyncio.Event()
         self._audit: Audit | None = None
 
     async def run(self) -> None:
@@ -92,6 +103,7 @@ class Socket:
                 for end in await asyncio.gather(turns, reader, return_exceptions=True):
                     if isinstance(end, Exception) and not isinstance(end, ClientGone):
                         log.error("request %s: the socket broke", self._caller.request_id, exc_info=end)
+                self._held.hold(0)
 
     async def close(self, code: int = _GOING_AWAY) -> None:
         await self._put({"type": "websocket.close", "code": code})
@@ -102,7 +114,19 @@ class Socket:
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            await self._messages.put(text.encode() if text is not None else message.get("bytes") or b"")
+            data = text.encode() if text is not None else message.get("bytes") or b""
+            try:
+                self._held.hold(self._size + len(data))
+            except SpecError as error:
+                await self._messages.put(error)
+                continue
+            self._size += len(data)
+            self._waiting += len(data)
+            await self._messages.put(data)
+            del message, text, data  # or the last one would stay for as long as no other comes
+            while self._waiting > _WAITING_BYTES:
+                self._took.clear()
+                await self._took.wait()
 
     async def _turns(self) -> None:
         server = self._gateway.config.server
@@ -119,7 +143,15 @@ class Socket:
                     await self._error(_LIMIT, 400)
                 await self.close(_NORMAL)
                 return
+            if isinstance(message, SpecError):
+                await self._error(message.payload, message.status)
+                continue
+            size = len(message)
+            self._waiting -= size
+            self._took.set()
             await self._turn(message)
+            self._size -= size
+            self._held.hold(self._size)
             if ends is not None and loop.time() >= ends:
                 await self._error(_LIMIT, 400)
                 await self.close(_NORMAL)

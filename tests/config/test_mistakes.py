@@ -90,6 +90,10 @@ ONE_MISTAKE = {
         '[server]\nbody_limit = "64 miles"\n',
         '2:1: server.body_limit: expected a size in bytes, or a text such as "64 MiB", got "64 miles"',
     ),
+    "less memory than a body": (
+        '[server]\nmemory_limit = "1 MiB"\n',
+        "2:1: server.memory_limit: expected at least as much as `body_limit`, which must fit in",
+    ),
     "text for a table": ('server = "x"\n', '1:1: server: expected a table, got "x"'),
     "list for a table": ("[[server]]\nport = 1\n", "1:3: server: expected a table, got a list"),
     "text for a list": (
@@ -147,7 +151,7 @@ ONE_MISTAKE = {
     ),
     "secret not in the environment": (
         CHAT + 'api_key_env = "GROQ_API_KEY"\n',
-        "4:1: providers.groq.api_key_env: the environment variable GROQ_API_KEY is not set",
+        "4:1: providers.groq.api_key_env: the environment variable that it names is not set",
     ),
     "no name of a variable": (
         CHAT + 'api_key_env = "sk-123"\n',
@@ -156,7 +160,7 @@ ONE_MISTAKE = {
     ),
     "client key not in the environment": (
         '[keys.alice]\nkey_env = "ALICE"\n',
-        "2:1: keys.alice.key_env: the environment variable ALICE is not set",
+        "2:1: keys.alice.key_env: the environment variable that it names is not set",
     ),
     "client without key": (
         '[keys.alice]\ntenant = "a"\n',
@@ -177,7 +181,19 @@ ONE_MISTAKE = {
     "unknown dialect": (
         '[keys.alice]\nkey_env = "SET"\ndialect = "openapi"\n',
         '3:1: keys.alice.dialect: expected one of "open_responses", "openai", "vtcode", "vertice", '
-        'got "openapi"',
+        "got other text, not shown here",
+    ),
+    "key in place of its table": (
+        '[keys]\nalice = "hunter2"\n',
+        "2:1: keys.alice: expected a table, got other text, not shown here",
+    ),
+    "provider's key in place of its table": (
+        '[providers]\nopenai = "sk-123"\n',
+        "2:1: providers.openai: expected a table, got other text, not shown here",
+    ),
+    "sealing key in place of a list": (
+        '[sealing]\nkeys = "c2hvcnQ="\n',
+        "2:1: sealing.keys: expected a list, got other text, not shown here",
     ),
     "sealing key too short": (
         '[sealing]\nkeys = ["c2hvcnQ="]\n',
@@ -277,6 +293,14 @@ ENVIRONMENT = {
         {"ANTIPHON_SERVER__HOSTS": "[" * 9999},
         f'ANTIPHON_SERVER__HOSTS: server.hosts: expected a list, got "{"[" * 60}…"',
     ),
+    "key in place of its table": (
+        {"ANTIPHON_KEYS__ALICE": "hunter2"},
+        "ANTIPHON_KEYS__ALICE: keys.alice: expected a table, got other text, not shown here",
+    ),
+    "broken table with a key": (
+        {"ANTIPHON_PROVIDERS__OPENAI": '{ api_key = "sk-123" '},
+        "ANTIPHON_PROVIDERS__OPENAI: providers.openai: expected a table, got other text, not shown here",
+    ),
     "two values": (
         {"ANTIPHON_SERVER": "{ port = 1 }\nstore = 1"},
         'ANTIPHON_SERVER: server: expected a table, got "{ port = 1 }\\nstore = 1"',
@@ -289,7 +313,7 @@ ENVIRONMENT = {
     "named secret over two lines": (
         {"ANTIPHON_PROVIDERS__GROQ__API_KEY_ENV": "TWO", "TWO": "sk-1\nsk-2"},
         "ANTIPHON_PROVIDERS__GROQ__API_KEY_ENV: providers.groq.api_key_env: "
-        "the environment variable TWO holds no text of printable ASCII characters",
+        "the environment variable that it names holds no text of printable ASCII characters",
     ),
     "default that is not there": (
         {"ANTIPHON_DEFAULT_MODEL": "gpt"},
@@ -336,9 +360,7 @@ def test_unknown_types_are_listed_with_all_other_mistakes(tmp_path: Path) -> Non
     with pytest.raises(ConfigErrors) as caught:
         load(file, {}, types={"llama", "chat"})
     first, second = caught.value.mistakes
-    assert str(first) == (
-        f'{file}:2:1: providers.x.type: unknown provider type "chatt"; the known types are chat, llama'
-    )
+    assert str(first) == f"{file}:2:1: providers.x.type: unknown provider type, did you mean `chat`?"
     assert second.where == Where(str(file), 4, 1)
 
 
@@ -346,7 +368,7 @@ def test_check_types(load_text: Load) -> None:
     config = load_text(CHAT + '[providers.third]\ntype = "third"\n')
     config.check_types({"chat", "llama", "third"})
     with pytest.raises(
-        ConfigErrors, match=r'^antiphon.toml:5:1: providers.third.type: unknown provider type "third"'
+        ConfigErrors, match=r"^antiphon.toml:5:1: providers.third.type: unknown provider type; the known"
     ):
         config.check_types({"chat", "llama"})
 

@@ -4,9 +4,14 @@ import pickle
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from antiphon.config import Secret
+from antiphon.config import ConfigErrors, Key, Provider, Secret, Timeouts, load
 from antiphon.config.kinds import Options
+from antiphon.config.mistakes import quote
+from antiphon.config.reader import keys
+from antiphon.config.upstreams import DESCRIBED
 
 
 def test_a_secret_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
@@ -32,3 +37,52 @@ def test_a_secret_can_be_revealed_compared_and_copied() -> None:
 
 def test_options_show_only_their_names() -> None:
     assert repr(Options(token="sk-1234", region="eu")) == "Options(['region', 'token'])"
+
+
+MARKER = "sk_hunter2"
+"""Also a valid name of a variable, of a file and of much else."""
+texts = st.sampled_from([MARKER, f"{MARKER}\n", f"{{ api_key = '{MARKER}' ", f"x {MARKER} é", f"[{MARKER}"])
+fields = st.sampled_from(
+    sorted(
+        {name for kind in (*DESCRIBED.values(), Provider, Key, Timeouts) for name in keys(kind)} | {"other"}
+    )
+)
+values = st.recursive(
+    texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(fields, inner, max_size=3),
+    max_leaves=4,
+)
+places = st.tuples(
+    st.sampled_from(["keys", "providers", "sealing"]), st.lists(fields | st.just("alice"), max_size=3)
+).map(lambda found: [found[0], *found[1]])
+
+
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items()) + "}"
+    return f"[{', '.join(map(toml, value))}]" if isinstance(value, list) else quote(str(value), limit=None)
+
+
+@given(place=places, value=values, kind=st.sampled_from([None, *DESCRIBED]), by_variable=st.booleans())
+def test_no_mistake_shows_what_stands_where_a_secret_may(
+    tmp_path_factory: pytest.TempPathFactory,
+    place: list[str],
+    value: object,
+    kind: str | None,
+    by_variable: bool,
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "antiphon.toml"
+    typed = f"providers.alice.type = {quote(kind)}\n" if kind and len(place) > 2 else ""
+    environ = {}
+    if by_variable:
+        file.write_text(typed)
+        environ = {"ANTIPHON_" + "__".join(place).upper(): value if isinstance(value, str) else toml(value)}
+    else:
+        is_typed = place == ["providers", "alice", "type"]
+        file.write_text(f"{'' if is_typed else typed}{'.'.join(place)} = {toml(value)}\n")
+    told = ""
+    try:
+        load(file, environ, types=DESCRIBED)
+    except ConfigErrors as errors:
+        told = str(errors)
+    assert "hunter2" not in told

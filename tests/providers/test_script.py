@@ -344,8 +344,8 @@ async def test_without_a_file_it_echoes(tmp_path: Path, environment: Environment
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"file": "missing.toml"}, r"antiphon\.toml:2: providers\.demo\.file: .*missing\.toml.*No such file"),
-        ({"file": "bad.toml"}, r"providers\.demo\.file: .*bad\.toml.*not valid TOML"),
+        ({"file": "missing.toml"}, r"antiphon\.toml:2: providers\.demo\.file: the script: .*No such file"),
+        ({"file": "bad.toml"}, r"providers\.demo\.file: the script: .*not valid TOML"),
     ],
 )
 def test_mistakes_in_the_configuration(

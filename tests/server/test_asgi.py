@@ -16,7 +16,7 @@ from tests.server.callers import turn
 from tests.server.outcomes import Departing
 from tests.server.serving import DEADLINE, Client, configure, until
 from tests.server.upstream import Upstream
-from tests.server.wire import line, post
+from tests.server.wire import CLOSE, answers, get, line, post
 
 LIMIT = 100_000
 
@@ -57,6 +57,31 @@ def test_requests_are_answered(plain: Plain, upstream: Upstream) -> None:
         head, whole = client.head("/healthz"), client.get("/healthz")
         assert (head.content, head.headers["content-length"]) == (b"", str(len(whole.content)))
         assert head.headers["x-request-id"].startswith("req_")
+
+
+def test_a_second_host_is_refused(plain: Plain) -> None:
+    with line(plain) as connection:
+        connection.send(get(b"/healthz", b"Host: localhost", CLOSE))
+        [answer] = answers(connection.rest(), "GET")
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "invalid_http")
+
+
+async def test_a_second_host_is_refused_in_a_handshake(tmp_path: Path, upstream: Upstream) -> None:
+    app = App(configure(tmp_path, upstream.toml))
+    assert await app.open()
+    scope = {"type": "websocket", "path": "/v1/responses", "headers": [(b"host", b"localhost")] * 2}
+    told: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    await app(scope, receive, send)
+    assert app.gateway is not None
+    await app.gateway.close()
+    assert [message.get("status") for message in told] == [400, None]
 
 
 def test_a_body_that_is_too_large_is_refused(plain: Plain) -> None:

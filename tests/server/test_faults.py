@@ -4,7 +4,7 @@ import json
 import socket
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
 from typing import Any
@@ -226,6 +226,19 @@ def stuck(call: Call) -> None:
 def test_an_upstream_that_does_not_go_on(serve: Serve, faulty: Upstream, voice: Voice, asked: Asked) -> None:
     voice.says = stuck
     breaks_off(serve(faulty.toml, TIMEOUTS__IDLE="0.2"), asked, "timeout")
+
+
+def test_an_upstream_that_says_nothing_but_comments(
+    serve: Serve, faulty: Upstream, voice: Voice, asked: Asked
+) -> None:
+    def drips(call: Call) -> None:
+        stuck(call)
+        with suppress(OSError):
+            while not call.was_closed(0.02):
+                call.write(b": still at it\n\n")
+
+    voice.says = drips
+    breaks_off(serve(faulty.toml, TIMEOUTS__WHOLE="0.4"), asked, "timeout")
 
 
 def test_the_end_mark_without_a_reason_is_a_whole_answer(server: Serving, voice: Voice, asked: Asked) -> None:

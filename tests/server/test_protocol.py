@@ -150,8 +150,21 @@ def test_what_follows_the_last_request_is_ignored(server: Serving) -> None:
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
         post(b"Transfer-Encoding: chunked", body=b"zz\r\n{}\r\n0\r\n\r\n"),
+        get(b"/healthz", b"Host: localhost"),
+        get(b"/healthz", b"hOST: localhost"),
     ],
-    ids=["tls", "words", "space", "nul", "two lengths", "lengths differ", "negative", "chunk"],
+    ids=[
+        "tls",
+        "words",
+        "space",
+        "nul",
+        "two lengths",
+        "lengths differ",
+        "negative",
+        "chunk",
+        "two hosts",
+        "two hosts in two spellings",
+    ],
 )
 def test_what_is_not_http_is_told_so_as_json(server: Serving, bad: bytes) -> None:
     with line(server) as connection:
@@ -221,6 +234,34 @@ def test_spaces_behind_a_value_are_no_part_of_it(server: Serving) -> None:
         )
         [answer] = answers(connection.rest(), "GET")
     assert (answer.status, answer.headers["x-request-id"]) == (200, "mine")
+
+
+@pytest.mark.parametrize("host", [b"localhost", b"elsewhere"])
+def test_a_second_host_is_refused_also_behind_a_head_that_is_known(server: Serving, host: bytes) -> None:
+    with line(server) as connection:
+        connection.send(get())
+        assert b" 200 " in connection.until(b"}")
+        connection.send(get().replace(b"Host:", b"Host: %b\r\nHost:" % host))
+        [answer] = answers(connection.rest(), "GET")
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "invalid_http")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [b"X-Long: " + b"x" * HEAD_LIMIT, *(b"\r\n".join([b"%b: y" % name] * 15_000) for name in (b"X", b"XY"))],
+    ids=["one", "many", "many more"],
+)
+def test_headers_that_come_in_one_piece_have_a_limit(server: Serving, fields: bytes) -> None:
+    with line(server) as connection:
+        there = until(lambda: behind(server, connection))
+        assert there is not None
+
+        async def at_once() -> None:
+            there.data_received(get(b"/healthz", fields))
+
+        server.call(at_once())
+        [answer] = answers(connection.rest(), "GET")
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (431, "headers_too_large")
 
 
 def test_headers_have_a_limit(server: Serving) -> None:

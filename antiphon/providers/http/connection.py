@@ -5,6 +5,7 @@ and `error`. Everything found in one network read is handed over together; a fol
 """
 
 import asyncio
+import select
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
 from functools import lru_cache
@@ -43,6 +44,7 @@ class Connection(asyncio.Protocol):
         "_kind",
         "_parser",
         "_paused",
+        "_poll",
         "_pool",
         "_silent",
         "_size",
@@ -105,6 +107,8 @@ class Connection(asyncio.Protocol):
         self._kind: bytes | None = None
         """The content type as the upstream spells it, most often the same each time."""
         self._pool = pool
+        self._poll: select.poll | None = None
+        """Looks at the socket, beside the event loop."""
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._waiter: Future[bool] | None = None
@@ -170,6 +174,10 @@ class Connection(asyncio.Protocol):
     def is_usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
+    def has_unasked(self) -> bool:
+        """Has something come that the event loop has not read yet? It would pass for the next answer."""
+        return self._poll is not None and bool(self._poll.poll(0))
+
     def linger(self) -> None:
         """Throw away what is left of the answer; the pool hears of its end."""
         self.is_lingering = True
@@ -197,6 +205,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._poll = select.poll()
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser
@@ -253,7 +263,7 @@ class Connection(asyncio.Protocol):
         if not self.complete and self.error is None:
             self.error = Closed()
         self.keeps = False
-        self._transport = self._parser = self._unsent = None
+        self._transport = self._parser = self._unsent = self._poll = None
         self._pool.forget(self)
         self._wake()
 

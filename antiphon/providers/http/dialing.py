@@ -38,16 +38,18 @@ class Dialer:
         """Connect the protocol to the origin, through its proxy if it has one."""
         if origin.scheme == "https" or (origin.proxy is not None and origin.proxy.scheme == "https"):
             await self.tls()
+        if origin.public_only or origin.proxy is None:
+            addresses = await self._resolver.resolve(origin.host, origin.port)
         if origin.public_only:
-            addresses = await self._resolver.resolve(origin.host, origin.port)
             demand_public(origin.host, addresses)
-        elif origin.proxy is None:
-            addresses = await self._resolver.resolve(origin.host, origin.port)
         try:
-            if origin.proxy is not None:
-                await self._open_through(origin.proxy, origin, protocol)
-            else:
+            if origin.proxy is None:
                 await self._attach(await _reach(addresses), origin, protocol)
+            elif origin.public_only:
+                # The proxy may know the name otherwise than we do, so it gets what was looked at.
+                await self._open_one_of([one.place[0] for one in addresses], origin.proxy, origin, protocol)
+            else:
+                await self._open_through(origin.proxy, origin, origin.host, protocol)
         except ssl.CertificateError:
             raise Unreachable("its TLS certificate was not accepted") from None
         except ssl.SSLError:
@@ -58,18 +60,34 @@ class Dialer:
             why = "the connection was refused" if refused else "no connection could be made"
             raise Unreachable(f"{why}; is it running, and is its base_url right?") from None
 
-    async def _open_through(self, proxy: Proxy, origin: Origin, protocol: asyncio.Protocol) -> None:
+    async def _open_one_of(
+        self, hosts: list[str], proxy: Proxy, origin: Origin, protocol: asyncio.Protocol
+    ) -> None:
+        """Through the proxy to the first address that it reaches."""
+        for left, host in zip(reversed(range(len(hosts))), hosts, strict=True):
+            try:
+                await self._open_through(proxy, origin, host, protocol)
+                return
+            except BadProxy:
+                if not left:
+                    raise
+
+    async def _open_through(
+        self, proxy: Proxy, origin: Origin, host: str, protocol: asyncio.Protocol
+    ) -> None:
+        """The proxy is told the host, which may be an address of the origin."""
+        place = f"[{host}]:{origin.port}" if ":" in host else f"{host}:{origin.port}"
         try:
             sock = await _reach(await self._resolver.resolve(proxy.host, proxy.port))
-            if origin.scheme == "http":
+            if not origin.has_tunnel:
                 await self._attach(sock, proxy, protocol)
                 return
             if proxy.scheme == "http":
-                await _ask_for_tunnel(sock, proxy, origin)
+                await _ask_for_tunnel(sock, proxy, place)
             else:
                 reader = asyncio.StreamReader()
                 transport = await self._attach(sock, proxy, asyncio.StreamReaderProtocol(reader))
-                await _ask_through_tls(transport, reader, proxy, origin)
+                await _ask_through_tls(transport, reader, proxy, place)
         except (OSError, EOFError, asyncio.LimitOverrunError, Unreachable):
             raise BadProxy from None
         if proxy.scheme == "http":
@@ -94,11 +112,14 @@ class Dialer:
         return transport
 
     async def _wrap(self, transport: asyncio.Transport, origin: Origin, protocol: asyncio.Protocol) -> None:
-        """TLS to the origin within the TLS to its proxy."""
+        """Within the TLS to its proxy; most origins want TLS of their own in there."""
         loop = asyncio.get_running_loop()
         try:
             inner = None
-            if not transport.is_closing():
+            if origin.scheme == "http":
+                transport.set_protocol(protocol)
+                inner = transport
+            elif not transport.is_closing():
                 inner = await loop.start_tls(
                     transport, protocol, await self.tls(), server_hostname=origin.host
                 )
@@ -110,12 +131,12 @@ class Dialer:
         protocol.connection_made(inner)
 
 
-async def _ask_for_tunnel(sock: socket.socket, proxy: Proxy, origin: Origin) -> None:
+async def _ask_for_tunnel(sock: socket.socket, proxy: Proxy, place: str) -> None:
     """On the bare socket, because only a bare one can be given to TLS without losing anything."""
     loop = asyncio.get_running_loop()
     head = b""
     try:
-        await loop.sock_sendall(sock, _connect_request(proxy, origin))
+        await loop.sock_sendall(sock, _connect_request(proxy, place))
         while _END not in head:
             data = await loop.sock_recv(sock, 4096)
             head += data
@@ -128,19 +149,17 @@ async def _ask_for_tunnel(sock: socket.socket, proxy: Proxy, origin: Origin) -> 
 
 
 async def _ask_through_tls(
-    transport: asyncio.Transport, reader: asyncio.StreamReader, proxy: Proxy, origin: Origin
+    transport: asyncio.Transport, reader: asyncio.StreamReader, proxy: Proxy, place: str
 ) -> None:
     try:
-        transport.write(_connect_request(proxy, origin))
+        transport.write(_connect_request(proxy, place))
         _demand_success(await reader.readuntil(_END))
     except BaseException:
         transport.abort()
         raise
 
 
-def _connect_request(proxy: Proxy, origin: Origin) -> bytes:
-    host = f"[{origin.host}]" if ":" in origin.host else origin.host
-    place = f"{host}:{origin.port}"
+def _connect_request(proxy: Proxy, place: str) -> bytes:
     lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
     if proxy.authorization:
         lines.append(f"Proxy-Authorization: {proxy.authorization}")

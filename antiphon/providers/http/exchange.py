@@ -47,6 +47,8 @@ class Exchange(Struct, eq=False):
     _waiting: float = 0.0
     """Since when somebody has been waiting for the next bytes."""
     started: float = 0.0
+    empty_since: float = 0.0
+    """When bytes came that say nothing, such as comments, if nothing else has come since; else 0."""
     status: int = 0
     content_type: str = ""
     is_finished: bool = False
@@ -117,6 +119,11 @@ class Exchange(Struct, eq=False):
     @property
     def headers(self) -> Headers:
         return Headers(self._head)
+
+    def said_nothing(self) -> None:
+        """What came last was only to keep the connection open."""
+        if not self.empty_since and self._connection is not None:
+            self.empty_since = self._connection.heard
 
     def finished(self) -> None:
         """Everything that matters has been read: the connection may be kept once the answer has ended."""
@@ -240,7 +247,10 @@ class Exchange(Struct, eq=False):
             since = max(self._waiting, self._connection.heard)
         if now >= since + idle:
             return self._expire("the answer did not go on", idle)
-        return min(self.started + (limits.total or inf), since + idle)
+        whole, empty = limits.whole or inf, self.empty_since or now
+        if now >= empty + whole:
+            return self._expire("the answer said nothing", whole)
+        return min(self.started + (limits.total or inf), since + idle, empty + whole)
 
     def _expire(self, what: str, seconds: float) -> float:
         if self._connection is not None:

@@ -33,7 +33,7 @@ class Pool:
         idle = origin.idle
         while idle:
             connection = idle.pop()
-            if connection.expires > now and connection.keeps:
+            if connection.expires > now and connection.keeps and not connection.has_unasked():
                 connection.expires = 0.0
                 return connection
             connection.abort()

@@ -52,6 +52,11 @@ class Origin:
     idle: "list[Connection]" = field(default_factory=list)
 
     @property
+    def has_tunnel(self) -> bool:
+        """Does its proxy only pass bytes on?"""
+        return self.proxy is not None and (self.scheme == "https" or self.public_only)
+
+    @property
     def authority(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
@@ -65,7 +70,7 @@ class Target:
     def __init__(self, url: str, origin: Origin, authorization: str | None) -> None:
         parts = urlsplit(url)
         path = quote(parts.path or "/", _SAFE) + (f"?{quote(parts.query, _SAFE)}" if parts.query else "")
-        through_proxy = origin.proxy is not None and origin.scheme == "http"
+        through_proxy = origin.proxy is not None and not origin.has_tunnel
         self._path = f"http://{origin.authority}{path}" if through_proxy else path
         self._authorization = authorization
         self._headers: Mapping[str, str] | None = None
@@ -98,7 +103,7 @@ class Target:
         if self._authorization:
             own["authorization"] = self._authorization
         proxy = self.origin.proxy
-        if proxy is not None and proxy.authorization and self.origin.scheme == "http":
+        if proxy is not None and proxy.authorization and not self.origin.has_tunnel:
             own["proxy-authorization"] = proxy.authorization
         if not reuse:
             own["connection"] = "close"

@@ -119,6 +119,20 @@ async def test_an_answer_that_does_not_go_on(http: UpstreamClient) -> None:
         await asyncio.wait_for(upstream.gone.wait(), SOON)
 
 
+async def test_an_answer_that_is_not_streamed_has_to_end(http: UpstreamClient) -> None:
+    def blanks() -> Iterator[bytes]:
+        while True:
+            yield b" "
+
+    limits = Timeouts(connect=0, whole=0.1, idle=10, total=0).patient(stream=False)
+    async with FakeChat().says(Wire(blanks())) as upstream:
+        assert await error(post(http, upstream, timeouts=limits)) == (
+            504,
+            "timeout",
+            "up: the answer did not end within 0.1 s",
+        )
+
+
 async def test_an_answer_that_does_not_end(http: UpstreamClient) -> None:
     def forever() -> Iterator[bytes]:
         while True:

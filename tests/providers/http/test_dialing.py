@@ -212,6 +212,43 @@ async def test_a_certificate_behind_a_tunnel(
         assert error.payload.message == "up: its TLS certificate was not accepted"
 
 
+@pytest.mark.parametrize("proxy_tls", [False, True], ids=["plain proxy", "TLS to the proxy"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_gets_the_address_that_was_looked_at(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch, scheme: str, proxy_tls: bool
+) -> None:
+    """A name could lead the proxy elsewhere; the server still hears its name."""
+    tls = certificate.server if scheme == "https" else None
+    async with serving(answering(OK), tls=tls) as server, trusting(certificate) as client:
+        through = TunnelProxy(server.port)
+        async with serving(through, tls=certificate.server if proxy_tls else None) as proxy:
+            use_proxy(monkeypatch, proxy, "me:secret@")
+            resolve(monkeypatch, "93.184.216.34")
+            assert await body(get(client, f"{scheme}://{HOST}:8000/x", public_only=True)) == b"ok"
+        [asked] = through.heads
+        assert asked.startswith("CONNECT 93.184.216.34:8000 HTTP/1.1\r\n")
+        assert "Proxy-Authorization: Basic" in asked
+        assert HOST not in asked
+        [head] = server.heads
+        assert head.startswith(f"GET /x HTTP/1.1\r\nhost: {HOST}:8000\r\n")
+        assert "secret" not in head
+
+
+async def test_a_proxy_that_does_not_reach_one_address_gets_the_next(
+    http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = TunnelProxy(refusal=b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+    async with serving(through) as proxy:
+        use_proxy(monkeypatch, proxy)
+        resolve(monkeypatch, "2a00:1450:4001:81b::200e", "93.184.216.34")
+        error = await failure(get(http, f"http://{HOST}/", public_only=True))
+    assert "proxy could not be used" in error.payload.message
+    assert [head.split(" HTTP")[0] for head in through.heads] == [
+        "CONNECT [2a00:1450:4001:81b::200e]:80",
+        "CONNECT 93.184.216.34:80",
+    ]
+
+
 async def test_a_proxy_for_plain_requests(http: UpstreamClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(answering(OK)) as proxy:
         use_proxy(monkeypatch, proxy, "me:secret@")

@@ -1,6 +1,7 @@
 """Which connections are kept, which of them is taken, and what happens when one is dead."""
 
 import asyncio
+import os
 from math import inf
 
 import pytest
@@ -47,6 +48,24 @@ async def test_other_servers_have_other_connections(http: UpstreamClient) -> Non
         await body(get(http, one.url))
         assert await body(get(http, other.url)) == b"ok"
         assert (one.connections, other.connections) == (1, 1)
+
+
+async def test_an_unasked_answer_closes_its_connection_before_the_next_request(http: UpstreamClient) -> None:
+    """It lies in the socket's buffer, and the event loop has not seen it."""
+    writers: list[Writer] = []
+
+    async def handler(reader: Reader, writer: Writer) -> None:
+        writers.append(writer)
+        while True:
+            await request(reader)
+            writer.write(OK)
+
+    async with serving(handler) as server:
+        assert await body(get(http, server.url)) == b"ok"
+        unasked = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged"
+        assert os.write(writers[0].get_extra_info("socket").fileno(), unasked) == len(unasked)
+        assert await body(get(http, server.url)) == b"ok"
+        assert server.connections == 2
 
 
 async def test_one_that_waits_too_long_is_closed(

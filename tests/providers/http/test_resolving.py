@@ -153,16 +153,6 @@ async def test_a_proxy_is_no_way_around(http: UpstreamClient, monkeypatch: pytes
         assert proxy.connections == 0
 
 
-async def test_a_proxy_may_fetch_what_is_public(
-    http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with serving(answering(OK)) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url)
-        resolve(monkeypatch, "93.184.216.34")
-        assert await body(get(http, f"http://{HOST}/", public_only=True)) == b"ok"
-        assert proxy.heads[0].startswith(f"GET http://{HOST}/ ")
-
-
 async def test_a_redirect_is_handed_to_the_caller(
     http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
