@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 STEP = 1024 * 1024
-"""What a few removals take, and in which steps it grows."""
+LEAST = 2 * STEP
+"""What a few removals take, also when several processes make them."""
 
 
 def reason(error: OSError) -> str:
@@ -29,16 +30,16 @@ class Reserve:
     def __init__(self, database: Path) -> None:
         self._log = database.with_name(f"{database.name}-wal")
         self._path = database.with_name(f"{database.name}-reserve")
+        self._journals = f"{database.name}-journal*"
         self._held = 0
-        self.for_start = 0
-        """Bytes of the files that the processes of this database make when they start."""
+        self._for_start = 0
 
     def take(self) -> bool:
         """Makes it large enough; is it? While it is not, nothing new is to be stored.
 
         It grows with SQLite's log: to bring that into the database, the database may have to grow as much.
         """
-        wanted = STEP + self.for_start + (size_of(self._log) + STEP // 2) // STEP * STEP
+        wanted = LEAST + self._for_start + (size_of(self._log) + STEP // 2) // STEP * STEP
         if self._held < wanted:
             self._held = size_of(self._path)
         if self._held < wanted:
@@ -48,20 +49,23 @@ class Reserve:
             self._held = size_of(self._path)
         return self._held >= wanted
 
-    def release(self) -> bool:
-        """Gives it to the disk; was there any?"""
-        had = size_of(self._path)
-        with suppress(OSError):
-            os.truncate(self._path, 0)
-        self._held = 0
-        return had > 0
+    def count_journals(self) -> None:
+        """A start will need room for as many as there were at most; those of other processes come and go."""
+        now = sum(size_of(path) for path in self._path.parent.glob(self._journals))
+        self._for_start = max(self._for_start, now)
+
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
 
     @contextmanager
     def lent(self) -> Iterator[None]:
         """Its room for the time being; nobody takes it back meanwhile."""
         with _opened(self._path) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            self.release()
+            self.count_journals()
+            os.ftruncate(file, 0)
+            self._held = 0
             try:
                 yield
             finally:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from .backlog import adopt
-from .base import StoreError, StoreFull
+from .base import StoreBusy, StoreError, StoreFull
 from .cache import Cell
-from .files import Reserve, reason, size_of
+from .files import Reserve, reason
 from .folder import make_folder
-from .journal import Journal, abandoned, finish, journals
+from .journal import Journal, abandoned, finish
 from .schema import migrate
 from .writer import explain
 
@@ -95,15 +95,16 @@ class Opening:
         try:
             try:
                 prepared = self._open(is_last=False)
-            except (sqlite3.Error, OSError):
-                if not reserve.release():
+            except (sqlite3.OperationalError, OSError) as error:
+                if not reserve.exists or isinstance(explain(error), StoreBusy):
                     raise
-                prepared = self._open(is_last=True)
+                with reserve.lent():
+                    prepared = self._open(is_last=True)
         except (sqlite3.Error, OSError, StoreError) as error:
             why = reason(error) if isinstance(error, OSError) else explain(error)
             kind = StoreFull if isinstance(why, StoreFull) else StoreError
             raise kind(f"The store {self.path} cannot be opened. {why}") from error
-        reserve.for_start = sum(size_of(path) for path in journals(self.path))
+        reserve.count_journals()
         if not reserve.take():
             log.warning("the disk of the store %s is nearly full: nothing new is stored", self.path)
         return *prepared, reserve
