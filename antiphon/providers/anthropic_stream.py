@@ -335,7 +335,10 @@ class AnthropicStream:
             return
         block = msgspec.json.decode(opened.raw) | opened.more
         if opened.pieces:
-            block["input"] = msgspec.json.decode(opened.input())
+            try:
+                block["input"] = msgspec.json.decode(opened.input())
+            except UNREADABLE:
+                self._note("output", f"the input of a block of type {kind!r} cannot be read")
         self._deltas.append(ItemDelta(vendor_item(_SLUG, kind, id="", data=block, status=status), index))
 
     # --- ends ---------------------------------------------------------------------------------------------

@@ -63,16 +63,17 @@ def grounded(metadata: GroundingMetadata, text: str, *, whole: bool = False) -> 
 
 def _sources(chunk: GroundingChunk, start: int, end: int) -> Iterator[Annotation]:
     """What has an address is a `url_citation`; what has none, such as a text that was found, is kept."""
-    for kind, source in chunk.items():
-        if not isinstance(source, dict):
-            continue
-        title, uri = source.get("title"), source.get("uri")
-        if isinstance(uri, str) and uri:
+    sources = {kind: source for kind, source in chunk.items() if isinstance(source, dict)}
+    for source in sources.values():
+        if isinstance(uri := source.get("uri"), str) and uri:
+            title = source.get("title")
             yield UrlCitation(uri, title if isinstance(title, str) else "", start, end)
-            continue
+            return
+    for kind, source in sources.items():
         name = VENDOR + re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", kind)
         if is_valid_extension_type(name):
             yield Opaque.make(**{**source, "type": name, "start_index": start, "end_index": end})
+            return
 
 
 def cited(metadata: CitationMetadata, text: str) -> Iterator[UrlCitation]:

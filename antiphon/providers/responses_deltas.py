@@ -312,5 +312,5 @@ class Retelling:
         key = self._keys.get(id) if isinstance(id, str) else index if index in self._keys.values() else None
         if key is not None and not self._items[key].done:
             self.deltas.append(VendorDelta(event.type, fields, key))
-        elif key is None and "delta" in fields:
+        elif key is None and ("delta" in fields or "annotation" in fields):
             self._note("output", f"an event of type {event.type!r} of an item of words cannot be told")

@@ -48,6 +48,7 @@ from antiphon.spec.tools import (
     JsonSchemaFormat,
     Tool,
 )
+from antiphon.stream.dialects import IMAGE, SHOWN_IMAGE
 
 _PLAIN = (
     "temperature",
@@ -171,7 +172,7 @@ class _Preparing:
             case Compaction() as compaction if self._quirks.hosted:
                 return structs.replace(compaction, id="", created_by=None)
             case Opaque() as opaque if self._quirks.hosted:
-                return opaque
+                return opaque.replace(type=IMAGE) if opaque.type == SHOWN_IMAGE else opaque
             case Compaction() | Opaque() | ItemReference() as other:
                 self._receipt(where, f"an item of type {type_of(other)!r} has no place on this server")
         return None

@@ -72,9 +72,9 @@ def detailed(given: list[dict[str, Any]]) -> list[AnyDelta]:
     deltas: list[AnyDelta] = []
     for detail in given:
         match detail:
-            case {"type": "reasoning.summary", "summary": str(text)}:
+            case {"summary": str(text)}:
                 index = detail.get("index")
                 deltas.append(SummaryDelta(text, index if isinstance(index, int) else 0))
-            case {"type": "reasoning.text", "text": str(text)}:
+            case {"text": str(text)}:
                 deltas.append(ReasoningDelta(text))
     return [delta for delta in deltas if getattr(delta, "text", "")]

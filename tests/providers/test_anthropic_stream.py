@@ -510,3 +510,17 @@ def test_a_block_of_an_unknown_kind_is_whole_whatever_its_pieces_are_called() ->
         "anthropic:compaction",
         {"type": "compaction", "content": "So far."},
     )
+
+
+def test_the_input_of_a_hosted_call_that_cannot_be_read_costs_nothing_else() -> None:
+    notes: list[str] = []
+    pieces = [
+        wire.begin(0, {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}),
+        wire.delta(0, "input_json_delta", partial_json='{"que'),
+        wire.end(0),
+        wire.text(1, "Hi"),
+    ]
+    deltas = read(wire.start(), *pieces, wire.finish(), note=lambda param, why: notes.append(why))
+    made = compose([deltas])
+    assert (made.status, told(made)[-1]) == ("completed", "Hi")
+    assert "cannot be read" in notes[0]

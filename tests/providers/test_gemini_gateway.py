@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from antiphon.stream.auditor import audit
-from tests.providers.fake_gemini import KEY, FakeGemini, chunk, refusal, sse
-from tests.providers.fake_server import Wire
+from tests.providers.fake_gemini import KEY, FakeGemini, chunk, sse
+from tests.providers.fake_server import Wire, refusal
 from tests.server.callers import streamed
 from tests.server.serving import Serving, configure
 
@@ -23,8 +23,11 @@ api_key = "{key}"
 [models]
 gemini = "google/gemini-3.5-flash"
 """
-PICTURE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}, "thoughtSignature": "c2ln"}
-RAN = [
+PICTURE: dict[str, Any] = {
+    "inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="},
+    "thoughtSignature": "c2ln",
+}
+RAN: list[dict[str, Any]] = [
     {"executableCode": {"language": "PYTHON", "code": "print(1)"}, "thoughtSignature": "c2ln"},
     {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
     {"text": "One."},

@@ -201,6 +201,13 @@ def test_sources_without_an_address_are_told_as_they_came() -> None:
         ]
 
 
+def test_a_source_is_noted_once_whatever_else_its_chunk_has() -> None:
+    source = {"news": {"kind": "new"}, "web": {"uri": "https://a.example", "title": "A"}}
+    deltas = whole(text("Sunny."), candidate={"groundingMetadata": {"groundingChunks": [source]}})
+    [message] = plain(compose([deltas]))["output"]
+    assert [note["type"] for note in message["content"][0]["annotations"]] == ["url_citation"]
+
+
 def test_what_google_searched_for_is_an_item() -> None:
     """So that whoever asked for a search, or required one, learns that there was one."""
     deltas = whole(text("Sunny."), candidate={"groundingMetadata": {"webSearchQueries": ["a", "b"]}})

@@ -496,3 +496,9 @@ def test_only_what_counts_is_counted() -> None:
     request = {"input": "Hi", "instructions": "Be brief.", "tools": [WEATHER], "temperature": 0.5}
     counted = json.loads(prepare(make_turn(request), OPENAI, "up").to_count())
     assert counted.keys() == {"model", "input", "instructions", "tools"}
+
+
+def test_an_image_goes_back_under_the_name_that_the_server_knows() -> None:
+    image = {"type": "antiphon:image", "id": "i", "status": "completed", "result": "eA=="}
+    made = body({"input": [{"role": "user", "content": "Hi"}, image]}, OPEN_RESPONSES)
+    assert made["input"][1] == {**image, "type": "image_generation_call"}

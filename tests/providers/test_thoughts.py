@@ -130,3 +130,8 @@ def test_details_of_a_server_that_says_nothing_else_are_read() -> None:
     deltas = read(stream)
     assert deltas[0] == ReasoningDelta("Hm")
     assert not any(isinstance(delta, SignatureDelta) for delta in deltas)
+
+
+def test_details_of_an_unknown_kind_have_words_too() -> None:
+    given = [{"type": "reasoning.new", "text": "Hm."}, {"type": "reasoning.newer", "summary": "Short."}]
+    assert detailed(given) == [ReasoningDelta("Hm."), SummaryDelta("Short.")]
