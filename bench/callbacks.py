@@ -48,7 +48,9 @@ def _deep(levels: int) -> Body:
 
 
 def _wide(size: int) -> Body:
-    fields = {f"field_{n}": {"type": "string", "description": "One of many fields."} for n in range(size // 70)}
+    fields = {
+        f"field_{n}": {"type": "string", "description": "One of many fields."} for n in range(size // 70)
+    }
     return {"type": "object", "properties": fields}
 
 

@@ -15,6 +15,7 @@ from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save, rules_of
 from antiphon.engine.schema_check import check_schema
+from antiphon.engine.schema_pool import SchemaPool
 from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import Provider, Turn
@@ -61,6 +62,7 @@ class Engine:
         self.seal = seal
         self.clock = clock
         self.media = media
+        self.schemas = SchemaPool()
         self._resolve_model = lru_cache(_MANY)(config.resolve)
 
     async def start(
@@ -79,7 +81,8 @@ class Engine:
         bare = is_bare(request)
         if not bare:
             check_tools(request)
-            check_schema(request)
+            if request.text is not None:
+                await check_schema(request, caller.tenant, self.schemas)
         resolved = alone(request)
         provider, turn = self.target(request, caller, bare, resolved.items if resolved else None)
         if not bare:
@@ -117,7 +120,9 @@ class Engine:
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
         batches: Any = provider.stream(turn)  # of some type that can be closed
-        return Run(turn, composer, resolved, batches, save, None if bare else rules_of(provider, turn))
+        return Run(
+            turn, composer, resolved, batches, save, None if bare else rules_of(provider, turn, self.schemas)
+        )
 
     def target(
         self, request: Request, caller: Caller, bare: bool = False, items: list[Item] | None = None
@@ -197,6 +202,9 @@ class Engine:
             expires_at=expires,
             append=append,
         )
+
+    async def close(self) -> None:
+        await self.schemas.close()
 
     def expires_at(self, now: float) -> int | None:
         ttl = self.config.store.ttl
