@@ -42,6 +42,8 @@ class Pace:
     """How often the work of dead owners is looked for."""
     stale: float = 10.0
     """An owner silent for longer is dead. A locked database can hold up a heartbeat for 5 seconds."""
+    hung: float = 300.0
+    """An event loop that has not come round for longer is dead too, although its process lives."""
     retry: float = 1.0
     """The next attempt after the store has refused a write."""
     patience: float = 5.0

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -386,6 +387,10 @@ class SqliteStore:
 
     async def heartbeat(self, owner: str, now: float) -> list[str]:
         return await self._write(lambda db: background.heartbeat(db, owner, now))
+
+    def beat(self, owner: str, now: float) -> None:
+        if not self._closed:
+            self._writes.put(Job(ThreadFuture(), lambda db: background.heartbeat(db, owner, now)))
 
     async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
         return await self._write(lambda db: background.claim_orphans(db, me, now, stale_before))
