@@ -94,7 +94,7 @@ class Asking:
         self._page = page
 
     def worst(self, bodies: list[Body]) -> tuple[float, float, int]:
-        """Milliseconds on the clock and of CPU, and the last status, of a chain of turns; the last one counts."""
+        """Milliseconds on the clock and of CPU while the last of these turns was answered, and its status."""
         previous: str | None = None
         for body in bodies:
             asked = {"model": MODEL, **body} | ({"previous_response_id": previous} if previous else {})

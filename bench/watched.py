@@ -1,5 +1,6 @@
-"""`python -m bench.watched CONFIG PORT FILE`: the gateway, with a clock on its event loop that ticks each millisecond.
+"""`python -m bench.watched CONFIG PORT FILE`: the gateway, with a clock on its event loop that ticks.
 
+Each tick should come a millisecond after the last.
 FILE has two numbers, which whoever measures sets to zero: the longest time between two ticks, and the most
 CPU time that the thread of the loop spent between two. No callback was longer than the first.
 """

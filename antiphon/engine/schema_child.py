@@ -1,4 +1,4 @@
-"""`python -m antiphon.engine.schema_child`: checks schemas for a gateway, one after the other, until its pipe ends.
+"""`python -m antiphon.engine.schema_child`: checks schemas for a gateway until its pipe ends.
 
 Each message is four bytes with a length and then JSON: a `Job` comes in, an `objection` or null goes out. The
 first null says that everything is loaded. A job that exceeds its CPU time ends the process, also within one

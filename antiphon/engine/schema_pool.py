@@ -1,8 +1,8 @@
 """Where schemas are checked: the small ones here, all others in a few child processes.
 
-The event loop belongs to every tenant, and a check of a large schema takes seconds, or cannot be interrupted at
-all. A child starts when it is first needed and is killed when a job exceeds its time. A tenant has one job at
-work at a time, so that no one waits for more than one job of each other tenant.
+The event loop belongs to every tenant, and to check a large schema takes seconds, or cannot be interrupted
+at all. A child starts when it is first needed and is killed when a job exceeds its time. A tenant has one job
+at work at a time, so that no one waits for more than one job of each other tenant.
 """
 
 import asyncio

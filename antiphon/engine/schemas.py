@@ -16,7 +16,7 @@ import regex
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
-from jsonschema_specifications import REGISTRY as SPECIFICATIONS
+from jsonschema_specifications import REGISTRY as SPECIFICATIONS  # type: ignore[import-untyped]
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 

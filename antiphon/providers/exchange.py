@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from antiphon.config import Timeouts
 from antiphon.providers import errors
+from antiphon.providers.apart import apart
 from antiphon.providers.base import Turn, UpstreamError
 from antiphon.providers.http import Exchange, UpstreamClient
 from antiphon.providers.tools import ToolNames
@@ -91,7 +92,7 @@ class Answer(Struct, eq=False):
         if prepare is None:
             raise StopAsyncIteration
         self._prepare = None
-        call = prepare(self._turn)
+        call = await apart(prepare, self._turn) if self._turn.is_large else prepare(self._turn)
         if not isinstance(call, Call):
             call = await call
         provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets

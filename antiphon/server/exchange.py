@@ -4,16 +4,20 @@ import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
 from antiphon.engine.engine import Caller
+from antiphon.providers.apart import apart
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
+from antiphon.spec.limits import LARGE
 
 if TYPE_CHECKING:
     from antiphon.server.gateway import Gateway
 
+T = TypeVar("T")
 Handler = Callable[["Gateway", "Exchange"], Awaitable[None]]
 Header = tuple[bytes, bytes]
 Headers = Sequence[Header]
@@ -143,6 +147,13 @@ class Exchange(ABC):
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
         return body
+
+    async def decoded(self, decode: Callable[..., T], body: bytes, limit: int) -> T:
+        """What a body says; a large one is read apart from the event loop, as is what it asks for."""
+        if len(body) <= LARGE:
+            return decode(body, max_bytes=limit)
+        self.caller.is_large = True
+        return await apart(partial(decode, body, max_bytes=limit))
 
     def answer(
         self, body: bytes, status: int = 200, content_type: bytes | None = JSON, headers: Headers = ()
