@@ -241,7 +241,7 @@ class _Saving(Struct, eq=False):
 
 def encode_all(items: list[Item]) -> bytes:
     """Items as one fragment."""
-    return b",".join(map(encode, items))
+    return b",".join([encode(item) for item in items])
 
 
 def stored(items: list[Item]) -> list[StoredItem]:

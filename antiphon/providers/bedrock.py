@@ -17,7 +17,7 @@ from antiphon.providers.bedrock_models import Family, find
 from antiphon.providers.bedrock_request import prepare
 from antiphon.providers.bedrock_stream import BedrockStream
 from antiphon.providers.eventstream import CONTENT_TYPE
-from antiphon.providers.exchange import Answer, Call, Prepared
+from antiphon.providers.exchange import Answer, Call, Prepared, encoded
 from antiphon.providers.http import UpstreamClient
 
 CAPABILITIES = Capabilities(
@@ -106,7 +106,7 @@ class Bedrock:
 
         def build() -> tuple[Prepared, bytes]:
             made = prepare(turn, family, self.name, cache=self._cache, guardrail=self._guardrail)
-            return made, made.to_json()
+            return made, encoded(turn, made.body)
 
         prepared, body = await apart(build) if turn.is_large else build()
         url = self._url(turn.model, "converse-stream" if turn.stream else "converse")
