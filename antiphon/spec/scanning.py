@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
-_SLICE = 64 * 1024
+_SLICE = 16 * 1024
 _RUNS = re.compile(rb"[\[{]+|[\]}]+")
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
