@@ -22,6 +22,7 @@ PARTS = {
     "concurrency": "concurrency",
     "bodies": "bodies",
     "workers": "workers",
+    "callbacks": "callbacks",
     "memory": "memory",
     "chain": "chain",
     "embedded": "embedded",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import bodies, bridges, chain, concurrency, gateway, providers, svg, wires
+from bench import bodies, bridges, callbacks, chain, concurrency, gateway, providers, svg, wires
 from bench.contenders import LITELLM, LITELLM_CHAT, NGINX, OURS, SOCKET, STRAIGHT, UNSTORED
 from bench.figures import TIMES, Figure, Part, Run, amount
 
@@ -103,6 +103,7 @@ BUDGET = (
         "resident with 1,000 open streams, one token a second",
         most=150,
     ),
+    Budget("longest callback of any request", "callbacks", callbacks.WORST_CALLBACK, most=50),
     Budget("two workers of one, CPU a request", "workers", "plain request, two / one", most=1.15),
     Budget(
         "WebSocket delta of an SSE delta, one event a read",
@@ -168,6 +169,12 @@ TABLES = (
         (gateway.EACH, f"{gateway.EACH}, {wires.OF_SSE}"),
     ),
     Table("CPU time of a turn", "chain", CHAIN, ("turn 10", "turn 1,000", "turn 1,000 / turn 10")),
+    Table(
+        "The longest time for which one request keeps the event loop",
+        "callbacks",
+        list(callbacks.CASES),
+        callbacks.COLUMNS,
+    ),
     Table("Memory", "memory"),
     Table("Start", "startup"),
     Table("The embedded model", "embedded"),

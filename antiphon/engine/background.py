@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.job import Job, Pace
+from antiphon.engine.lease import Lease
 from antiphon.engine.orphans import last_words
 from antiphon.engine.run import SHUTDOWN
 from antiphon.spec import ids
@@ -37,6 +38,7 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._orphans: dict[str, StoredResponse] = {}
         self._keeper: asyncio.Task[None] | None = None
+        self._lease: Lease | None = None
         self._wake = asyncio.Event()
         self._beaten = 0.0
         self._sweep_at = 0.0
@@ -46,6 +48,8 @@ class Background:
         await self._store.heartbeat(self.owner, self._beaten)
         self._wake.set()
         self._keeper = asyncio.create_task(self._keep())
+        self._lease = Lease(self._beat_late, self._pace)
+        self._lease.start()
 
     async def start(self, request: Request, caller: Caller) -> Job:
         """Begin the work; when this returns, the response is stored as `queued`."""
@@ -123,6 +127,8 @@ class Background:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if self._lease is not None:
+            self._lease.stop()
 
     def _working(self, id: str) -> Job | None:
         """The job of a response that is made here and has not ended."""
@@ -156,6 +162,11 @@ class Background:
                 log.warning("background work could not say that it lives: %s", error)
             except Exception:
                 log.exception("background work could not be looked after")
+
+    def _beat_late(self) -> None:
+        """From the thread of the lease: the event loop is late, and its work is not abandoned."""
+        if self._jobs:
+            self._store.beat(self.owner, self._engine.clock())
 
     async def _beat(self) -> None:
         now, time = self._engine.clock(), asyncio.get_running_loop().time()

@@ -4,8 +4,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from antiphon.engine.pictures import check_pictures
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal, SealBroken, is_sealed
+from antiphon.providers.apart import apart
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
@@ -24,12 +26,14 @@ from antiphon.spec.items import (
     is_server_run,
     type_of,
 )
+from antiphon.spec.limits import LARGE
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.store.base import Context, Store
 
 COMPACTION = "compaction"
 _OUTPUTS = frozenset(CLIENT_CALLS.values())
+_MOST_REFERENCES = 1000
 Pairing = Literal["reject", "repair"]
 
 
@@ -39,6 +43,7 @@ class Resolved(Struct, gc=False):
     items: list[Item]
     input: list[Item]
     previous: Context | None = None
+    is_large: bool = False
 
 
 class Memory:
@@ -77,30 +82,40 @@ async def resolve(
     proofs: Proofs,
     memory: Memory | None = None,
     pairing: Pairing = "reject",
+    is_large: bool = False,
 ) -> Resolved:
+    """`is_large` says that what the request itself brought is; so may be what came before."""
     previous: Context | None = None
-    before: list[Item] = []
+    earlier = b""
     if request.previous_response_id is not None:
         previous = await _previous(request.previous_response_id, tenant, store, memory)
-        before = decode_stored_items(previous.json())
+        earlier = previous.json()
     conversation = request.conversation if isinstance(request, Request) else None
     if conversation is not None:
         if previous is not None:
             raise SpecError(
                 invalid_param("conversation", "give `conversation` or `previous_response_id`, not both")
             )
-        before = await _conversation(conversation, tenant, store)
-    given = identified(input_items(request.input))
-    if set(map(type, before)) | set(map(type, given)) == {Message}:
-        # Nothing to look up, to pair or to open.
-        return Resolved([*before, *given], given, previous)
-    references = {n: item.id for n, item in enumerate(given) if isinstance(item, ItemReference)}
-    if references:
-        given = await _dereferenced(given, references, before, tenant, store)
-    items = [*before, *given]
-    items = _paired(items, len(before), pairing)
-    items = proofs.opened(items, len(before))
-    return Resolved(_opened(items, len(before), tenant, seal, proofs), given, previous)
+        earlier = await _conversation(conversation, tenant, store)
+
+    def read() -> tuple[list[Item], list[Item]]:
+        if isinstance(request.input, list):
+            check_pictures(request.input)
+        return decode_stored_items(earlier) if earlier else [], identified(input_items(request.input))
+
+    def joined() -> Resolved:
+        if set(map(type, before)) | set(map(type, given)) == {Message}:
+            # Nothing to pair or to open.
+            return Resolved([*before, *given], given, previous, is_large)
+        items = _paired([*before, *given], len(before), pairing)
+        items = proofs.opened(items, len(before))
+        return Resolved(_opened(items, len(before), tenant, seal, proofs), given, previous, is_large)
+
+    is_large = is_large or len(earlier) > LARGE
+    before, given = await apart(read) if is_large else read()
+    if ItemReference in set(map(type, given)):
+        given = await _dereferenced(given, before, tenant, store)
+    return await apart(joined) if is_large else joined()
 
 
 def input_items(given: str | list[Item] | None) -> list[Item]:
@@ -142,7 +157,7 @@ async def _previous(id: str, tenant: str, store: Store, memory: Memory | None) -
     return context
 
 
-async def _conversation(id: str, tenant: str, store: Store) -> list[Item]:
+async def _conversation(id: str, tenant: str, store: Store) -> bytes:
     raw = await store.conversation_context(tenant, id)
     if raw is None:
         raise SpecError(
@@ -153,12 +168,14 @@ async def _conversation(id: str, tenant: str, store: Store) -> list[Item]:
                 param="conversation",
             )
         )
-    return decode_stored_items(raw)
+    return raw
 
 
-async def _dereferenced(
-    given: list[Item], references: dict[int, str], before: list[Item], tenant: str, store: Store
-) -> list[Item]:
+async def _dereferenced(given: list[Item], before: list[Item], tenant: str, store: Store) -> list[Item]:
+    references = {n: item.id for n, item in enumerate(given) if isinstance(item, ItemReference)}
+    if len(references) > _MOST_REFERENCES:
+        message = f"a request may refer to {_MOST_REFERENCES:,} items; this one refers to {len(references):,}"
+        raise SpecError(invalid_param("input", message))
     here = {item.id: item for item in [*before, *given] if not isinstance(item, ItemReference)}
     wanted = [id for id in references.values() if id not in here]
     stored = await store.items(tenant, wanted) if wanted else {}

@@ -10,13 +10,14 @@ from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import Media, may_have_addresses
-from antiphon.engine.pictures import check_pictures
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save, rules_of
 from antiphon.engine.schema_check import check_schema
+from antiphon.engine.schema_pool import SchemaPool
 from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
+from antiphon.providers.apart import apart
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.echo import new_response
@@ -40,6 +41,8 @@ class Caller(Struct, eq=False):
     receipts: bool = False
     strict: bool = False
     request_id: str = ""
+    is_large: bool = False
+    """Has this request a body that takes longer than the event loop can spare?"""
 
     def asking(self, request_id: str) -> "Caller":
         return Caller(self.tenant, self.dialect, self.receipts, self.strict, request_id)
@@ -61,6 +64,7 @@ class Engine:
         self.seal = seal
         self.clock = clock
         self.media = media
+        self.schemas = SchemaPool()
         self._resolve_model = lru_cache(_MANY)(config.resolve)
 
     async def start(
@@ -79,7 +83,8 @@ class Engine:
         bare = is_bare(request)
         if not bare:
             check_tools(request)
-            check_schema(request)
+            if request.text is not None:
+                await check_schema(request, caller.tenant, self.schemas)
         resolved = alone(request)
         provider, turn = self.target(request, caller, bare, resolved.items if resolved else None)
         if not bare:
@@ -92,7 +97,7 @@ class Engine:
         may_not_fit = takes.counts_tokens
         if resolved is None:
             resolved = await self.resolve(request, caller, proofs, memory)
-            turn.items = resolved.items
+            turn.items, turn.is_large = resolved.items, resolved.is_large
             may_not_fit = may_not_fit or may_have_addresses(turn.items)
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
         if may_not_fit and not request.background:
@@ -118,7 +123,9 @@ class Engine:
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
         batches: Any = provider.stream(turn)  # of some type that can be closed
-        return Run(turn, composer, resolved, batches, save, None if bare else rules_of(provider, turn))
+        return Run(
+            turn, composer, resolved, batches, save, None if bare else rules_of(provider, turn, self.schemas)
+        )
 
     def target(
         self, request: Request, caller: Caller, bare: bool = False, items: list[Item] | None = None
@@ -151,8 +158,6 @@ class Engine:
         proofs: Proofs,
         memory: Memory | None = None,
     ) -> Awaitable[Resolved]:
-        if isinstance(request.input, list):
-            check_pictures(request.input)
         return resolve(
             request,
             tenant=caller.tenant,
@@ -161,6 +166,7 @@ class Engine:
             proofs=proofs,
             memory=memory,
             pairing=self.config.store.pairing,
+            is_large=caller.is_large,
         )
 
     async def fitted(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
@@ -199,6 +205,9 @@ class Engine:
             append=append,
         )
 
+    async def close(self) -> None:
+        await self.schemas.close()
+
     def expires_at(self, now: float) -> int | None:
         ttl = self.config.store.ttl
         return int(now + ttl) if ttl else None
@@ -221,13 +230,16 @@ class _Saving(Struct, eq=False):
     __repr__ = object.__repr__  # which shows no prompt
 
     def __call__(self, run: Run) -> Awaitable[None]:
-        if self.memory is None and self.keep is None:
+        if self.memory is None and self.keep is None and not run.turn.is_large:
             return self.engine.store.save(self.engine.record(run, self.caller))
         return self._kept(run)
 
     async def _kept(self, run: Run) -> None:
         if run.turn.request.store:
-            await self.engine.store.save(self.engine.record(run, self.caller))
+            record = self.engine.record
+            is_large = run.turn.is_large
+            new = await apart(record, run, self.caller) if is_large else record(run, self.caller)
+            await self.engine.store.save(new)
         if self.memory is not None and run.response.status in ("completed", "incomplete"):
             self.memory.keep(remembered(run))
         if self.keep is not None:
@@ -236,7 +248,7 @@ class _Saving(Struct, eq=False):
 
 def encode_all(items: list[Item]) -> bytes:
     """Items as one fragment."""
-    return encode(items)[1:-1]
+    return b",".join([encode(item) for item in items])
 
 
 def stored(items: list[Item]) -> list[StoredItem]:

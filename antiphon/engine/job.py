@@ -13,6 +13,7 @@ from typing import Any
 
 from antiphon.engine.engine import Caller, Engine, encode_all, stored
 from antiphon.engine.run import INTERNAL, Run
+from antiphon.providers.apart import apart
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent, LifecycleEvent
@@ -42,6 +43,8 @@ class Pace:
     """How often the work of dead owners is looked for."""
     stale: float = 10.0
     """An owner silent for longer is dead. A locked database can hold up a heartbeat for 5 seconds."""
+    hung: float = 300.0
+    """An event loop that has not come round for longer is dead too, although its process lives."""
     retry: float = 1.0
     """The next attempt after the store has refused a write."""
     patience: float = 5.0
@@ -80,22 +83,24 @@ class Job:
 
     async def save(self) -> None:
         """The row comes first: what is not stored does not begin."""
+        new = await apart(self._record) if self._run.turn.is_large else self._record()
+        await self._engine.store.save(new)
+
+    def _record(self) -> NewResponse:
         response, resolved = self.created, self._run.resolved
-        await self._engine.store.save(
-            NewResponse(
-                id=self.id,
-                tenant=self.caller.tenant,
-                status=response.status,
-                model=response.model,
-                created_at=response.created_at,
-                body=encode(response),
-                input=encode_all(resolved.input),
-                names=[item.id for item in resolved.input if item.id],
-                previous=resolved.previous,
-                expires_at=self._engine.expires_at(response.created_at),
-                background=True,
-                owner=self._owner,
-            )
+        return NewResponse(
+            id=self.id,
+            tenant=self.caller.tenant,
+            status=response.status,
+            model=response.model,
+            created_at=response.created_at,
+            body=encode(response),
+            input=encode_all(resolved.input),
+            names=[item.id for item in resolved.input if item.id],
+            previous=resolved.previous,
+            expires_at=self._engine.expires_at(response.created_at),
+            background=True,
+            owner=self._owner,
         )
 
     def stop(self, ending: Ending) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from antiphon.engine import obfuscation, schema_check
 from antiphon.engine.context import Resolved
 from antiphon.engine.policy import POLICY, Policy, restricts
+from antiphon.engine.schema_pool import SchemaPool
 from antiphon.engine.store_errors import store_error
 from antiphon.providers.base import UNMET, Provider, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -45,16 +46,19 @@ class Rules(Struct):
     """What has to be looked at on the way from the provider to the client."""
 
     policy: Policy | None
-    checks_schema: bool
+    schemas: SchemaPool | None
+    """Where the answer is held to its schema, if that has to be done."""
     obfuscates: bool
 
 
-def rules_of(provider: Provider, turn: Turn) -> Rules | None:
+def rules_of(provider: Provider, turn: Turn, schemas: SchemaPool) -> Rules | None:
     request = turn.request
     policy = Policy(turn) if restricts(request) else None
     checks_schema = schema_check.needs_check(request) and not provider.capabilities.enforces_schema
     obfuscates = obfuscation.is_wanted(request)
-    return Rules(policy, checks_schema, obfuscates) if policy or checks_schema or obfuscates else None
+    if not (policy or checks_schema or obfuscates):
+        return None
+    return Rules(policy, schemas if checks_schema else None, obfuscates)
 
 
 class Run(Struct, eq=False, weakref=True):
@@ -75,6 +79,7 @@ class Run(Struct, eq=False, weakref=True):
     _stopping: ErrorPayload | None = None
     _tell: Tell = _never
     _held: list[AnyEvent] = []  # was not told at once
+    _unjudged: Finish | None = None  # the end of an answer that must be held to its schema first
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -121,6 +126,8 @@ class Run(Struct, eq=False, weakref=True):
                 if self._rules is not None or not composer.compose(deltas):
                     self._compose(deltas)
                     self._committed = True
+                    if self._unjudged is not None:
+                        await self._judge()
             if self._save is not None:
                 try:
                     await self._save(self)
@@ -151,6 +158,8 @@ class Run(Struct, eq=False, weakref=True):
                 deltas = await self._next(listener)
                 self._committed = True
                 events = self._compose(deltas)
+                if self._unjudged is not None:
+                    events += await self._judge()
                 if self._held:
                     events, self._held = self._held + events, []
                 if composer.finished:
@@ -225,7 +234,7 @@ class Run(Struct, eq=False, weakref=True):
         """Tell a batch at once, if that is possible, and nothing before it still waits."""
         events = self._compose(deltas)
         try:
-            if not (self._held or self.composer.finished) and self._tell(events):
+            if not (self._held or self.composer.finished or self._unjudged) and self._tell(events):
                 return True
         except Exception:  # no fault of the provider: the task tells it again, and answers for it
             log.exception("request %s: a batch could not be told at once", self.turn.request_id)
@@ -258,20 +267,33 @@ class Run(Struct, eq=False, weakref=True):
             await asyncio.shield(self._finished([]))
 
     def _feed(self, deltas: list[AnyDelta], rules: Rules) -> list[AnyEvent]:
-        """The slow road: calls are held to the policy, and the finished answer to its schema."""
+        """The slow road: calls are held to the policy, and the end waits until the schema is checked."""
         passed = deltas if rules.policy is None else rules.policy.filter(deltas)
-        if rules.checks_schema and passed and passed[-1] == Finish():
-            events = self.composer.feed(passed[:-1])
-            events += self.composer.feed([self._judged(passed[-1])])
-        else:
-            events = self.composer.feed(passed)
+        if rules.schemas is not None and passed and passed[-1] == Finish():
+            self._unjudged = Finish()
+            passed = passed[:-1]
+        events = self.composer.feed(passed)
         if rules.obfuscates:
             obfuscation.obfuscate(events)
         return events
 
-    def _judged(self, finish: AnyDelta) -> AnyDelta:
-        request = self.turn.request
-        wrong = schema_check.mismatch(request, self.composer.snapshot())
+    async def _judge(self) -> list[AnyEvent]:
+        """The end of a finished answer, once it has been held to its schema."""
+        assert self._rules is not None
+        assert self._rules.schemas is not None
+        finish, self._unjudged = self._unjudged or Finish(), None
+        try:
+            return self.composer.feed([await self._judged(finish, self._rules.schemas)])
+        except Exception:
+            log.exception("request %s: the answer could not be held to its schema", self.turn.request_id)
+            return self.composer.fail(INTERNAL)
+
+    async def _judged(self, finish: Finish, schemas: SchemaPool) -> AnyDelta:
+        request, tenant = self.turn.request, self.turn.tenant
+        try:
+            wrong = await schema_check.mismatch(request, self.composer.snapshot(), tenant, schemas)
+        except SpecError as error:
+            return Failure(error.payload)
         if wrong is None:
             return finish
         if schema_check.is_strict(request):

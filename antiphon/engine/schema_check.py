@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.engine.schema_pool import SchemaPool
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Message
@@ -15,7 +16,7 @@ from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
 _LARGEST = 256 * 1024
 
 
-def check_schema(request: Request) -> None:
+async def check_schema(request: Request, tenant: str, pool: SchemaPool) -> None:
     """Refuse a schema that is none before the model has spent a token on it."""
     form = request.text.format if request.text else None
     if not isinstance(form, JsonSchemaFormat) or form.schema is None:
@@ -24,9 +25,7 @@ def check_schema(request: Request) -> None:
     if size > _LARGEST:
         message = f"a schema may have {_LARGEST:,} bytes; this one has {size:,}"
         raise SpecError(invalid_param("text.format.schema", message))
-    from antiphon.engine.schemas import objection_to_schema  # loaded on first use: most requests have none
-
-    if wrong := objection_to_schema(form.schema):
+    if wrong := await pool.objection_to_schema(tenant, form.schema, size):
         raise SpecError(invalid_param("text.format.schema", f"this is not a JSON schema: {wrong}"))
 
 
@@ -40,20 +39,20 @@ def is_strict(request: Request) -> bool:
     return isinstance(form, JsonSchemaFormat) and form.strict
 
 
-def mismatch(request: Request, response: Response) -> str | None:
+async def mismatch(request: Request, response: Response, tenant: str, pool: SchemaPool) -> str | None:
     """What is wrong with the answer, in a sentence; None when it fits or when there is no text.
 
     Each message is an answer by itself. A comment on the way to the answer is none.
     """
     for item in response.output:
         if isinstance(item, Message) and item.phase != "commentary" and (text := _answer(item)):
-            wrong = _objection(request, text)
+            wrong = await _objection(request, text, tenant, pool)
             if wrong is not None:
                 return wrong
     return None
 
 
-def _objection(request: Request, text: str) -> str | None:
+async def _objection(request: Request, text: str, tenant: str, pool: SchemaPool) -> str | None:
     try:
         value: Any = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
@@ -63,9 +62,8 @@ def _objection(request: Request, text: str) -> str | None:
         return None if isinstance(value, dict) else "the answer is not a JSON object"
     if not isinstance(form, JsonSchemaFormat):
         return None
-    from antiphon.engine.schemas import objection
-
-    return objection(form.schema or {}, value)
+    schema = form.schema or {}
+    return await pool.objection(tenant, schema, value, len(encode(schema)) + len(text))
 
 
 def _answer(message: Message) -> str:

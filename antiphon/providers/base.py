@@ -31,6 +31,7 @@ DROPPED = "dropped"
 REWRITTEN = "rewritten"
 SUPPRESSED = "suppressed"
 UNMET = "unmet"
+_MOST_RECEIPTS = 256
 ADDED = "added"
 FALLBACK = "fallback"
 TRUNCATED = "truncated"
@@ -57,6 +58,8 @@ class Turn(Struct, eq=False):
     """Does somebody follow the answer while it is made? Otherwise it may be fetched whole."""
     bare: bool = False
     """The request is known to set no option, so that none has to be looked at."""
+    is_large: bool = False
+    """Is there so much in it that what is done for each item is done apart from the event loop?"""
     receipts: list[Receipt] = msgspec.field(default_factory=list)
     on_queued: Callable[[], None] | None = None
     """Called when the turn has to wait for a free slot before it can begin."""
@@ -76,8 +79,13 @@ class Turn(Struct, eq=False):
                     param=param,
                 )
             )
+        if len(self.receipts) > _MOST_RECEIPTS:
+            return
         receipt = Receipt(param=param, action=action, reason=reason, provider=provider)
         if receipt not in self.receipts:
+            if len(self.receipts) == _MOST_RECEIPTS:
+                reason = f"there is more of this kind: the first {_MOST_RECEIPTS} are told"
+                receipt = Receipt(param="input", action=action, reason=reason, provider=provider)
             self.receipts.append(receipt)
 
     def note(self, provider: str) -> Note:

@@ -10,13 +10,14 @@ import msgspec
 from antiphon.config import BedrockProvider, ConfigErrors, Mistake, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
+from antiphon.providers.apart import apart
 from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
 from antiphon.providers.bedrock_auth import BEARER_VARIABLE, Chain, Identity, Key, can_sign, region_of
 from antiphon.providers.bedrock_models import Family, find
 from antiphon.providers.bedrock_request import prepare
 from antiphon.providers.bedrock_stream import BedrockStream
 from antiphon.providers.eventstream import CONTENT_TYPE
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Answer, Call, Prepared, encoded
 from antiphon.providers.http import UpstreamClient
 
 CAPABILITIES = Capabilities(
@@ -102,8 +103,12 @@ class Bedrock:
 
     async def _call(self, turn: Turn) -> Call:
         family = self._family(turn)
-        prepared = prepare(turn, family, self.name, cache=self._cache, guardrail=self._guardrail)
-        body = prepared.to_json()
+
+        def build() -> tuple[Prepared, bytes]:
+            made = prepare(turn, family, self.name, cache=self._cache, guardrail=self._guardrail)
+            return made, encoded(turn, made.body)
+
+        prepared, body = await apart(build) if turn.is_large else build()
         url = self._url(turn.model, "converse-stream" if turn.stream else "converse")
         proof = await self._identity.prove("POST", url, body)
         secrets = (*proof.secrets, *self._headers.values())

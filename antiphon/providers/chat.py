@@ -9,7 +9,7 @@ from antiphon.providers.base import Capabilities, Environment, Turn
 from antiphon.providers.chat_profiles import Profile, choose
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Answer, Call, encoded
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.think_tags import ThinkTags
 from antiphon.providers.thoughts import Kept
@@ -79,7 +79,7 @@ class Chat:
         parser = self.reader(tools, name, secrets, think, Kept() if self._keeps else None)
         parser.note = turn.note(name)
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
-        return Call(name, self._url, self._headers, encode(body), parser, limits, True, secrets)
+        return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
 
     async def _fetch_models(self) -> list[str]:
         answer = await questions.look_up(self._http, f"{self._base}/models", self._headers, self.name)

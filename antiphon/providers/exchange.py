@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from antiphon.config import Timeouts
 from antiphon.providers import errors
+from antiphon.providers.apart import apart
 from antiphon.providers.base import Turn, UpstreamError
 from antiphon.providers.http import Exchange, UpstreamClient
 from antiphon.providers.tools import ToolNames
@@ -45,6 +46,21 @@ class Call(Struct, frozen=True, gc=False):
     secrets: Collection[str] = ()
 
     __repr__ = object.__repr__  # which shows no key and no prompt
+
+
+def encoded(turn: Turn, body: dict[str, Any]) -> bytes:
+    """A body in JSON; that of a large turn message by message, so that no call takes long."""
+    if not turn.is_large:
+        return encode(body)
+    fields = (b"%b:%b" % (encode(name), _in_parts(value)) for name, value in body.items())
+    return b"{%b}" % b",".join(fields)
+
+
+def _in_parts(value: object) -> bytes:
+    if not isinstance(value, list):
+        return encode(value)
+    # No `map` here: between two calls from C, no other thread has its turn.
+    return b"[%b]" % b",".join([encode(one) for one in value])
 
 
 class Prepared(Struct, frozen=True, gc=False):
@@ -91,7 +107,7 @@ class Answer(Struct, eq=False):
         if prepare is None:
             raise StopAsyncIteration
         self._prepare = None
-        call = prepare(self._turn)
+        call = await apart(prepare, self._turn) if self._turn.is_large else prepare(self._turn)
         if not isinstance(call, Call):
             call = await call
         provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets

@@ -8,7 +8,7 @@ from antiphon.config import GeminiProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors, questions
 from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Answer, Call, encoded
 from antiphon.providers.gemini_request import PARAMETERS, prepare
 from antiphon.providers.gemini_stream import GeminiStream
 from antiphon.providers.http import UpstreamClient
@@ -95,7 +95,7 @@ class Gemini:
             provider=self.name,
             url=self._url(turn.model, method),
             headers=self._headers,
-            body=prepared.to_json(),
+            body=encoded(turn, prepared.body),
             parser=GeminiStream(
                 prepared.names, provider=self.name, note=turn.note(self.name), secrets=self._secrets
             ),

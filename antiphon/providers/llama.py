@@ -19,6 +19,7 @@ from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
 from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
 from antiphon.embedded.tooling import MOST_CALLS, Message, answering, calling, last_question, tool_schema
 from antiphon.providers import errors
+from antiphon.providers.apart import apart
 from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Turn, UpstreamError
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_request import prepare
@@ -72,7 +73,7 @@ class Llama:
         self._timeouts = timeouts
 
     async def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
-        body, names = self._prepared(turn)
+        body, names = await apart(self._prepared, turn) if turn.is_large else self._prepared(turn)
         self._check_schemas(turn, names)
         try:
             async with self._process.lease(turn.on_queued) as endpoint:

@@ -9,11 +9,10 @@ from antiphon.config import OllamaProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
 from antiphon.providers.base import Capabilities, Environment, Turn
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Answer, Call, encoded
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama_request import CAPABILITIES, prepare
 from antiphon.providers.ollama_stream import OllamaStream
-from antiphon.spec.opaque import encode
 
 BASE_URL = "http://127.0.0.1:11434"
 
@@ -65,7 +64,7 @@ class Ollama:
             provider=self.name,
             url=f"{self._base}/api/chat",
             headers=self._headers,
-            body=encode(body),
+            body=encoded(turn, body),
             parser=OllamaStream(names, provider=self.name, note=turn.note(self.name), secrets=self._secrets),
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,

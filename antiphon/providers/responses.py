@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from antiphon.config import Provider as ProviderConfig
 from antiphon.config import ResponsesProvider, Secret, Timeouts
 from antiphon.providers import questions
+from antiphon.providers.apart import apart
 from antiphon.providers.base import FALLBACK, Environment, Turn
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import PROFILES
@@ -125,7 +126,7 @@ class Responses:
         if self._websocket and time.monotonic() >= self._http_until:
             from antiphon.providers.responses_socket import NoWebSocket
 
-            prepared = self._prepared(turn)
+            prepared = await apart(self._prepared, turn) if turn.is_large else self._prepared(turn)
             parser = self._parser(turn, prepared)
             try:
                 async with aclosing(self._opened().exchange(prepared.to_message(), parser)) as batches:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from antiphon.config import ConfigErrors, Mistake, Secret, Timeouts, VertexProvider
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors
+from antiphon.providers.apart import apart
 from antiphon.providers.base import Environment, Turn, UpstreamError
 from antiphon.providers.exchange import Answer, Call
 from antiphon.providers.gemini import Gemini
@@ -70,7 +71,7 @@ class Vertex(Gemini):
 
     async def _signed(self, turn: Turn) -> Call:
         await self._sign_in()
-        return self._call(turn)
+        return await apart(self._call, turn) if turn.is_large else self._call(turn)
 
     async def _sign_in(self) -> None:
         if self._tokens is None:

@@ -9,7 +9,7 @@ from antiphon.spec.opaque import encode
 
 async def compact(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
-    request = decode_compact_request(await exchange.body(limit), max_bytes=limit)
+    request = await exchange.decoded(decode_compact_request, await exchange.body(limit), limit)
     exchange.watch()
     body = encode(await compaction.compact(gateway.engine, request, exchange.caller))
     await exchange.answer(body)

@@ -4,6 +4,7 @@ import msgspec
 
 from antiphon.engine.context import identified
 from antiphon.engine.engine import stored
+from antiphon.providers.apart import apart
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.listing import Paging, listed, unknown_cursor, whole
@@ -13,6 +14,7 @@ from antiphon.spec.complaints import missing
 from antiphon.spec.decode import decode_items, decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Item, ItemReference
+from antiphon.spec.limits import LARGE
 from antiphon.spec.opaque import encode
 from antiphon.spec.reading import Reading
 from antiphon.store import Append, Conversation, StoreConflict, UnknownCursor
@@ -118,6 +120,10 @@ async def _body(
         if not optional or error.payload.code != "no_body":
             raise
         raw = b"{}"
+    return await apart(_read, raw) if len(raw) > LARGE else _read(raw)
+
+
+def _read(raw: bytes) -> tuple[ConversationBody, list[Item]]:
     body = Reading().struct(ConversationBody, raw, "")
     items = decode_items(bytes(body.items), path="items")
     for n, item in enumerate(items):

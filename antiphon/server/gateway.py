@@ -150,6 +150,7 @@ class Gateway:
             self._chores.cancel()
         await self.background.close()
         await self.models.close()
+        await self.engine.close()
         for provider in self.engine.providers.values():
             await provider.close()
         await self._http.close()

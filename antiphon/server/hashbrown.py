@@ -46,7 +46,7 @@ class Choice(Struct):
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
     choice = Choice.of(exchange)
     limit = gateway.config.server.body_limit
-    body, messages = read_body(await exchange.body(limit), max_bytes=limit)
+    body, messages = await exchange.decoded(read_body, await exchange.body(limit), limit)
     exchange.watch()
     await _answer(gateway, exchange, choice, body, messages)
 

@@ -10,12 +10,17 @@ from antiphon.server.objects import InputTokens
 from antiphon.server.streaming import stream_run
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.limits import LARGE
 from antiphon.spec.opaque import encode
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
-    request = decode_request(await exchange.body(limit), max_bytes=limit)
+    body = await exchange.body(limit)
+    if len(body) > LARGE:
+        request = await exchange.decoded(decode_request, body, limit)
+    else:
+        request = decode_request(body, max_bytes=limit)
     if request.background:
         await background.create(gateway, exchange, request)
         return
@@ -43,7 +48,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
-    request = decode_request(await exchange.body(limit), max_bytes=limit)
+    request = await exchange.decoded(decode_request, await exchange.body(limit), limit)
     provider, turn = gateway.engine.target(request, exchange.caller)
     engine = gateway.engine
     resolved = await engine.resolve(request, exchange.caller, Proofs(engine.seal, provider, turn))

@@ -11,7 +11,7 @@ from antiphon.spec.errors import SpecError
 
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
-    asked = read_chat(await exchange.body(limit), max_bytes=limit)
+    asked = await exchange.decoded(read_chat, await exchange.body(limit), limit)
     exchange.watch()
     try:
         run = await gateway.engine.start(asked.request, exchange.caller)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 
 import msgspec
 
@@ -12,6 +13,7 @@ from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
 from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
 from antiphon.engine.store_errors import store_error
+from antiphon.providers.apart import apart
 from antiphon.providers.base import UpstreamError
 from antiphon.server.asgi import Message, Receive, Scope, Send, names_two_hosts
 from antiphon.server.auditing import Audit
@@ -21,6 +23,7 @@ from antiphon.server.memory import Held
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.limits import LARGE
 from antiphon.spec.request import WebSocketCreate
 from antiphon.store import StoreError
 
@@ -157,13 +160,18 @@ class Socket:
                 await self.close(_NORMAL)
                 return
 
+    async def _decoded(self, message: bytes) -> WebSocketCreate:
+        decode = partial(decode_websocket_create, message, max_bytes=self._gateway.config.server.body_limit)
+        self._caller.is_large = len(message) > LARGE
+        return await apart(decode) if self._caller.is_large else decode()
+
     async def _turn(self, message: bytes) -> None:
         """One turn; exactly one message ends it when it fails."""
         request: WebSocketCreate | None = None
         try:
             if self._gateway.stopping:
                 raise SpecError(SHUTDOWN, 503)
-            request = decode_websocket_create(message, max_bytes=self._gateway.config.server.body_limit)
+            request = await self._decoded(message)
             run = await self._gateway.engine.start(
                 request, self._caller, memory=self._memory, error_event=False
             )

@@ -19,7 +19,7 @@ from antiphon.spec.complaints import BROKEN, came, complain, describe, join, too
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item
-from antiphon.spec.limits import MAX_BODY, MAX_DEPTH, MAX_VALUES
+from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_VALUES
 from antiphon.spec.reading import Reading, is_settled
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
@@ -36,10 +36,9 @@ _plain_event = msgspec.json.Decoder(reduce(or_, _PLAIN)).decode
 
 def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
     """The body of `POST /v1/responses`."""
+    if len(body) > LARGE or len(body) > max_bytes:
+        return Reading().struct(Request, _checked(body, max_bytes), "")
     # Of a body that cannot be too large, msgspec alone finds whatever would be refused.
-    is_large = len(body) > max_bytes or len(body) > MAX_VALUES
-    if is_large:
-        body = _checked(body, max_bytes)
     try:
         request = _plain_request(body)
         # Where nothing can be nested, nothing has to be looked for.
@@ -48,7 +47,7 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
             return request
     except BROKEN:
         pass  # it says something in other words, or something wrong
-    return Reading().struct(Request, body if is_large else _checked(body, max_bytes), "")
+    return Reading().struct(Request, _checked(body, max_bytes), "")
 
 
 def decode_websocket_create(body: bytes, *, max_bytes: int = MAX_BODY) -> WebSocketCreate:

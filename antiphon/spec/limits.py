@@ -8,7 +8,9 @@ MAX_BODY = 64 * 1024 * 1024
 
 # Ours, not the specification's: what a hostile body may cost.
 MAX_DEPTH = 200
-MAX_VALUES = 1_000_000
+MAX_VALUES = 250_000
+LARGE = 256 * 1024
+"""A body above this is read item by item: together they take longer than the event loop can spare."""
 MAX_PROBLEMS = 100
 MAX_UNKNOWN_SHAPES = 256
 MAX_UNKNOWN_FIELDS = 64

@@ -1,31 +1,57 @@
-"""What the bytes of a JSON text say about its size, before anything is decoded."""
+"""What the bytes of a JSON text say about its size, before anything is decoded.
+
+They are looked at slice by slice, because one long call would keep every other thread waiting.
+"""
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Raw
 
-_STRING = rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)'
-_MARK = rb'(?:(?:[^,:\[{"]++|' + _STRING + rb")*+[,:\[{])"
-# Each match ends with a run of brackets or with the text, so that no byte is looked at twice.
-_BRACKETS = re.compile(rb'(?:[^\[\]{}"]++|' + _STRING + rb")*+([\[{]++|[\]}]++|\Z)", re.DOTALL)
+_SLICE = 16 * 1024
+_RUNS = re.compile(rb"[\[{]+|[\]}]+")
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def is_deep(raw: bytes | Raw, limit: int) -> bool:
     """Is this JSON nested deeper than `limit`? Counting brackets settles almost every case."""
     data = bytes(raw)
-    if len(data) <= limit or data.count(b"[") + data.count(b"{") <= limit:
+    if len(data) <= limit or _count(data, b"[{") <= limit:
         return False
     depth = 0
-    for found in _BRACKETS.finditer(data):
-        run = found[1]
-        depth += len(run) if run[:1] in (b"[", b"{") else -len(run)
-        if depth > limit:
-            return True
+    for marks in _marks(data):
+        for run in _RUNS.findall(marks.translate(None, _ALL_BUT_BRACKETS)):
+            depth += len(run) if run[:1] in (b"[", b"{") else -len(run)
+            if depth > limit:
+                return True
     return False
 
 
 def has_more_values(data: bytes, limit: int) -> bool:
     """Does this JSON have more than `limit` values and names? Each but the first comes after a mark."""
-    if len(data) <= limit or sum(map(data.count, (b",", b":", b"[", b"{"))) <= limit:
+    if len(data) <= limit or _count(data, b",:[{") <= limit:
         return False
-    return re.match(_MARK + rb"{%d}+" % (limit + 1), data, re.DOTALL) is not None
+    count = 0
+    for marks in _marks(data):
+        count += _count(marks, b",:[{")
+        if count > limit:
+            return True
+    return False
+
+
+def _count(data: bytes, wanted: bytes) -> int:
+    slices = range(0, len(data), _SLICE)
+    return sum(data.count(byte, at, at + _SLICE) for byte in wanted for at in slices)
+
+
+def _marks(data: bytes) -> Iterator[bytes]:
+    """The text without its strings, slice by slice."""
+    at, inside = 0, False
+    while at < len(data):
+        piece = data[at : at + _SLICE]
+        if len(piece) > 1 and (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece = piece[:-1]  # what the last backslash escapes is in the next slice
+        at += len(piece)
+        pieces = piece.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
+        yield b"".join(pieces[inside::2])
+        inside ^= len(pieces) % 2 == 0

@@ -234,6 +234,10 @@ class Store(Protocol):
         """Says that the owner lives; returns the ids of its running responses that were asked to cancel."""
         ...
 
+    def beat(self, owner: str, now: float) -> None:
+        """A heartbeat from any thread, which waits for nothing: for an owner whose event loop is late."""
+        ...
+
     async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
         """Takes over the running responses of owners silent since then; each goes to one claimer."""
         ...

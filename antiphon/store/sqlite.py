@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -332,6 +333,10 @@ class SqliteStore:
 
     async def heartbeat(self, owner: str, now: float) -> list[str]:
         return await self._remove(lambda db: background.heartbeat(db, owner, now))
+
+    def beat(self, owner: str, now: float) -> None:
+        if not self._closed:
+            self._writes.put(Job(ThreadFuture(), lambda db: background.heartbeat(db, owner, now)))
 
     async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
         return await self._remove(lambda db: background.claim_orphans(db, me, now, stale_before))

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ def explain(error: Exception) -> Exception:
 
 @dataclass(slots=True)
 class Job:
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] | ThreadFuture[Any]
     work: Callable[[sqlite3.Connection], Any]
     then: Callable[[], None] | None = None
     is_needed: bool = False

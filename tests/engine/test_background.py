@@ -1,6 +1,7 @@
 """Background work without HTTP: owners and heartbeats, a store that fails, and the end of everything."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -14,6 +15,7 @@ from antiphon.config import Provider as ProviderConfig
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.job import Job, Pace
+from antiphon.engine.lease import Lease
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload
@@ -263,6 +265,43 @@ async def test_cancel_requests_come_with_the_heartbeat(
     await asyncio.wait_for(provider.closed.wait(), DEADLINE)
     assert await there.cancel("", "resp_none") is None
     assert await there.cancel("somebody else", job.id) is None
+
+
+async def test_work_goes_on_after_its_event_loop_was_late(
+    owner: Owner, store: Forgetful, provider: Spoken, tmp_path: Path
+) -> None:
+    here = await owner()
+    job = await begin(here)
+
+    async def other_process() -> None:
+        opened = await SqliteStore.open(tmp_path / "data")
+        engine = Engine(Config(), {}, opened, Seal([bytes(32)]), time.time)
+        other = Background(engine, QUICK)
+        await other.open()
+        await asyncio.sleep(3 * QUICK.stale)
+        await other.close()
+        await opened.close()
+
+    elsewhere = threading.Thread(target=lambda: asyncio.run(other_process()))
+    elsewhere.start()
+    elsewhere.join(DEADLINE)  # all this time the loop of `here` does nothing
+    found = await store.get("", job.id)
+    assert found is not None
+    assert found.owner == here.owner
+    provider.words.put_nowait("")
+    assert (await end_of(store, job.id)).status == "completed"
+
+
+async def test_a_loop_that_never_comes_round_is_dead() -> None:
+    beats: list[bool] = []
+    lease = Lease(lambda: beats.append(True), replace(QUICK, stale=0.05, hung=0.1))
+    lease.start()
+    threading.Event().wait(0.5)  # meanwhile the loop does nothing
+    said = len(beats)
+    threading.Event().wait(0.5)
+    assert 0 < said == len(beats)
+    lease.stop()
+    lease.join(DEADLINE)
 
 
 async def test_an_owner_that_overslept_gives_the_others_time(owner: Owner, store: Forgetful) -> None:

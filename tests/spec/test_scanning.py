@@ -1,6 +1,7 @@
 """What is said of JSON without decoding it agrees with what decoding it says."""
 
 import json
+import re
 from time import process_time
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.spec import scanning
 from antiphon.spec.scanning import has_more_values, is_deep
 from tests.spec.generate import JSON
 
@@ -39,6 +41,17 @@ def test_a_scan_agrees_with_the_decoded_value(value: Any, escaped: bool, indent:
     count = marks(value)
     assert not has_more_values(raw, count)
     assert count == 0 or has_more_values(raw, count - 1)
+
+
+@given(TRICKY, st.integers(2, 9))
+def test_a_scan_in_slices_agrees_with_one_of_the_whole(value: Any, size: int) -> None:
+    raw = json.dumps(value).encode()
+    without_strings = re.sub(rb'"(?:[^"\\]|\\.)*"', b"", raw)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanning, "_SLICE", size)
+        assert b"".join(scanning._marks(raw)).strip() == without_strings.strip()
+        assert not has_more_values(raw, marks(value))
+        assert not is_deep(raw, depth(value))
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
