@@ -95,6 +95,7 @@ class Job:
                 expires_at=self._engine.expires_at(response.created_at),
                 background=True,
                 owner=self._owner,
+                dialect=self.caller.dialect.name,
             )
         )
 

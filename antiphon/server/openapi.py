@@ -18,6 +18,7 @@ from antiphon.spec.content import ContentPart
 from antiphon.spec.errors import ErrorBody
 from antiphon.spec.items import KnownItem
 from antiphon.spec.limits import MAX_INTEGER
+from antiphon.stream.dialects import AUTO, DIALECTS
 
 Schema = dict[str, Any]
 
@@ -47,7 +48,7 @@ _HEADERS = [
     (
         "X-Antiphon-Dialect",
         "How the answer is spelled.",
-        {"enum": ["open_responses", "openai", "vtcode", "vertice"]},
+        {"enum": [AUTO, *DIALECTS]},
     ),
     (
         "X-Antiphon-Receipts",

@@ -314,15 +314,27 @@ OPENAI = Dialect(
     cancelled_status=True,
 )
 
+# OpenAI's names; but its errors are read only where they are nested.
+AI_SDK = replace(OPENAI, name="ai_sdk", flat_error_event=False)
+
 VTCODE = Dialect("vtcode", slug="vtcode", custom_event="response.custom_event", names_response=True)
 
 VERTICE = Dialect("vertice", slug="vertice", first_sequence_number=1, error_beside_failed=True)
 
-DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (OPEN_RESPONSES, OPENAI, VTCODE, VERTICE)}
+DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (OPEN_RESPONSES, OPENAI, AI_SDK, VTCODE, VERTICE)}
+
+AUTO = "auto"
+"""Stands for the dialect of whoever asks, as `clients.detected` finds it."""
 
 
 def by_name(name: str) -> Dialect:
     try:
         return DIALECTS[name]
     except KeyError:
-        raise ValueError(f"there is no dialect {name!r}; choose one of {', '.join(DIALECTS)}") from None
+        known = ", ".join((AUTO, *DIALECTS))
+        raise ValueError(f"there is no dialect {name[:60]!r}; choose one of {known}") from None
+
+
+def of_log(name: str | None) -> Dialect:
+    """The dialect that an event log is spelled in; one without a name here has the specification's names."""
+    return DIALECTS.get(name or "", OPEN_RESPONSES)

@@ -176,8 +176,8 @@ ONE_MISTAKE = {
     ),
     "unknown dialect": (
         '[keys.alice]\nkey_env = "SET"\ndialect = "openapi"\n',
-        '3:1: keys.alice.dialect: expected one of "open_responses", "openai", "vtcode", "vertice", '
-        'got "openapi"',
+        '3:1: keys.alice.dialect: expected one of "auto", "open_responses", "openai", "ai_sdk", '
+        '"vtcode", "vertice", got "openapi"',
     ),
     "sealing key too short": (
         '[sealing]\nkeys = ["c2hvcnQ="]\n',

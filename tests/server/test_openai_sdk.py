@@ -123,6 +123,18 @@ def test_reasoning_is_read_by_its_own_name(server: Serving) -> None:
     assert [item.type for item in final.output] == ["reasoning", "message"]
 
 
+def test_raw_reasoning_is_read_without_a_header_of_ours(server: Serving) -> None:
+    plain = settings(server) | {"default_headers": {}}
+    prompt = script({"reasoning": "Let me see."}, {"text": "Yes."})
+    with OpenAI(**plain) as client, client.responses.stream(model="scripted", input=prompt) as stream:
+        thoughts = [event.delta for event in stream if event.type == "response.reasoning_text.delta"]
+        assert stream.get_final_response().output_text == "Yes."
+    assert "".join(thoughts) == "Let me see."
+    with OpenAI(**plain) as client:
+        answer = client.responses.with_raw_response.create(model="scripted", input=prompt)
+        assert answer.headers["x-antiphon-dialect"] == "openai"
+
+
 def test_parse(client: OpenAI, voice: Voice) -> None:
     voice.say('{"name": "Ada", "age": 36}')
     response = client.responses.parse(model="model", input="Who?", text_format=Person)
