@@ -78,6 +78,7 @@ class Choice(Struct, gc=False):
 
 class Details(Struct, gc=False):
     cached_tokens: Number = None
+    cache_write_tokens: Number = None
     reasoning_tokens: Number = None
 
 
@@ -96,6 +97,8 @@ class Counts(Struct, gc=False):
         prompt = self.prompt_tokens_details or self.prompt_token_details
         if cached := (prompt and prompt.cached_tokens) or self.prompt_cache_hit_tokens:
             usage.input_tokens_details.cached_tokens = int(cached)
+        if prompt and prompt.cache_write_tokens:
+            usage.input_tokens_details.cache_write_tokens = min(int(prompt.cache_write_tokens), given)
         completion = self.completion_tokens_details or self.completion_token_details
         if completion and completion.reasoning_tokens:
             usage.output_tokens_details.reasoning_tokens = int(completion.reasoning_tokens)

@@ -18,7 +18,7 @@ from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
 from antiphon.spec.opaque import Opaque, encode, to_builtins
-from antiphon.spec.response import Response
+from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
 
 Encode = Callable[[Any], bytes]
@@ -157,6 +157,15 @@ class Dialect:
         known = self.error_types.get(payload.type)
         return payload if known is None else altered(payload, type=known)
 
+    def usage(self, usage: Usage) -> Usage:
+        """The counts with every detail that this dialect must not lack."""
+        if not self.input_tokens_details:
+            return usage
+        known = to_builtins(usage.input_tokens_details)
+        # The struct does not know all fields that a dialect may ask for; its encoder takes any JSON.
+        details: Any = Opaque(encode({**self.input_tokens_details, **known}))
+        return altered(usage, input_tokens_details=details)
+
     def _at_home(self, type: str, kinds: frozenset[str]) -> bool:
         if type in kinds:
             return True
@@ -272,9 +281,7 @@ class Dialect:
         if self.cancelled_status and cut is not None and cut.reason == "cancelled":
             changes |= {"status": "cancelled", "incomplete_details": None}
         if self.input_tokens_details and response.usage is not None:
-            known = to_builtins(response.usage.input_tokens_details)
-            details = Opaque(encode({**self.input_tokens_details, **known}))
-            changes["usage"] = altered(response.usage, input_tokens_details=details)
+            changes["usage"] = self.usage(response.usage)
         return altered(response, **changes) if changes else response
 
 
