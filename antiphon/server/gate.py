@@ -40,10 +40,12 @@ class Gate:
         tenant, dialect = self._identity(headers)
         named = headers.get(b"x-antiphon-dialect")
         try:
-            chosen = _configured(str(named, "latin-1")) if named else dialect
+            chosen = dialect if named is None else _configured(str(named, "latin-1"))
         except ValueError as error:
             raise SpecError(invalid_param("X-Antiphon-Dialect", str(error))) from None
         asked = headers.get(b"x-antiphon-receipts")
+        if asked not in (None, b"0", b"1"):
+            raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
         return Caller(
             tenant=tenant,
             dialect=chosen or detected(headers),
