@@ -1,7 +1,7 @@
 """The server against its own OpenAPI document, by requests that Schemathesis makes from it.
 
 Every check of Schemathesis is on but one: `positive_data_acceptance` would have each request refused with 400
-be against the schema, and much that is refused is beyond one (a call without its output, a chat without words).
+be against the schema, and much that is refused is beyond one (a call without output, a chat without words).
 """
 
 from collections import Counter
