@@ -171,10 +171,12 @@ class Tally:
     def add(self, more: Usage | None) -> None:
         if more is not None:
             one, other = self.usage, more
+            read, more_read = one.input_tokens_details, other.input_tokens_details
             self.usage = Usage.of(
                 one.input_tokens + other.input_tokens,
                 one.output_tokens + other.output_tokens,
-                cached=one.input_tokens_details.cached_tokens + other.input_tokens_details.cached_tokens,
+                cached=read.cached_tokens + more_read.cached_tokens,
+                written=(read.cache_write_tokens or 0) + (more_read.cache_write_tokens or 0),
                 reasoning=one.output_tokens_details.reasoning_tokens
                 + other.output_tokens_details.reasoning_tokens,
             )

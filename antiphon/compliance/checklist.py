@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from antiphon.compliance.catalog import OBSERVED
 from antiphon.compliance.results import Outcome, Report
 
 
@@ -76,13 +77,29 @@ SERVER: Final = (
 )
 
 
-def lines_of(report: Report) -> list[tuple[Line, Outcome]]:
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a line. It holds only if every rule of it that asks something of a server was asked."""
+
+    line: Line
+    outcome: Outcome
+    unchecked: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        missing = f" (not checked: {', '.join(self.unchecked)})" if self.unchecked else ""
+        return f"{self.line.says}{missing}"
+
+
+def lines_of(report: Report) -> list[Verdict]:
     """Each line with what became of it; nothing when the run was about other rules."""
     outcomes = {result.rule.id: result.outcome for result in report.results}
-    told: list[tuple[Line, Outcome]] = []
+    told: list[Verdict] = []
     for line in SERVER:
-        found = [outcomes[rule] for rule in line.rules if rule in outcomes]
+        found = {rule: outcomes[rule] for rule in line.rules if rule in outcomes}
         if len(found) < len(line.rules):
             continue
-        told.append((line, "fail" if "fail" in found else "pass" if "pass" in found else "skip"))
+        kinds = found.values()
+        unchecked = tuple(rule for rule, kind in found.items() if kind == "skip" and rule not in OBSERVED)
+        passed = "pass" in kinds and not unchecked
+        told.append(Verdict(line, "fail" if "fail" in kinds else "pass" if passed else "skip", unchecked))
     return told

@@ -68,7 +68,7 @@ Targets = Annotated[
     tuple[Name, ...], Meta(description='a target such as "groq/llama-3.3-70b"', extra={"single": True})
 ]
 
-Dialect = Literal["open_responses", "openai", "vtcode", "vertice"]
+Dialect = Literal["auto", "open_responses", "openai", "ai_sdk", "vtcode", "vertice"]
 Profile = Literal[
     "generic",
     "openai",

@@ -41,7 +41,7 @@ class Server(Section, frozen=True, kw_only=True):
     drain: Seconds = 30.0
     log_level: LogLevel = "info"
     audit: Share = 0.0
-    dialect: Dialect = "open_responses"
+    dialect: Dialect = "auto"
     receipts: bool = False
     strict: bool = False
 

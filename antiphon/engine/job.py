@@ -101,6 +101,7 @@ class Job:
             expires_at=self._engine.expires_at(response.created_at),
             background=True,
             owner=self._owner,
+            dialect=self.caller.dialect.name,
         )
 
     def stop(self, ending: Ending) -> None:

@@ -13,7 +13,7 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.opaque import encode
 from antiphon.store.base import Change, Store, StoredResponse
-from antiphon.stream.dialects import OPEN_RESPONSES
+from antiphon.stream.dialects import of_log
 from antiphon.stream.framing import single_line
 from antiphon.stream.reader import Reader
 
@@ -32,18 +32,19 @@ Where = tuple[int, str, int, int]
 async def last_words(store: Store, orphan: StoredResponse, owner: str, now: int) -> Change:
     """The change that ends it as failed, with the events that close what its log has left open.
 
-    They are spelled as in the specification, whatever the dialect of the log was.
+    They are spelled in the dialect of the log.
     """
     response = decode_response(orphan.body)
+    dialect = of_log(orphan.dialect)
     reader = Reader()
     told: set[Told] = set()
-    last = -1
+    last = dialect.first_sequence_number - 1
     while logged := await store.events_after(orphan.tenant, orphan.id, last, _PAGE):
         for line in logged:
             told.add(_told(reader.feed(line.data)))
         last = logged[-1].sequence
     events: list[AnyEvent] = []
-    if last < 0:
+    if not told:
         events.append(ev.ResponseCreated(0, response))
         reader.feed(events[0].to_json())
     reader.error = error = reader.error or RESTARTED
@@ -62,7 +63,7 @@ async def last_words(store: Store, orphan: StoredResponse, owner: str, now: int)
     events.append(ev.ResponseFailed(0, failed))
     for number, event in enumerate(events, last + 1):
         event.sequence_number = number
-    dialect = OPEN_RESPONSES.for_response(failed)
+    dialect = dialect.for_response(failed)
     return Change(
         id=orphan.id,
         owner=owner,

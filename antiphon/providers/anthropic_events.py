@@ -31,11 +31,13 @@ class Counts(Struct, gc=False):
 
     def to_spec(self) -> Usage:
         cached = int(self.cache_read_input_tokens or 0)
+        written = int(self.cache_creation_input_tokens or 0)
         details = self.output_tokens_details or Thought()
         return Usage.of(
-            int(self.input_tokens or 0) + int(self.cache_creation_input_tokens or 0) + cached,
+            int(self.input_tokens or 0) + written + cached,
             int(self.output_tokens or 0),
             cached=cached,
+            written=written,
             reasoning=int(details.thinking_tokens or 0),
         )
 

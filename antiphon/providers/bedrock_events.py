@@ -65,9 +65,9 @@ class Counts(Struct, gc=False):
 
     def to_spec(self) -> Usage:
         """Bedrock counts what it read from the cache, and what it wrote to it, beside the input."""
-        cached = self.cacheReadInputTokens or 0
-        given = self.inputTokens + cached + (self.cacheWriteInputTokens or 0)
-        return Usage.of(given, self.outputTokens, cached=cached)
+        cached, written = self.cacheReadInputTokens or 0, self.cacheWriteInputTokens or 0
+        given = self.inputTokens + cached + written
+        return Usage.of(given, self.outputTokens, cached=cached, written=written)
 
 
 class Metadata(Struct, gc=False):

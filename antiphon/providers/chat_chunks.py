@@ -100,6 +100,7 @@ class Choice(Struct, gc=False):
 
 class Details(Struct, gc=False):
     cached_tokens: Number = None
+    cache_write_tokens: Number = None
     reasoning_tokens: Number = None
     audio_tokens: Number = None
 
@@ -128,6 +129,8 @@ class Counts(Struct, gc=False):
         )
         if cached:
             usage.input_tokens_details.cached_tokens = _whole(cached)
+        if prompt and prompt.cache_write_tokens:
+            usage.input_tokens_details.cache_write_tokens = min(_whole(prompt.cache_write_tokens), given)
         completion = self.completion_tokens_details or self.completion_token_details
         if completion and completion.reasoning_tokens:
             usage.output_tokens_details.reasoning_tokens = _whole(completion.reasoning_tokens)

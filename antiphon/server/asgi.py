@@ -57,7 +57,11 @@ class AsgiExchange(Exchange):
         await self.write(body, last=True)
 
     async def open(self, status: int, headers: Headers) -> None:
-        named = [*headers, (b"x-request-id", self.request_id.encode("latin-1"))]
+        named = [
+            *headers,
+            (b"x-request-id", self.request_id.encode("latin-1")),
+            (b"x-antiphon-dialect", self.caller.dialect.name.encode()),
+        ]
         await self._tell({"type": "http.response.start", "status": status, "headers": named})
 
     async def write(self, chunk: bytes, *, last: bool = False) -> None:

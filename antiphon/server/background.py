@@ -53,7 +53,7 @@ async def stream_log(
 ) -> None:
     """The logged events after this one, and those still to come, until the response has ended.
 
-    Without an encoder they go out as they were spelled when they were logged.
+    Without an encoder they go out as they were spelled when they were logged, in the caller's dialect.
     """
     voice = encoder or ServerSentEvents(exchange.caller.dialect)
     await exchange.open_stream(voice.content_type, voice.headers)

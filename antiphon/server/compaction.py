@@ -11,6 +11,8 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
     request = await exchange.decoded(decode_compact_request, await exchange.body(limit), limit)
     exchange.watch()
-    body = encode(await compaction.compact(gateway.engine, request, exchange.caller))
+    resource = await compaction.compact(gateway.engine, request, exchange.caller)
+    resource.usage = exchange.caller.dialect.usage(resource.usage)
+    body = encode(resource)
     await exchange.answer(body)
     gateway.audits.answer(body, (), exchange.caller)

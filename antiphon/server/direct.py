@@ -175,6 +175,8 @@ class DirectExchange(Exchange):
                 about,
                 b"x-request-id: ",
                 self.request_id.encode(),
+                b"\r\nx-antiphon-dialect: ",
+                self.caller.dialect.name.encode(),
                 b"\r\n",
                 lines(headers) if headers else b"",
                 b"\r\n" if self.keeps else CLOSE,

@@ -107,7 +107,7 @@ class Exchange(ABC):
         self.head = head
         self.request_id = head.request_id or new_id("req_")
         self.caller = _NOBODY
-        """Set once the gate has let the request in."""
+        """Set once the gate has let the request in. The answer is in its dialect, and names it."""
         self.task: asyncio.Task[None] | None = None
         """What handles it."""
         self.came: bytes | bytearray = b""
@@ -196,7 +196,8 @@ class Exchange(ABC):
         return self.answer(b"", status, None, headers)
 
     def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> Coroutine[Any, Any, None]:
-        body = ErrorBody.encode(self.head.caller.dialect.error(error))
+        self.caller = self.head.caller  # also of a request that was refused before it was handled
+        body = ErrorBody.encode(self.caller.dialect.error(error))
         return self.answer(body, status, headers=headers)
 
     async def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
@@ -238,11 +239,11 @@ class Exchange(ABC):
 
     @abstractmethod
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
-        """A whole answer, with its request id, and its length if it has a type."""
+        """A whole answer, with its request id and dialect, and its length if it has a type."""
 
     @abstractmethod
     async def open(self, status: int, headers: Headers) -> None:
-        """The head of an answer whose length nobody knows yet."""
+        """The head of an answer whose length nobody knows yet, with its request id and dialect."""
 
     @abstractmethod
     async def write(self, chunk: bytes, *, last: bool = False) -> None:

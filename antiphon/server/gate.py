@@ -8,21 +8,22 @@ from collections.abc import Mapping
 from antiphon.config import Config
 from antiphon.engine.engine import Caller
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.stream.dialects import Dialect, by_name
+from antiphon.stream.clients import detected
+from antiphon.stream.dialects import AUTO, Dialect, by_name
 
 _MANY = 1000
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-Identity = tuple[str, Dialect]
-"""A tenant, and the dialect that it is answered in unless it asks for another."""
+Identity = tuple[str, Dialect | None]
+"""A tenant, and the dialect that it is answered in unless it asks for another; None: by its own headers."""
 
 
 class Gate:
     def __init__(self, config: Config) -> None:
         server = config.server
         self._keys: list[tuple[str, Identity]] = [
-            (str(key.key_sha256).lower(), (key.tenant or name, by_name(key.dialect or server.dialect)))
+            (str(key.key_sha256).lower(), (key.tenant or name, _configured(key.dialect or server.dialect)))
             for name, key in config.keys.items()
         ]
         # What was found out before: by the digest of a header that let somebody in, and hosts that are ours.
@@ -30,7 +31,7 @@ class Gate:
         self._known_hosts: set[bytes] = set()
         self._hosts = {_hostname(host.lower()) for host in server.hosts} | _LOOPBACK | {server.host.lower()}
         self._origins = {origin.lower() for origin in server.origins}
-        self._anybody: Identity = ("", by_name(server.dialect))
+        self._anybody: Identity = ("", _configured(server.dialect))
         self._receipts = server.receipts
         self._strict = server.strict
 
@@ -39,13 +40,15 @@ class Gate:
         tenant, dialect = self._identity(headers)
         named = headers.get(b"x-antiphon-dialect")
         try:
-            chosen = by_name(str(named, "latin-1")) if named else dialect
+            chosen = dialect if named is None else _configured(str(named, "latin-1"))
         except ValueError as error:
             raise SpecError(invalid_param("X-Antiphon-Dialect", str(error))) from None
         asked = headers.get(b"x-antiphon-receipts")
+        if asked not in (None, b"0", b"1"):
+            raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
         return Caller(
             tenant=tenant,
-            dialect=chosen,
+            dialect=chosen or detected(headers),
             receipts=asked == b"1" if asked is not None else self._receipts,
             strict=self._strict,
         )
@@ -98,6 +101,10 @@ class Gate:
 
     def _is_our_host(self, name: str) -> bool:
         return name in self._hosts or "*" in self._hosts or _is_address(name)
+
+
+def _configured(name: str) -> Dialect | None:
+    return None if name == AUTO else by_name(name)
 
 
 def _hostname(host: str) -> str:

@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document of this server, made from its own Structs and its table of operations."""
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import cache, reduce
 from http import HTTPStatus
 from operator import or_
@@ -12,12 +13,12 @@ from msgspec import Struct, UnsetType, structs
 from antiphon import __version__
 from antiphon.server.objects import AnyItem, ConversationBody
 from antiphon.server.operations import GROUPS, OPERATIONS, PARAMETERS, SERVER, Operation
-from antiphon.spec import events, request, response, tools
+from antiphon.spec import content, events, request, response, tools
 from antiphon.spec.complaints import alternatives
-from antiphon.spec.content import ContentPart
 from antiphon.spec.errors import ErrorBody
 from antiphon.spec.items import KnownItem
-from antiphon.spec.limits import MAX_INTEGER
+from antiphon.spec.limits import MAX_INTEGER, MAX_UNKNOWN_NAME
+from antiphon.stream.dialects import AUTO, DIALECTS
 
 Schema = dict[str, Any]
 
@@ -26,15 +27,23 @@ An Open Responses server (specification 2026-04-24). Unknown fields and items ar
 objects may have more than is listed here. Every error is JSON: `{"error": {type, message, code, param}}`."""
 
 _REF = "#/components/schemas/{name}"
+# Unknown fields are carried under their own names, which may have no quote, backslash or control character.
+_FIELD_NAME = r'^[^"\\\u0000-\u001f]*$'
 # Unions that stand in many places get a name of their own.
 _UNIONS: dict[str, Any] = {
     "Item": KnownItem,
-    "ContentPart": ContentPart,
+    "ContentPart": content.ContentPart,
     "Tool": tools.Tool,
     "ToolChoice": tools.ToolChoice,
     "TextFormatOptions": tools.Format,
     "Event": reduce(or_, events.STANDARD + events.EXTENDED),
 }
+# Those of them that also take, and give back, what has a type that is not listed.
+_OPEN = ("Item", "ContentPart", "Tool", "ToolChoice", "Event")
+# Where one listed type or any other may stand: a struct, and the field that is a list of them.
+_OPEN_FIELDS = ((content.OutputText, "annotations"), (tools.AllowedTools, "tools"))
+# What any request may be answered with that is not open to all.
+_ALWAYS = (400, 401, 403, 500, 503)
 # What only this server writes: every key is there unless it can be left unset.
 _WRITTEN: tuple[type[Struct], ...] = (response.Response, response.Usage, response.CompactResource)
 
@@ -47,7 +56,7 @@ _HEADERS = [
     (
         "X-Antiphon-Dialect",
         "How the answer is spelled.",
-        {"enum": ["open_responses", "openai", "vtcode", "vertice"]},
+        {"enum": [AUTO, *DIALECTS]},
     ),
     (
         "X-Antiphon-Receipts",
@@ -55,6 +64,12 @@ _HEADERS = [
         {"enum": ["0", "1"]},
     ),
 ]
+
+
+_ANSWER_HEADERS = {
+    "X-Request-Id": ("The id of the request.", {"type": "string"}),
+    "X-Antiphon-Dialect": ("The dialect of this answer.", {"enum": list(DIALECTS)}),
+}
 
 
 @cache
@@ -86,6 +101,10 @@ def _document() -> Schema:
                 name: {"name": name, "in": "header", "description": about, "schema": schema}
                 for name, about, schema in _HEADERS
             },
+            "headers": {
+                name: {"description": about, "required": True, "schema": schema}
+                for name, (about, schema) in _ANSWER_HEADERS.items()
+            },
         },
     }
 
@@ -101,7 +120,13 @@ def _operation(path: str, operation: Operation) -> Schema:
                 for name in re.findall(r"\{(\w+)\}", path)
             ),
             *(
-                {"name": query.name, "in": "query", "description": query.about, "schema": query.schema}
+                {
+                    "name": query.name,
+                    "in": "query",
+                    "required": query.required,
+                    "description": query.about,
+                    "schema": query.schema,
+                }
                 for query in operation.query
             ),
         ],
@@ -114,29 +139,32 @@ def _operation(path: str, operation: Operation) -> Schema:
     else:
         described["parameters"] += [{"$ref": f"#/components/parameters/{name}"} for name, *_ in _HEADERS]
     if operation.body is not None:
-        content = {"application/json": {"schema": _ref(operation.body)}}
-        described["requestBody"] = {"required": operation.body_required, "content": content}
+        body = {"application/json": {"schema": {**_ref(operation.body), **operation.narrows}}}
+        described["requestBody"] = {"required": operation.body_required, "content": body}
     return described
 
 
 def _answers(operation: Operation) -> Schema:
-    content: Schema
+    told: Schema
     if isinstance(operation.answer, str):
-        content = {operation.answer: {"schema": {"type": "string"}}}
+        told = {operation.answer: {"schema": {"type": "string"}}}
     else:
-        content = {"application/json": {"schema": _ref(operation.answer)}}
+        told = {"application/json": {"schema": _ref(operation.answer)}}
     if operation.streams:
         data = {"contentMediaType": "application/json", "contentSchema": {"$ref": _REF.format(name="Event")}}
         about = "The data of every event but the last, which is `[DONE]`."
-        content["text/event-stream"] = {"schema": {"type": "string", "description": about, **data}}
-    answers: Schema = {"200": {"description": "OK", "content": content}}
+        told["text/event-stream"] = {"schema": {"type": "string", "description": about, **data}}
+    answers: Schema = {"200": {"description": "OK", "content": told}}
     error = {"application/json": {"schema": _ref(ErrorBody)}}
+    if operation.empty:
+        answers["204"] = {"description": operation.empty}
     of_store = () if operation.group == SERVER else (503, 507)
-    for status in operation.errors if operation.open else sorted({*operation.errors, *of_store, 401, 403}):
+    for status in operation.errors if operation.open else sorted({*operation.errors, *of_store, *_ALWAYS}):
         answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": error}
     if operation.id == "readiness":
-        answers["503"] = {"description": "The store does not answer", "content": content}
-    return answers
+        answers["503"] = {"description": "The store does not answer", "content": told}
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _ANSWER_HEADERS}
+    return {status: {**answer, "headers": headers} for status, answer in answers.items()}
 
 
 def _ref(struct: type) -> Schema:
@@ -158,7 +186,31 @@ def _schemas() -> Schema:
         schemas[name] = _tidied(schema, unions)
     for name, schema in unions.items():
         schemas[name] = {"title": name} | {key: _tidied(value, unions) for key, value in schema.items()}
+    for name in _OPEN:
+        _open(schemas[name])
+    for struct, field in _OPEN_FIELDS:
+        listed = schemas[struct.__name__]["properties"][field]
+        listed["items"] = {"anyOf": [listed["items"], _other()]}
     return schemas
+
+
+def _open(union: Schema) -> None:
+    """Let it have members of any other type: what the server does not know it carries as it came."""
+    known = [*_types(union)]
+    union.pop("discriminator", None)
+    union["anyOf"].append(_other(known))
+
+
+def _other(known: Sequence[str] = ()) -> Schema:
+    kind = {"type": "string", "minLength": 1} | ({"not": {"enum": known}} if known else {})
+    about = "Of another type: carried, and repeated as it came."
+    return {"description": about, "type": "object", "required": ["type"], "properties": {"type": kind}}
+
+
+def _types(union: Schema) -> Iterator[str]:
+    yield from union.get("discriminator", {}).get("mapping", ())
+    for member in union.get("anyOf", ()):
+        yield from _types(member)
 
 
 def _always(struct: type[Struct]) -> list[str]:
@@ -185,6 +237,8 @@ def _tidied(schema: Any, unions: dict[str, Schema]) -> Any:
     tidy = {key: _tidied(value, unions) for key, value in schema.items()}
     if tidy.get("additionalProperties") is False:
         del tidy["additionalProperties"]
+    if tidy.get("type") == "object" and isinstance(tidy.get("properties"), dict):
+        tidy["propertyNames"] = {"pattern": _FIELD_NAME, "maxLength": MAX_UNKNOWN_NAME}
     if tidy.get("maximum") == MAX_INTEGER:
         del tidy["maximum"]
     if isinstance(pattern := tidy.get("pattern"), str):

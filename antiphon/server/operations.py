@@ -1,6 +1,6 @@
 """Every operation of the API in a sentence or two: what the description and its page are made from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.bridges.ai_sdk_request import ChatBody
@@ -16,6 +16,7 @@ class Query:
     name: str
     about: str
     schema: dict[str, Any]
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,14 @@ class Operation:
     about: str = ""
     body: type | None = None
     body_required: bool = True
+    narrows: dict[str, Any] = field(default_factory=dict)
+    """What this operation asks of its body beyond the body's own schema."""
     answer: type | str = ""
     query: tuple[Query, ...] = ()
     streams: bool = False
     errors: tuple[int, ...] = ()
+    empty: str = ""
+    """When there is nothing to answer with, and 204 says so."""
     open: bool = False
     """Needs no key."""
 
@@ -183,6 +188,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Change its metadata",
         "The metadata that is sent replaces what was there.",
         body=objects.ConversationBody,
+        narrows={"required": ["metadata"], "properties": {"metadata": {"type": "object"}}},
         answer=objects.ConversationObject,
         errors=(400, 404, 413, 415),
     ),
@@ -208,6 +214,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Add items at its end",
         "Items are checked as the input of a response is, and given ids where they have none.",
         body=objects.ConversationBody,
+        narrows={"required": ["items"], "properties": {"items": {"minItems": 1}}},
         answer=objects.ItemList,
         errors=(400, 404, 413, 415),
     ),
@@ -240,7 +247,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Take up an answer again, as AI SDK 4 does",
         "Without a running answer the stream is empty.",
         answer="text/plain",
-        query=(Query("chatId", "The `id` of the chat.", {"type": "string"}), *CHAT),
+        query=(Query("chatId", "The `id` of the chat.", {"type": "string", "minLength": 1}, True), *CHAT),
         errors=(400,),
     ),
     ("GET", "/api/v1/chat/{id}/stream"): Operation(
@@ -249,6 +256,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Take up an answer again",
         "The answer that a chat with `resumable: true` waits for, from its start; 204 when there is none.",
         answer="text/event-stream",
+        empty="The chat waits for no answer",
         query=CHAT,
         errors=(400,),
     ),

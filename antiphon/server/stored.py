@@ -2,6 +2,7 @@
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
 
 from antiphon.engine.engine import Caller
 from antiphon.server.background import FROM_THE_START, stream_log
@@ -14,7 +15,7 @@ from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.opaque import Opaque, encode
 from antiphon.store import RUNNING, StoredResponse
-from antiphon.stream.dialects import solicited
+from antiphon.stream.dialects import of_log, solicited
 
 
 class _Named(Struct):
@@ -30,6 +31,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
         message = "only a background response keeps its events; read this one without `stream`"
         raise SpecError(invalid_param("stream", message).with_code("not_background"))
     after = _starting_after(exchange)
+    exchange.caller = replace(exchange.caller, dialect=of_log(found.dialect))
     exchange.watch()
     await stream_log(gateway, exchange, decode_response(found.body), after)
 

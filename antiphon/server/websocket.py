@@ -60,7 +60,8 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
         await _refuse(error, named, receive, send)
         return
     await receive()
-    await send({"type": "websocket.accept", "headers": [named]})
+    spelled = (b"x-antiphon-dialect", caller.dialect.name.encode())
+    await send({"type": "websocket.accept", "headers": [named, spelled]})
     socket = Socket(gateway, caller, receive, send, scope.get("extensions", {}).get(AT_ONCE))
     await socket.run()
 

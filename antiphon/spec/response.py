@@ -20,6 +20,8 @@ Summary = Literal["concise", "detailed", "auto"]
 
 class InputTokensDetails(Struct, forbid_unknown_fields=True):
     cached_tokens: int = 0
+    cache_write_tokens: int | UnsetType = UNSET
+    """Not of the specification: set only where a provider wrote some of the input to its cache."""
 
 
 class OutputTokensDetails(Struct, forbid_unknown_fields=True):
@@ -34,12 +36,15 @@ class Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     output_tokens_details: OutputTokensDetails = field(default_factory=OutputTokensDetails)
 
     @classmethod
-    def of(cls, input_tokens: int, output_tokens: int, *, cached: int = 0, reasoning: int = 0) -> "Usage":
+    def of(
+        cls, input_tokens: int, output_tokens: int, *, cached: int = 0, written: int = 0, reasoning: int = 0
+    ) -> "Usage":
+        """`cached` tokens of the input were read from a cache of the provider, `written` ones put into it."""
         return cls(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             total_tokens=input_tokens + output_tokens,
-            input_tokens_details=InputTokensDetails(cached),
+            input_tokens_details=InputTokensDetails(cached, written or UNSET),
             output_tokens_details=OutputTokensDetails(reasoning),
         )
 

@@ -91,7 +91,8 @@ class Append:
 class NewResponse(Struct, frozen=True, gc=False):
     """A response to store, `input` and `output` as fragments; `names` are the ids to find its items by.
 
-    One that still runs has an owner, which must have called `heartbeat` before.
+    One that still runs has an owner, which must have called `heartbeat` before. `dialect` names how its event
+    log will be spelled.
     """
 
     id: str
@@ -108,6 +109,7 @@ class NewResponse(Struct, frozen=True, gc=False):
     background: bool = False
     owner: str | None = None
     append: Append | None = None
+    dialect: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class StoredResponse:
     owner: str | None
     cancel_requested: bool
     last_event: int | None
+    dialect: str | None
     body: bytes
 
 

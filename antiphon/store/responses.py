@@ -48,7 +48,7 @@ BODY = "body, spliced, CASE WHEN spliced IS NOT NULL THEN output END"
 
 STORED = f"""
     SELECT id, tenant, status, model, created_at, expires_at, background, owner, cancel_requested,
-           (SELECT last FROM events WHERE response = responses.key ORDER BY seq DESC LIMIT 1), {BODY}
+           (SELECT last FROM events WHERE response = responses.key ORDER BY seq DESC LIMIT 1), dialect, {BODY}
     FROM responses
 """
 
@@ -239,16 +239,17 @@ def insert_one(db: sqlite3.Connection, plan: Plan) -> Place:
     place = plan.wish
     if not place.position or insert_plain(db, [plan]):
         place = insert_branch(db, plan)
+    if plan.response.dialect is not None:
+        db.execute("UPDATE responses SET dialect = ? WHERE id = ?", (plan.response.dialect, plan.response.id))
     if plan.response.append is not None:
         conversations.join(db, plan.response.tenant, plan.response.id, plan.response.append)
     return place
 
 
 def stored(row: Row) -> StoredResponse:
-    id, tenant, status, model, created, expires, background, owner, cancel, last, *body = row
-    return StoredResponse(
-        id, tenant, status, model, created, expires, bool(background), owner, bool(cancel), last, whole(*body)
-    )
+    id, tenant, status, model, created, expires, background, owner, cancel, last, dialect, *body = row
+    times, running = (created, expires, bool(background)), (owner, bool(cancel), last)
+    return StoredResponse(id, tenant, status, model, *times, *running, dialect, whole(*body))
 
 
 def get(db: sqlite3.Connection, tenant: str, id: str) -> StoredResponse | None:

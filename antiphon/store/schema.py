@@ -133,7 +133,10 @@ SECOND = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND)
+# How the event log of a background response is spelled; NULL for one that is older than this column.
+THIRD = ("ALTER TABLE responses ADD COLUMN dialect TEXT",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD)
 
 
 def migrate(db: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:

@@ -18,7 +18,7 @@ from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
 from antiphon.spec.opaque import Opaque, encode, to_builtins
-from antiphon.spec.response import Response
+from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
 
 Encode = Callable[[Any], bytes]
@@ -163,6 +163,15 @@ class Dialect:
         known = self.error_types.get(payload.type)
         return payload if known is None else altered(payload, type=known)
 
+    def usage(self, usage: Usage) -> Usage:
+        """The counts with every detail that this dialect must not lack."""
+        if not self.input_tokens_details:
+            return usage
+        known = to_builtins(usage.input_tokens_details)
+        # The struct does not know all fields that a dialect may ask for; its encoder takes any JSON.
+        details: Any = Opaque(encode({**self.input_tokens_details, **known}))
+        return altered(usage, input_tokens_details=details)
+
     def _at_home(self, type: str, kinds: frozenset[str]) -> bool:
         if type in kinds:
             return True
@@ -278,9 +287,7 @@ class Dialect:
         if self.cancelled_status and cut is not None and cut.reason == "cancelled":
             changes |= {"status": "cancelled", "incomplete_details": None}
         if self.input_tokens_details and response.usage is not None:
-            known = to_builtins(response.usage.input_tokens_details)
-            details = Opaque(encode({**self.input_tokens_details, **known}))
-            changes["usage"] = altered(response.usage, input_tokens_details=details)
+            changes["usage"] = self.usage(response.usage)
         return altered(response, **changes) if changes else response
 
 
@@ -320,15 +327,27 @@ OPENAI = Dialect(
     cancelled_status=True,
 )
 
+# OpenAI's names; but its errors are read only where they are nested.
+AI_SDK = replace(OPENAI, name="ai_sdk", flat_error_event=False)
+
 VTCODE = Dialect("vtcode", slug="vtcode", custom_event="response.custom_event", names_response=True)
 
 VERTICE = Dialect("vertice", slug="vertice", first_sequence_number=1, error_beside_failed=True)
 
-DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (OPEN_RESPONSES, OPENAI, VTCODE, VERTICE)}
+DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (OPEN_RESPONSES, OPENAI, AI_SDK, VTCODE, VERTICE)}
+
+AUTO = "auto"
+"""Stands for the dialect of whoever asks, as `clients.detected` finds it."""
 
 
 def by_name(name: str) -> Dialect:
     try:
         return DIALECTS[name]
     except KeyError:
-        raise ValueError(f"there is no dialect {name!r}; choose one of {', '.join(DIALECTS)}") from None
+        known = ", ".join((AUTO, *DIALECTS))
+        raise ValueError(f"there is no dialect {name[:60]!r}; choose one of {known}") from None
+
+
+def of_log(name: str | None) -> Dialect:
+    """The dialect that an event log is spelled in; one without a name here has the specification's names."""
+    return DIALECTS.get(name or "", OPEN_RESPONSES)

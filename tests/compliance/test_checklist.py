@@ -1,9 +1,12 @@
 """The check list for servers, R002-36: twelve lines, twelve tests; that for clients is in `tests/client`."""
 
+import io
+
 import pytest
 
 from antiphon.compliance.catalog import select
 from antiphon.compliance.checklist import SERVER, Line, lines_of
+from antiphon.compliance.reports import terminal
 from antiphon.compliance.results import Report
 from tests.compliance.judging import judge_rules, told
 from tests.compliance.model import KEYS
@@ -20,5 +23,19 @@ def report(gateway: Serving) -> Report:
 
 @pytest.mark.parametrize("line", SERVER, ids=lambda line: f"{line.number} {line.says}")
 def test_our_gateway(report: Report, line: Line) -> None:
-    assert dict(lines_of(report))[line] == "pass"
+    (verdict,) = [verdict for verdict in lines_of(report) if verdict.line is line]
+    assert (verdict.outcome, verdict.unchecked) == ("pass", ())
     assert set(line.rules) - UNSEEN <= told(report, "pass").keys(), told(report, "fail")
+
+
+def test_without_a_key_the_line_about_keys_is_not_checked(gateway: Serving) -> None:
+    report = judge_rules(gateway.url, select(only=set(SERVER[0].rules)))
+    (verdict,) = lines_of(report)
+    assert verdict.outcome != "pass"
+    assert {"key.required", "key.wrong"} <= set(verdict.unchecked)
+    told = io.StringIO()
+    terminal.write(report, told)
+    assert "takes POST /responses, with a key (not checked: key.required, key.wrong)" in told.getvalue()
+    counts = report.counts("MUST")
+    assert counts["skip"] > 0
+    assert f"{counts['skip']} were skipped" in told.getvalue().splitlines()[1]

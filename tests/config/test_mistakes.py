@@ -180,8 +180,8 @@ ONE_MISTAKE = {
     ),
     "unknown dialect": (
         '[keys.alice]\nkey_env = "SET"\ndialect = "openapi"\n',
-        '3:1: keys.alice.dialect: expected one of "open_responses", "openai", "vtcode", "vertice", '
-        "got other text, not shown here",
+        '3:1: keys.alice.dialect: expected one of "auto", "open_responses", "openai", "ai_sdk", '
+        '"vtcode", "vertice", got other text, not shown here',
     ),
     "key in place of its table": (
         '[keys]\nalice = "hunter2"\n',

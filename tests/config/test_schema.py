@@ -5,11 +5,11 @@ from typing import get_args
 from antiphon.config.kinds import Dialect, Profile
 from antiphon.config.upstreams import Timeouts
 from antiphon.providers.chat_profiles import PROFILES
-from antiphon.stream.dialects import DIALECTS
+from antiphon.stream.dialects import AUTO, DIALECTS
 
 
 def test_every_dialect_can_be_configured() -> None:
-    assert set(get_args(Dialect)) == set(DIALECTS)
+    assert set(get_args(Dialect)) == {AUTO, *DIALECTS}
 
 
 def test_every_profile_of_chat_can_be_configured() -> None:

@@ -16,7 +16,7 @@ from antiphon.spec.response import Response
 from antiphon.store import NewResponse, SqliteStore
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import AnyDelta
+from antiphon.stream.deltas import AnyDelta, ReasoningDelta
 from antiphon.stream.dialects import DIALECTS, OPEN_RESPONSES, Dialect
 from antiphon.stream.framing import single_line
 from tests.stream.strategies import extended
@@ -52,6 +52,7 @@ async def ended(
         body=body,
         background=True,
         owner="dead",
+        dialect=dialect.name,
     )
     await store.save(row)
     if lines:
@@ -90,6 +91,25 @@ async def test_in_any_dialect_the_words_so_far_are_kept(
     assert [_bare(item) for item in response.output] == [_bare(item) for item in spoken.output]
     numbers = [event["sequence_number"] for event in events if isinstance(event, dict)]
     assert numbers == list(range(dialect.first_sequence_number, dialect.first_sequence_number + len(numbers)))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("cut", [0, 4, 5])
+async def test_a_log_is_ended_in_the_dialect_that_it_was_begun_in(
+    store: SqliteStore, dialect: Dialect, cut: int
+) -> None:
+    """The log is empty, or breaks off before the first thought, or after it."""
+    events, _ = await ended(store, [ReasoningDelta("hm")], cut, dialect)
+    payloads = [event for event in events if isinstance(event, dict)]
+    numbers = [payload["sequence_number"] for payload in payloads]
+    assert numbers == list(range(dialect.first_sequence_number, dialect.first_sequence_number + len(numbers)))
+    if dialect.names_response:
+        assert all("response_id" in payload for payload in payloads[cut:])
+    told = [payload["type"] for payload in payloads[cut:]]
+    if cut == 5:
+        assert dialect.event_types.get("response.reasoning.done", "response.reasoning.done") in told
+    assert told[-1] == "response.failed"
+    assert ("error" in payloads[-1]) is dialect.error_beside_failed
 
 
 def _bare(item: object) -> object:

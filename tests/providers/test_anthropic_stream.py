@@ -94,6 +94,7 @@ def test_counts_add_up() -> None:
     usage = _usage(read(wire.start(usage=counts), wire.finish(usage=last))).usage
     assert (usage.input_tokens, usage.output_tokens) == (1105, 50)
     assert usage.input_tokens_details.cached_tokens == 1000
+    assert usage.input_tokens_details.cache_write_tokens == 100
     assert usage.output_tokens_details.reasoning_tokens == 20
 
 

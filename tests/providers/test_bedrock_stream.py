@@ -362,6 +362,7 @@ def test_usage_with_a_written_cache() -> None:
     found = fed(BEGIN, event("messageStop", {"stopReason": "end_turn"}), event("metadata", {"usage": counts}))
     [usage] = [one.usage for one in found if isinstance(one, UsageDelta)]
     assert (usage.input_tokens, usage.input_tokens_details.cached_tokens) == (114, 0)
+    assert usage.input_tokens_details.cache_write_tokens == 110
 
 
 def test_names_lead_back_to_their_namespace() -> None:

@@ -228,6 +228,18 @@ def test_the_finish_waits_for_the_usage_and_not_longer() -> None:
     assert stream.feed(wire.DONE) == stream.end() == []
 
 
+def test_tokens_written_to_a_cache_as_openrouter_counts_them() -> None:
+    usage = {
+        "prompt_tokens": 120,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cache_write_tokens": 100},
+    }
+    made = response(wire.text("x") + wire.chunk({}, "stop", usage=usage) + wire.DONE)
+    assert made.usage is not None
+    details = made.usage.input_tokens_details
+    assert (made.usage.input_tokens, details.cached_tokens, details.cache_write_tokens) == (120, 0, 100)
+
+
 @pytest.mark.parametrize(
     ("usage", "cached"),
     [

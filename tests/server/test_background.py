@@ -285,6 +285,41 @@ def test_the_log_is_spelled_for_the_caller_who_made_it(server: Serving, upstream
     assert "response.reasoning_text.delta" in types
 
 
+def test_resuming_names_the_dialect_of_the_log(server: Serving, upstream: Upstream) -> None:
+    upstream.answer = "done"
+    made = server.client(X_Stainless_Lang="python").create(input="hi", background=True)
+    reader = server.client()
+    assert heard(reader, made["id"]).events[-1]["type"] == "response.completed"
+    path = f"/v1/responses/{made['id']}"
+    assert reader.get(path).headers["x-antiphon-dialect"] == "open_responses"
+    assert reader.get(f"{path}?stream=true").headers["x-antiphon-dialect"] == "openai"
+
+
+def test_a_deleted_log_ends_in_its_own_dialect(server: Serving, upstream: Upstream) -> None:
+    made = server.client(X_Antiphon_Dialect="vertice").create(input="hi", background=True)
+    upstream.next().say("I was")
+    with server.client().listen(f"/v1/responses/{made['id']}?stream=true") as stream:
+        stream.until("response.output_text.delta")
+        server.call(server.gateway.store.delete("", made["id"]))
+        last = list(stream)[-1]
+    assert (last["type"], last["error"]["code"]) == ("response.failed", "response_deleted")
+
+
+def test_after_kill_9_the_log_ends_in_the_dialect_of_its_client(spawn: Spawn, upstream: Upstream) -> None:
+    first = spawn(upstream.toml, stale=1.0)
+    theirs = {"X_Stainless_Lang": "python"}
+    with first.client(**theirs).listen("/v1/responses", input="hi", background=True, stream=True) as stream:
+        upstream.next().think("Well")
+        seen = stream.until("response.reasoning_text.delta")
+        first.kill()
+    second = spawn(upstream.toml, stale=1.0).client()
+    id = seen[0]["response"]["id"]
+    ended(second, id)
+    left = heard(second, id, seen[-1]["sequence_number"]).events
+    assert "response.reasoning_text.done" in [event["type"] for event in left]
+    assert (left[-1]["type"], left[-1]["response"]["status"]) == ("response.failed", "failed")
+
+
 def test_a_shutdown_ends_it_as_failed(serve: Serve, upstream: Upstream) -> None:
     server = serve(upstream.toml, SERVER__DRAIN="0.1")
     with server.client().listen("/v1/responses", input="hi", background=True, stream=True) as stream:

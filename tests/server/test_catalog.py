@@ -177,6 +177,45 @@ def test_what_the_server_says_fits_its_own_description(client: Client) -> None:
         fits({key: value for key, value in made.items() if key != "usage"}, "Response")
 
 
+def test_tools_items_and_parts_of_other_types_fit_the_description_there_and_back(client: Client) -> None:
+    mcp = {"type": "mcp", "server_label": "docs", "server_url": "https://mcp.example"}
+    parts = [{"type": "acme:picture", "url": "https://a.example"}, {"type": "input_text", "text": "hi"}]
+    request = {
+        "input": [
+            {"type": "acme:note", "id": "note_1", "text": "x"},
+            {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+            {"type": "message", "role": "user", "content": parts},
+        ],
+        "tools": [{"type": "web_search"}, mcp, {"type": "acme:tool", "depth": 2}],
+    }
+    fits(request, "Request")
+    made = client.create(**request)
+    assert [tool["type"] for tool in made["tools"]] == ["web_search", "mcp", "acme:tool"]
+    fits(made, "Response")
+    listed = client.ok("GET", f"/v1/responses/{made['id']}/input_items")
+    assert {item["type"] for item in listed["data"]} == {"acme:note", "web_search_call", "message"}
+    fits(listed, "ItemList")
+    kept = client.ok("POST", "/v1/conversations", json={"items": request["input"]})
+    fits(client.ok("GET", f"/v1/conversations/{kept['id']}/items"), "ItemList")
+
+
+@pytest.mark.parametrize(
+    ("headers", "param"),
+    [
+        ({"X-Antiphon-Dialect": "klingon"}, "X-Antiphon-Dialect"),
+        ({"X-Antiphon-Dialect": ""}, "X-Antiphon-Dialect"),
+        ({"X-Antiphon-Receipts": "yes"}, "X-Antiphon-Receipts"),
+    ],
+)
+def test_a_wrong_header_is_a_documented_400_on_every_path_with_a_key(
+    client: Client, headers: dict[str, str], param: str
+) -> None:
+    for (method, path), operation in OPERATIONS.items():
+        if not operation.open:
+            assert client.refused(400, method, path, headers=headers)["param"] == param
+            assert "400" in DOCUMENT["paths"][path][method.lower()]["responses"]
+
+
 def test_the_page_needs_nothing_from_elsewhere(client: Client) -> None:
     for path in ("/docs", "/"):
         answer = client.get(path)

@@ -7,6 +7,8 @@ from typing import Any
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
+from openai.types import conversations
+from openai.types import responses as types
 from pydantic import BaseModel
 
 from tests.server.callers import key_table, script
@@ -123,6 +125,18 @@ def test_reasoning_is_read_by_its_own_name(server: Serving) -> None:
     assert [item.type for item in final.output] == ["reasoning", "message"]
 
 
+def test_raw_reasoning_is_read_without_a_header_of_ours(server: Serving) -> None:
+    plain = settings(server) | {"default_headers": {}}
+    prompt = script({"reasoning": "Let me see."}, {"text": "Yes."})
+    with OpenAI(**plain) as client, client.responses.stream(model="scripted", input=prompt) as stream:
+        thoughts = [event.delta for event in stream if event.type == "response.reasoning_text.delta"]
+        assert stream.get_final_response().output_text == "Yes."
+    assert "".join(thoughts) == "Let me see."
+    with OpenAI(**plain) as client:
+        answer = client.responses.with_raw_response.create(model="scripted", input=prompt)
+        assert answer.headers["x-antiphon-dialect"] == "openai"
+
+
 def test_parse(client: OpenAI, voice: Voice) -> None:
     voice.say('{"name": "Ada", "age": 36}')
     response = client.responses.parse(model="model", input="Who?", text_format=Person)
@@ -234,6 +248,48 @@ def test_models(client: OpenAI) -> None:
     assert client.models.retrieve("up/other/model").id == "up/other/model"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("none")
+
+
+# --- its types --------------------------------------------------------------------------------------------
+
+PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+ITEMS: list[Any] = [
+    {"role": "user", "content": "hi"},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "see"}, PICTURE]},
+    {"type": "message", "role": "assistant", "content": "I see."},
+    {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+    {"type": "function_call", "call_id": "c2", "name": "get_weather", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "sun"}]},
+    {"type": "reasoning", "summary": []},
+    {"type": "custom_tool_call", "call_id": "c3", "name": "note", "input": "x"},
+    {"type": "custom_tool_call_output", "call_id": "c3", "output": "ok"},
+    {"role": "user", "content": script({"text": "Yes."})},
+]
+TOOLS: list[Any] = [WEATHER, {"type": "function", "name": "bare"}, {"type": "custom", "name": "note"}]
+
+
+def test_every_answer_has_what_the_types_of_the_package_require(server: Serving) -> None:
+    """Strictly: nothing is missing, nothing is of another type, and nothing is converted."""
+    client = server.client(X_Stainless_Lang="python")
+
+    def fits(model: type[BaseModel], method: str, path: str, **options: Any) -> Any:
+        answer = client.request(method, path, **options)
+        assert answer.status_code == 200, answer.text
+        model.model_validate_json(answer.content, strict=True)
+        return answer.json()
+
+    asked = {"model": "scripted", "input": ITEMS, "tools": TOOLS, "reasoning": {"effort": "low"}}
+    made = fits(types.Response, "POST", "/v1/responses", json=asked)
+    fits(types.Response, "GET", f"/v1/responses/{made['id']}")
+    fits(types.ResponseItemList, "GET", f"/v1/responses/{made['id']}/input_items?limit=50")
+    fits(types.CompactedResponse, "POST", "/v1/responses/compact", json={"model": "model", "input": "hi"})
+    kept = fits(conversations.Conversation, "POST", "/v1/conversations", json={"items": ITEMS})
+    fits(types.Response, "POST", "/v1/responses", json={"input": "hi", "conversation": kept["id"]})
+    fits(conversations.ConversationItemList, "GET", f"/v1/conversations/{kept['id']}/items?limit=50")
+    fits(conversations.ConversationDeletedResource, "DELETE", f"/v1/conversations/{kept['id']}")
+    fits(openai.types.Model, "GET", "/v1/models/model")
+    fits(types.Response, "POST", "/v1/responses", json={"input": "hi", "background": True})
 
 
 # --- in the background ------------------------------------------------------------------------------------

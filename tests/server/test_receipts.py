@@ -119,7 +119,46 @@ def test_the_dialect_is_chosen_by_header_by_key_or_by_configuration(serve: Serve
     assert reasoning_type(configured.client("sk-bob")) == OURS
 
 
+STAINLESS = {"X_Stainless_Lang": "python"}
+CODEX = {"originator": "codex_cli_rs"}
+AI_SDK = {"User_Agent": "ai-sdk/open-responses/1.0.39 ai-sdk/provider-utils/4.0.50 runtime/node.js/v20"}
+
+
+@pytest.mark.parametrize(
+    ("markers", "dialect"),
+    [({}, "open_responses"), (STAINLESS, "openai"), (CODEX, "openai"), (AI_SDK, "ai_sdk")],
+)
+def test_without_a_choice_the_dialect_is_that_of_the_client(
+    server: Serving, markers: dict[str, str], dialect: str
+) -> None:
+    client = server.client(**markers)
+    assert reasoning_type(client) == (OURS if dialect == "open_responses" else THEIRS)
+    for answer in (
+        client.post("/v1/responses", json={"input": "hi"}),
+        client.post("/v1/responses", json={"input": "hi", "stream": True}),
+        client.get("/v1/responses/resp_none"),
+        client.get("/no/such/path"),
+    ):
+        assert answer.headers["x-antiphon-dialect"] == dialect
+    missing = client.refused(404, "GET", "/v1/responses/resp_none")["type"]
+    assert missing == ("not_found" if dialect == "open_responses" else "not_found_error")
+
+
+def test_header_key_and_configuration_win_over_what_the_client_is(serve: Serve, voice: Voice) -> None:
+    guarded = serve(voice.toml + key_table("alice") + key_table("bob", dialect="open_responses"))
+    assert reasoning_type(guarded.client("sk-alice", **STAINLESS)) == THEIRS
+    assert reasoning_type(guarded.client("sk-bob", **STAINLESS)) == OURS
+    assert reasoning_type(guarded.client("sk-bob", X_Antiphon_Dialect="auto", **STAINLESS)) == THEIRS
+    assert (
+        reasoning_type(guarded.client("sk-alice", X_Antiphon_Dialect="open_responses", **STAINLESS)) == OURS
+    )
+    strict = serve(voice.toml + key_table("carol", dialect="auto"), SERVER__DIALECT="open_responses")
+    assert reasoning_type(strict.client("sk-carol", **STAINLESS)) == THEIRS
+    configured = serve(voice.toml, SERVER__DIALECT="open_responses")
+    assert reasoning_type(configured.client(**STAINLESS)) == OURS
+
+
 def test_an_unknown_dialect_is_refused(server: Serving) -> None:
     error = refusal(server.client(X_Antiphon_Dialect="klingon"))
     assert error["param"] == "X-Antiphon-Dialect"
-    assert "open_responses, openai" in error["message"]
+    assert "auto, open_responses, openai" in error["message"]

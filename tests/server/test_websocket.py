@@ -193,12 +193,15 @@ async def test_a_message_over_the_limit_closes_the_socket(serve: Serve, upstream
 
 async def test_the_dialect_of_the_handshake_holds_for_the_socket(serve: Serve, upstream: Upstream) -> None:
     server = serve(upstream.toml)
-    async with dial(server, X_Antiphon_Dialect="openai") as socket:
-        await send(socket, input="hi")
-        call = await asyncio.to_thread(upstream.next)
-        call.think("hm")
-        call.finish("ok")
-        assert "response.reasoning_text.delta" in [event["type"] for event in await turn(socket)]
+    for headers in ({"X_Antiphon_Dialect": "openai"}, {"originator": "codex_cli_rs"}):
+        async with dial(server, **headers) as socket:
+            assert socket.response is not None
+            assert socket.response.headers["x-antiphon-dialect"] == "openai"
+            await send(socket, input="hi")
+            call = await asyncio.to_thread(upstream.next)
+            call.think("hm")
+            call.finish("ok")
+            assert "response.reasoning_text.delta" in [event["type"] for event in await turn(socket)]
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ ADDITIONS: dict[Any, set[str]] = {
     items.Reasoning: {"status"},
     request.Request: {"conversation"},
     request.WebSocketCreate: {"conversation", "generate"},
+    response.InputTokensDetails: {"cache_write_tokens"},
     response.Response: {"conversation", "antiphon:receipts"},
 }
 MORE_VALUES: dict[Any, set[str]] = {

@@ -11,6 +11,7 @@ from typing import get_args
 import openai
 import pytest
 from hypothesis import given
+from msgspec.structs import replace as altered
 from openai.types.responses import Response as OpenAIResponse
 from openai.types.responses import ResponseErrorEvent, ResponseFailedEvent, ResponseStreamEvent
 from pydantic import BaseModel, ValidationError
@@ -20,7 +21,7 @@ from antiphon.spec.errors import ERROR_TYPE_ALIASES, ErrorPayload, model_error
 from antiphon.spec.response import Usage
 from antiphon.stream import sse
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, ReasoningDelta, TextDelta
-from antiphon.stream.dialects import OPEN_RESPONSES, OPENAI, Dialect
+from antiphon.stream.dialects import AI_SDK, OPEN_RESPONSES, OPENAI, Dialect
 from tests.stream.reading import Payload, Run
 from tests.stream.strategies import runs
 from tests.stream.writing import BROKEN, EVERYTHING, SCHEMA, compose, of_type, structured, write
@@ -35,7 +36,7 @@ OPEN_ENUMS = (("error", "code"), ("incomplete_details", "reason"))
 
 def assert_openai(model: type[BaseModel], payload: Payload) -> None:
     try:
-        model.model_validate(payload)
+        model.model_validate_json(json.dumps(payload), strict=True)
     except ValidationError as error:
         faults = [f for f in error.errors() if f["loc"][-2:] not in OPEN_ENUMS]
         assert faults == []
@@ -92,6 +93,21 @@ def test_the_openai_package_accepts_the_response() -> None:
     assert_openai(OpenAIResponse, data)
     assert data["text"]["format"]["schema"] == SCHEMA
     assert data["usage"]["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
+
+
+@pytest.mark.parametrize("dialect", [OPENAI, AI_SDK], ids=lambda dialect: dialect.name)
+def test_a_cancelled_response_is_one_of_openais(dialect: Dialect) -> None:
+    """LiteLLM holds the reason of an incomplete response to the package's enumeration, too."""
+    last = write(TextDelta("I was"), Finish("cancelled"), dialect=dialect)[-1]
+    OPENAI_EVENTS[last["type"]].model_validate_json(json.dumps(last), strict=True)
+    assert (last["response"]["status"], last["response"]["incomplete_details"]) == ("cancelled", None)
+
+
+def test_tokens_written_to_a_cache_are_the_providers_figure() -> None:
+    usage = Usage.of(120, 4, cached=7, written=100)
+    data = json.loads(OPENAI.encode_response(altered(structured(), usage=usage)))
+    assert_openai(OpenAIResponse, data)
+    assert data["usage"]["input_tokens_details"] == {"cached_tokens": 7, "cache_write_tokens": 100}
 
 
 def test_openai_raw_reasoning_has_its_own_name() -> None:

@@ -19,10 +19,12 @@ from antiphon.stream import dialects, sse
 from antiphon.stream.deltas import (
     Finish,
     ItemDelta,
+    ReasoningDelta,
     TextDelta,
     VendorDelta,
 )
 from antiphon.stream.dialects import (
+    AI_SDK,
     DIALECTS,
     OPEN_RESPONSES,
     OPENAI,
@@ -30,6 +32,7 @@ from antiphon.stream.dialects import (
     VTCODE,
     Dialect,
     by_name,
+    of_log,
     solicited,
 )
 from tests.spec.opinions import assert_valid_event
@@ -44,12 +47,25 @@ with_each = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda d: 
 
 
 def test_a_dialect_is_found_by_its_name() -> None:
-    assert [by_name(name).name for name in DIALECTS] == ["open_responses", "openai", "vtcode", "vertice"]
+    names = ["open_responses", "openai", "ai_sdk", "vtcode", "vertice"]
+    assert [by_name(name).name for name in DIALECTS] == names
+
+
+def test_a_log_without_a_dialect_of_ours_is_in_the_specifications() -> None:
+    assert [of_log(name) for name in (None, "chat", "openai")] == [OPEN_RESPONSES, OPEN_RESPONSES, OPENAI]
+
+
+def test_ai_sdk_has_openais_names_and_nested_errors() -> None:
+    written = write(ReasoningDelta("hm"), BROKEN, dialect=AI_SDK)
+    assert of_type(written, "response.reasoning_text.delta")
+    (error,) = of_type(written, "error")
+    assert set(error) == {"type", "sequence_number", "error"}
+    assert set(error["error"]) >= {"type", "code", "message", "param"}
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(
-        ValueError, match="no dialect 'klingon'; choose one of open_responses, openai, vtcode"
+        ValueError, match="no dialect 'klingon'; choose one of auto, open_responses, openai, ai_sdk"
     ):
         by_name("klingon")
 

@@ -37,7 +37,7 @@ def _summary(report: Report) -> Iterator[str]:
     verdict = "keeps the contract" if report.exit_code == 0 else "breaks the contract"
     kind = "pass" if report.exit_code == 0 else "fail"
     yield f'<header><p class="verdict {kind}">{_MARKS["pass" if kind == "pass" else "fail"]} {verdict}</p>'
-    yield f"<h1>{escape(report.subject)}</h1>"
+    yield f"<h1>{escape(report.subject)}</h1><p>{words.musts(report)}</p>"
     about = [f"model {report.model}", f"{report.exchanges} exchanges", f"{report.seconds:.1f} s"]
     if report.server:
         about.append(f"server {report.server}")
@@ -126,8 +126,9 @@ def _checklist(report: Report) -> Iterator[str]:
     if not lines:
         return
     yield "<section><h2>The server check list</h2><ol class='checklist'>"
-    for line, outcome in lines:
-        yield f'<li><b class="{outcome}">{_MARKS[outcome]}</b> {escape(line.says)}</li>'
+    for verdict in lines:
+        mark = f'<b class="{verdict.outcome}">{_MARKS[verdict.outcome]}</b>'
+        yield f"<li>{mark} {escape(str(verdict))}</li>"
     yield "</ol></section>"
 
 

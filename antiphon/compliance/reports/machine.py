@@ -24,7 +24,13 @@ def to_json(report: Report) -> bytes:
         "exit_code": report.exit_code,
         "counts": report.counts(),
         "checklist": [
-            {"line": line.number, "says": line.says, "outcome": outcome} for line, outcome in lines_of(report)
+            {
+                "line": verdict.line.number,
+                "says": verdict.line.says,
+                "outcome": verdict.outcome,
+                "unchecked": verdict.unchecked,
+            }
+            for verdict in lines_of(report)
         ],
         "results": [_result(result) for result in report.results],
     }

@@ -39,6 +39,7 @@ def write(report: Report, out: TextIO = sys.stdout, *, verbose: bool = False) ->
 
 def _lines(report: Report, paint: Paint, verbose: bool) -> Iterator[str]:
     yield f"Open Responses {report.spec}: {report.subject} (model {report.model})"
+    yield words.musts(report)
     yield ""
     for group, results in report.by_group().items():
         passed = sum(result.outcome == "pass" for result in results)
@@ -55,9 +56,9 @@ def _lines(report: Report, paint: Paint, verbose: bool) -> Iterator[str]:
     if lines:
         yield ""
         yield paint("the server check list", "1")
-        for line, outcome in lines:
-            mark, code = MARKS[outcome]
-            yield f"  {paint(mark, code)} {line.number:2} {line.says}"
+        for verdict in lines:
+            mark, code = MARKS[verdict.outcome]
+            yield f"  {paint(mark, code)} {verdict.line.number:2} {verdict}"
     yield ""
     yield from _summary(report, paint)
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from antiphon.compliance.exchange import Arrival, Exchange
 from antiphon.compliance.observing import Finding
+from antiphon.compliance.results import Report
 
 MAX_BODY: Final = 4000
 _SHOWN: Final = 160
@@ -20,6 +21,13 @@ class Row:
     type: str
     about: str
     wrong: tuple[str, ...] = ()
+
+
+def musts(report: Report) -> str:
+    """The headline: how many MUSTs hold, and how many nobody knows of."""
+    counts = report.counts("MUST")
+    total = sum(counts.values())
+    return f"{counts['pass']} of {total} MUSTs hold, {counts['fail']} fail, {counts['skip']} were skipped"
 
 
 def request_line(exchange: Exchange) -> str:
