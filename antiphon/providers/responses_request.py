@@ -48,6 +48,7 @@ from antiphon.spec.tools import (
     JsonSchemaFormat,
     Tool,
 )
+from antiphon.stream.lifecycle import with_status
 
 _PLAIN = (
     "temperature",
@@ -185,7 +186,7 @@ class _Preparing:
                 content = text_of(content)
             else:
                 parts = [_without_logprobs(part) for part in content]
-                return structs.replace(message, content=parts, status="completed")
+                return with_status(structs.replace(message, content=parts), "completed")
         phase = message.phase if self._quirks.extended else None
         return structs.replace(message, id="", status=None, content=content, phase=phase)
 
