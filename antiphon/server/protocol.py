@@ -6,7 +6,6 @@ here sets a timer for a request. The rest of the server is uvicorn's: sockets, s
 
 import asyncio
 from collections.abc import Callable
-from hmac import compare_digest
 from typing import Any, cast
 
 import httptools
@@ -15,7 +14,7 @@ from uvicorn.server import ServerState
 
 from antiphon.server.app import App
 from antiphon.server.direct import CLOSE, STATUS, DirectExchange, lines
-from antiphon.server.heads import TITLE, KnownHead, lowered
+from antiphon.server.heads import ParsedHead, lowered
 from antiphon.spec.errors import ErrorBody, ErrorPayload
 
 HEAD_LIMIT = 64 * 1024
@@ -64,7 +63,6 @@ class Connection(asyncio.Protocol):
         "_is_deaf",
         "_is_in_the_middle",
         "_is_paused",
-        "_known",
         "_loop",
         "_parser",
         "_receiving",
@@ -106,8 +104,6 @@ class Connection(asyncio.Protocol):
         """The headers of what comes; then its trailers, which nobody reads."""
         # Called by the parser, without a frame of ours.
         self.on_url, self.on_header = self._url.append, self.fields.__setitem__
-        self._known: KnownHead | None = None
-        """The last head, which is likely to come again."""
         self._is_in_the_middle = False
         """A request has begun to come, and not ended."""
         self._dry = 0
@@ -157,7 +153,7 @@ class Connection(asyncio.Protocol):
             limit = PATIENCE
         else:
             limit = IDLE
-            self._forget()
+            self.fields.clear()
         if now - (self._ended or self._heard) > limit and not self._is_paused:
             self.close()
 
@@ -193,7 +189,7 @@ class Connection(asyncio.Protocol):
         """A long answer begins: a parser between two requests would wait for nothing all the while."""
         if not self._is_in_the_middle:
             self._parser = None
-            self._forget()
+            self.fields.clear()
 
     def soon(self, request: DirectExchange) -> None:
         self._loop.call_soon(request.flush)
@@ -291,24 +287,10 @@ class Connection(asyncio.Protocol):
         self._dry = 0 if self._receiving is None else -_READ
 
     def on_headers_complete(self) -> None:
-        parser, known = self._parser, self._known
-        assert parser is not None
-        url = b"".join(self._url)
+        assert self._parser is not None
+        head = ParsedHead(self._parser, b"".join(self._url), self.fields)
         self._url.clear()
-        spelling = TITLE if known is None else known.spelling
-        others = self.fields.copy()
-        key = others.pop(spelling[0], b"")
-        others.pop(spelling[1], None)
-        if not (
-            known is not None
-            and others == known.others
-            and url == known.url
-            and parser.get_method() == known.verb
-            and known.ask(parser) == known.version
-            and compare_digest(key, known.key)
-        ):
-            known = self._known = KnownHead(parser, url, self.fields, others, key, spelling)
-        self._receiving = request = DirectExchange(self, known)
+        self._receiving = request = DirectExchange(self, head)
         self._waiting.append(request)
 
     def on_body(self, body: bytes) -> None:
@@ -325,13 +307,6 @@ class Connection(asyncio.Protocol):
             request.tell()
 
     # --- within -------------------------------------------------------------------------------------------
-
-    def _forget(self) -> None:
-        """It may take long until the same head comes again."""
-        if self._known is not None:
-            self._known.others = None  # the stream that it began has it for as long
-            self._known = None
-        self.fields.clear()
 
     def _begin(self) -> None:
         current = self._waiting.pop(0)
@@ -443,6 +418,6 @@ def _refusal(error: ErrorPayload, status: int) -> bytes:
     return STATUS[status] + about + CLOSE + body
 
 
-def _spelled(head: KnownHead, fields: dict[bytes, bytes]) -> bytes:
+def _spelled(head: ParsedHead, fields: dict[bytes, bytes]) -> bytes:
     version = b"1.0" if head.is_old else b"1.1"
     return b"%b %b HTTP/%b\r\n%b\r\n" % (head.verb, head.url, version, lines([*fields.items()]))

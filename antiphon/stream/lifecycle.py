@@ -304,8 +304,8 @@ def step(table: Table, state: str, trigger: Trigger) -> str:
 
 def advance(response: Response, state: str, event_type: str, status: str) -> str:
     """Give the response the status that it has in this event, and return the state after it."""
-    after = step(RESPONSE, state, event_type)
-    if status not in STATUS_IN[event_type]:
+    after = RESPONSE[state].get(event_type)
+    if after is None or status not in STATUS_IN[event_type]:
         raise IllegalTransition(state, (event_type, status))
     response.status = status
     return after
