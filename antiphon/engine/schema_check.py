@@ -7,7 +7,7 @@ import msgspec
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Message
-from antiphon.spec.opaque import encode
+from antiphon.spec.opaque import UNREADABLE, encode
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
@@ -47,7 +47,7 @@ def mismatch(request: Request, response: Response) -> str | None:
         return None
     try:
         value: Any = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except UNREADABLE as error:
         return f"the answer is not JSON: {error}"
     form = request.text.format if request.text else None
     if isinstance(form, JsonObjectFormat):

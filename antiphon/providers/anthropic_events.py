@@ -96,4 +96,3 @@ class Block(Struct, gc=False):
 decode = msgspec.json.Decoder(Event).decode
 decode_block = msgspec.json.Decoder(Block).decode
 decode_message = msgspec.json.Decoder(Message).decode
-UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)

@@ -18,7 +18,7 @@ from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.providers.tools import ToolNames, as_object
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
-from antiphon.spec.opaque import Opaque, extras
+from antiphon.spec.opaque import UNREADABLE, Opaque, extras
 
 VENDOR = "anthropic:"
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -237,5 +237,5 @@ class Conversation:
 def _type_of(blob: bytes) -> str:
     try:
         return _kind(blob).type
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return ""

@@ -143,4 +143,3 @@ decode_end = msgspec.json.Decoder(MessageStop).decode
 decode_metadata = msgspec.json.Decoder(Metadata).decode
 decode_trouble = msgspec.json.Decoder(Trouble).decode
 decode_answer = msgspec.json.Decoder(Answer).decode
-UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)

@@ -6,8 +6,8 @@ from collections.abc import Collection
 import msgspec
 
 from antiphon.providers import errors
+from antiphon.providers.bedrock_events import Block as AnswerBlock
 from antiphon.providers.bedrock_events import (
-    UNREADABLE,
     BlockDelta,
     BlockStart,
     Citation,
@@ -22,12 +22,12 @@ from antiphon.providers.bedrock_events import (
     decode_stop,
     decode_trouble,
 )
-from antiphon.providers.bedrock_events import Block as AnswerBlock
 from antiphon.providers.calls import Calls
 from antiphon.providers.eventstream import BadMessage, Message, Messages
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,

@@ -10,7 +10,6 @@ from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.chat_calls import ToolCalls
 from antiphon.providers.chat_chunks import (
-    UNREADABLE,
     Annotation,
     CallPiece,
     Choice,
@@ -27,6 +26,7 @@ from antiphon.providers.thoughts import Kept, detailed
 from antiphon.providers.tools import NO_TOOLS, ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,

@@ -116,7 +116,6 @@ class Chunk(Wire):
     error: Any = None
 
 
-UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 decode = msgspec.json.Decoder(Chunk).decode
 decode_many = msgspec.json.Decoder(list[Chunk]).decode
 decode_counts = msgspec.json.Decoder(Counts | None).decode

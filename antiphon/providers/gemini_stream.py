@@ -9,7 +9,6 @@ from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.calls import Calls
 from antiphon.providers.gemini_chunks import (
-    UNREADABLE,
     Candidate,
     Chunk,
     Content,
@@ -26,6 +25,7 @@ from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import vendor_item
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,

@@ -8,11 +8,12 @@ from msgspec import Raw, Struct
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.calls import Calls
-from antiphon.providers.chat_chunks import UNREADABLE, Token
+from antiphon.providers.chat_chunks import Token
 from antiphon.providers.lines import Lines
 from antiphon.providers.thoughts import Kept
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
     AnyDelta,

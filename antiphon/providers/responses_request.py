@@ -36,7 +36,7 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
-from antiphon.spec.opaque import Opaque, encode, extras
+from antiphon.spec.opaque import UNREADABLE, Opaque, encode, extras
 from antiphon.spec.request import ReasoningParam, without_nulls
 from antiphon.spec.retelling import placed, told_call
 from antiphon.spec.tools import (
@@ -361,6 +361,6 @@ def _proof(item: Reasoning) -> Proof | None:
         return None
     try:
         return msgspec.json.decode(blob, type=Proof)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         # Another shape of JSON is the proof of another wire.
         return None if blob.startswith(("{", "[")) else Proof(item.id, blob)

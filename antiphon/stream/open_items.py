@@ -31,7 +31,7 @@ from antiphon.spec.items import (
     Phase,
     Reasoning,
 )
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import CallDelta, Key, WholeItem
 
@@ -404,7 +404,7 @@ def is_json_object(text: str) -> bool:
         return False
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return False
     return True
 
