@@ -21,11 +21,12 @@ test: setup model clients ## run every test, and hold spec and stream to their c
 		|| { $(PY) -m coverage report; exit 1; }
 	$(PYTEST) tests -m "not counted"
 
-check: setup ## format, lint, strict types, layer rule
+check: setup ## format, lint, strict types, layer rule, who may change a state and make an event
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy $(SOURCES)
 	.venv/bin/lint-imports
+	$(PY) scripts/laws.py antiphon
 
 judge: setup model ## hold other servers to the specification (one: make judge ARGS=litellm)
 	$(PY) scripts/judge.py $(ARGS)

@@ -67,11 +67,12 @@ class Contender:
         body: dict[str, Any] = {"model": self.prefix + model, "stream": stream}
         if self.speaks == "chat":
             body["messages"] = [{"role": "user", "content": text}]
-            return Request(self.program.port, "/v1/chat/completions", body, KEY)
+            return Request(self.program.port, "/v1/chat/completions", body, KEY, varies=True)
         body["input"] = text
         if not self.store:
             body["store"] = False
-        return Request(self.program.port, "/v1/responses", body, KEY, socket=self.socket)
+        path = "/v1/responses"
+        return Request(self.program.port, path, body, KEY, socket=self.socket, varies=not self.socket)
 
 
 def ours(program: Program) -> Contender:

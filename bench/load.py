@@ -17,10 +17,11 @@ T = TypeVar("T")
 
 
 class Connection(asyncio.Protocol):
-    """Sends the request again as often as `more` says, and reads the answers."""
+    """Sends a request as often as `more` says, and reads the answers."""
 
-    def __init__(self, request: Request, more: Callable[[], bool], outcome: Outcome) -> None:
+    def __init__(self, request: Request, more: Callable[[], bool], outcome: Outcome, number: int) -> None:
         self._request = request
+        self._requests = request.on_connection(number)
         self._more = more
         self._outcome = outcome
         self._pieces: list[bytes] = []
@@ -39,7 +40,7 @@ class Connection(asyncio.Protocol):
         if self._more():
             self._waits = True
             self._sent = time.perf_counter()
-            self._transport.write(self._request.data)
+            self._transport.write(next(self._requests))
         elif not self._request.keeps:
             self.close()
 
@@ -78,11 +79,18 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
 
-async def connect(request: Request, more: Callable[[], bool], outcome: Outcome) -> Connection | Socket:
+async def connect(
+    request: Request, more: Callable[[], bool], outcome: Outcome, number: int = 0
+) -> Connection | Socket:
+    """The connection of this number: which client writes on it depends on that."""
+
+    def made() -> Connection | Socket:
+        return (
+            Socket(request, more, outcome) if request.socket else Connection(request, more, outcome, number)
+        )
+
     loop = asyncio.get_running_loop()
-    kind = Socket if request.socket else Connection
-    made = await loop.create_connection(lambda: kind(request, more, outcome), "127.0.0.1", request.port)
-    return made[1]
+    return (await loop.create_connection(made, "127.0.0.1", request.port))[1]
 
 
 async def send(
@@ -104,8 +112,8 @@ async def send(
     started = time.perf_counter()
     opened: list[Connection | Socket] = []
     try:
-        for _ in range(min(connections, count)):
-            opened.append(await connect(request, more, outcome))
+        for number in range(min(connections, count)):
+            opened.append(await connect(request, more, outcome, number))
             if spread:
                 await asyncio.sleep(spread / connections)
         async with asyncio.timeout(limit + 30):
@@ -124,8 +132,9 @@ async def hold(
 ) -> list[Connection | Socket]:
     """So many streams, opened and left open: each has had its first bytes."""
     opened: list[Connection | Socket] = []
-    for _ in range(streams):
-        opened.append(await connect(request, iter([True] * requests + [False]).__next__, outcome))
+    for number in range(streams):
+        more = iter([True] * requests + [False]).__next__
+        opened.append(await connect(request, more, outcome, number))
     async with asyncio.timeout(patience):
         await asyncio.gather(*(connection.began for connection in opened))
     return opened

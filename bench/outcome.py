@@ -1,8 +1,12 @@
-"""A request, rendered once, and what came back."""
+"""A request, and what came back."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
+
+from bench.clients import CLIENTS, requests
 
 FIRST_WORD = b'" the"'
 """The first token of every scripted answer, as it stands in any wire's JSON."""
@@ -25,7 +29,10 @@ class Outcome:
 
 @dataclass(slots=True)
 class Request:
-    """`key` is sent as a bearer token. With `socket` it is a turn on a WebSocket; `keeps` leaves it open."""
+    """`key` is sent as a bearer token. With `socket` it is a turn on a WebSocket; `keeps` leaves it open.
+
+    With `varies` it is asked as real clients ask it; otherwise it is the same each time.
+    """
 
     port: int
     path: str
@@ -33,12 +40,16 @@ class Request:
     key: str
     socket: bool = False
     keeps: bool = False
-    data: bytes = field(init=False)
+    varies: bool = False
 
-    def __post_init__(self) -> None:
+    def on_connection(self, number: int) -> Iterator[bytes]:
+        """What is sent on the connection of this number, one request after the other."""
+        if self.varies:
+            client = CLIENTS[number % len(CLIENTS)]
+            return requests(client, self.path, self.port, self.key, self.body)
         body = json.dumps(self.body).encode()
         more = f"content-type: application/json\r\naccept: */*\r\ncontent-length: {len(body)}"
-        self.data = self._head("POST", more) + body
+        return repeat(self._head("POST", more) + body)
 
     @property
     def upgrade(self) -> bytes:

@@ -8,7 +8,6 @@ import msgspec
 
 from antiphon.bridges.ai_sdk_messages import NO_OUTPUT, Said
 from antiphon.bridges.outcomes import open_calls
-from antiphon.spec.complaints import BROKEN
 from antiphon.spec.content import InputText, OutputText, Refusal, text_of
 from antiphon.spec.items import (
     CustomToolCall,
@@ -18,7 +17,7 @@ from antiphon.spec.items import (
     Item,
     Message,
 )
-from antiphon.spec.opaque import encode
+from antiphon.spec.opaque import UNREADABLE, encode
 from antiphon.stream.overlaps import overlaps
 
 Key = tuple[Any, ...]
@@ -75,7 +74,7 @@ def _canonical(text: str) -> object:
     """The same value, however it is spelled."""
     try:
         return msgspec.json.encode(msgspec.json.decode(text), order="sorted")
-    except BROKEN:
+    except UNREADABLE:
         return text
 
 

@@ -10,7 +10,6 @@ import msgspec
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.outcomes import error_text, finish_reason, output_value, picture_of
 from antiphon.spec import events as ev
-from antiphon.spec.complaints import BROKEN
 from antiphon.spec.content import Annotation, UrlCitation
 from antiphon.spec.items import (
     Compaction,
@@ -21,7 +20,7 @@ from antiphon.spec.items import (
     Item,
     Reasoning,
 )
-from antiphon.spec.opaque import Opaque, encode, encoder, to_builtins
+from antiphon.spec.opaque import UNREADABLE, Opaque, encode, encoder, to_builtins
 from antiphon.spec.response import Response
 
 REDACTED, SIGNATURE, SOURCE, FILE = "i", "j", "h", "k"
@@ -164,7 +163,7 @@ def _line(code: str, value: Any) -> bytes:
 def _with_arguments(id: str, name: str, arguments: str) -> Part:
     try:
         given = msgspec.json.decode(arguments, type=dict[str, Any]) if arguments else {}
-    except BROKEN as error:
+    except UNREADABLE as error:
         # With a result and no call, the client runs nothing and the model hears of its mistake.
         return RESULT, {"toolCallId": id, "result": f"the arguments are not a JSON object: {error}"}
     return CALL, {"toolCallId": id, "toolName": name, "args": given}

@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 
-from antiphon.spec.complaints import BROKEN
 from antiphon.spec.content import ContentPart, text_of
 from antiphon.spec.events import ErrorEvent
 from antiphon.spec.items import Item, is_call
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.spec.response import Response
 
 CANCELLED = "cancelled"
@@ -57,7 +56,7 @@ def output_value(output: str | list[ContentPart]) -> Any:
     if text[:1] in ("{", "["):
         try:
             return msgspec.json.decode(text)
-        except BROKEN:
+        except UNREADABLE:
             pass
     return text
 

@@ -19,7 +19,6 @@ from antiphon.bridges.outcomes import (
     picture_of,
 )
 from antiphon.spec import events as ev
-from antiphon.spec.complaints import BROKEN
 from antiphon.spec.content import Annotation, OutputText, ReasoningText, Refusal, UrlCitation, text_of
 from antiphon.spec.items import (
     Compaction,
@@ -32,7 +31,7 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
-from antiphon.spec.opaque import Opaque, encode, encoder, to_builtins
+from antiphon.spec.opaque import UNREADABLE, Opaque, encode, encoder, to_builtins
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import sse
@@ -295,7 +294,7 @@ class UIStream:
 def _with_arguments(call: _Call, arguments: str) -> Chunk:
     try:
         given = msgspec.json.decode(arguments) if arguments else {}
-    except BROKEN as error:
+    except UNREADABLE as error:
         why = f"the arguments are not valid JSON: {error}"
         return call.chunk("tool-input-error", input=arguments, errorText=why)
     return call.chunk("tool-input-available", input=given)

@@ -18,7 +18,7 @@ from antiphon.spec import events as ev
 from antiphon.spec.content import Annotation, OutputText, Refusal, UrlCitation, text_of
 from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import CustomToolCall, FunctionCall, FunctionCallOutput, Item, Message, Reasoning
-from antiphon.spec.opaque import encode, encoder
+from antiphon.spec.opaque import UNREADABLE, encode, encoder
 from antiphon.spec.response import Receipt, Response, Usage
 
 THOUGHT_LENGTH = 20
@@ -289,7 +289,7 @@ def _object(arguments: str) -> dict[str, Any] | None:
     """The arguments of a call, if they are a JSON object; no arguments are an empty one."""
     try:
         return msgspec.json.decode(arguments.strip() or "{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

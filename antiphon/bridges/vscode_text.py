@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from antiphon.bridges.vscode_parts import DataPart, PromptTsxPart, TextPart, ThinkingPart
+from antiphon.spec.opaque import UNREADABLE
 
 MARKER = "stateful_marker"
 # Notes of the host to itself, in the guise of data.
@@ -119,6 +120,6 @@ def marked_session(part: DataPart) -> str | None:
     _, _, raw = part.data.partition(b"\\")
     try:
         session = msgspec.json.decode(raw, type=dict[str, Any]).get("sessionId")
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNREADABLE:
         return None
     return session if session and isinstance(session, str) else None

@@ -40,6 +40,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
     VendorDelta,
 )
+from antiphon.stream.lifecycle import with_status
 
 _CUTS: dict[str, FinishReason] = {
     "max_output_tokens": "length",
@@ -139,7 +140,7 @@ class _Telling:
         if named is None or call_id in self._told:
             return []
         self._told.add(call_id)
-        return [ItemDelta(replace(outcome.item, call_id=named, status="completed"))]
+        return [ItemDelta(with_status(replace(outcome.item, call_id=named), "completed"))]
 
 
 def _end(result: AgentResult) -> list[AnyDelta]:

@@ -17,6 +17,7 @@ from antiphon.spec.items import CustomToolCall, FunctionCall, FunctionCallOutput
 from antiphon.spec.items import CustomToolCallOutput as CustomOutput
 from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response
+from antiphon.stream.lifecycle import with_status
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ def kept(response: Response) -> list[Item]:
         if status in (None, "completed"):
             items.append(item)
         elif isinstance(item, Message) and item.get_text():
-            items.append(msgspec.structs.replace(item, status="incomplete"))
+            items.append(with_status(item, "incomplete"))
     return items
 
 

@@ -11,7 +11,7 @@ from antiphon.client.payloads import Payloads
 from antiphon.client.retrying import retry_after
 from antiphon.spec.aliases import string
 from antiphon.spec.errors import ERROR_TYPE_ALIASES
-from antiphon.spec.opaque import NULL, extras
+from antiphon.spec.opaque import NULL, UNREADABLE, extras
 from antiphon.spec.response import Response
 from antiphon.stream.reader import Reader
 
@@ -27,7 +27,6 @@ _ADVICE = {
     413: "the request is too large",
     429: "too many requests; wait a moment, or ask the server's owner for a higher limit",
 }
-_BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeError)
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 # At least one of these is in every response, however short a server makes it.
 _MARKS = ("id", "output", "status")
@@ -78,7 +77,7 @@ def response_of(body: bytes, content_type: str = "") -> Response:
 def _whole(body: bytes) -> Response:
     try:
         fields = _split(body)
-    except _BROKEN as error:
+    except UNREADABLE as error:
         raise UnexpectedAnswer(f"the server's answer is not JSON: {error}; check the address") from None
     if not any(name in fields for name in _MARKS):
         if fields.get("error", NULL) != NULL:
@@ -104,14 +103,14 @@ def refusal_in(body: bytes) -> Refusal:
     """An error object, a sentence in its place, or the first words of a page."""
     try:
         fields = _split(body)
-    except _BROKEN:
+    except UNREADABLE:
         text = " ".join(body[: _LONGEST * 4].decode("utf-8", "replace").split())
         return Refusal(message=text[:_LONGEST])
     inner = fields
     if fields.get("error", NULL) != NULL:
         try:
             inner = _split(fields["error"])
-        except _BROKEN:
+        except UNREADABLE:
             inner = {"message": fields["error"]}
     told = {name: _text(inner.get(name, NULL)) for name in ("type", "code", "param", "message")}
     told["message"] = told["message"] or _text(fields.get("detail", NULL))

@@ -21,7 +21,7 @@ from antiphon.spec.decode import decode_response
 from antiphon.spec.echo import new_response
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.opaque import encode, to_builtins
+from antiphon.spec.opaque import UNREADABLE, encode, to_builtins
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 from antiphon.stream.composer import Composer
@@ -38,7 +38,6 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.sse import EventTooLarge
 
-_BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeError)
 _REASONS: dict[str, FinishReason] = {
     "length": "length",
     "content_filter": "content_filter",
@@ -101,7 +100,7 @@ class ChatAnswer:
         """The events of one chunk; raises `UnexpectedAnswer` for what is none."""
         try:
             chunk = _decode(data)
-        except _BROKEN as error:
+        except UNREADABLE as error:
             raise UnexpectedAnswer(f"the server's answer is not a chat completion: {error}") from None
         if chunk.model and not self.composer.response.model:
             self.composer.response.model = chunk.model

@@ -10,6 +10,7 @@ from antiphon.client.errors import UnexpectedAnswer
 from antiphon.spec.decode import decode_output_item
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.spec.tolerant import TolerantReading
 
 S = TypeVar("S", bound=Struct)
@@ -90,7 +91,7 @@ def unexpected(what: str, error: Exception) -> UnexpectedAnswer:
 def _read_list(body: bytes, what: str) -> _List:
     try:
         return msgspec.json.decode(body, type=_List)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except UNREADABLE as error:
         raise unexpected(what, error) from None
 
 

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream import sse
 
 _BOM = b"\xef\xbb\xbf"
 _ENOUGH = 64
 """Blank bytes after which nothing but events can come."""
 _whole = msgspec.json.Decoder(dict[str, Raw]).decode
-_BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
 class Payload(NamedTuple):
@@ -69,7 +69,7 @@ class Payloads:
             if text:
                 try:
                     _whole(text)
-                except _BROKEN:
+                except UNREADABLE:
                     # Before any good line this is the beginning of an object; after one it is nonsense.
                     self._spans_lines = not found and text.startswith(b"{")
                     if self._spans_lines:

@@ -5,7 +5,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 
-from msgspec import MsgspecError, Struct, json
+from msgspec import Struct, json
 
 from antiphon.client.errors import (
     AntiphonError,
@@ -19,6 +19,7 @@ from antiphon.client.http import Body, Call, Clock, Http, path_to
 from antiphon.client.payloads import Payload, Payloads
 from antiphon.client.retrying import pause_before_next
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.spec.response import Response
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import EventTooLarge
@@ -180,5 +181,5 @@ class HttpSource:
 def _number_of(data: str) -> int | None:
     try:
         return json.decode(data, type=_Numbered).sequence_number
-    except (MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return None

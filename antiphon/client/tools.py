@@ -20,7 +20,7 @@ from antiphon.client.tools_running import is_async, run
 from antiphon.client.tools_schema import Parameters, Schema, strictly, without_nulls
 from antiphon.client.tools_text import describe
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.spec.tools import CustomTool, FunctionTool
 
 P = ParamSpec("P")
@@ -275,7 +275,7 @@ def _plainly(value: Any) -> object:
 def _object(arguments: str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(arguments.strip() or "{}")
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except UNREADABLE as error:
         raise BadArguments(f"the arguments are not JSON: {error}") from None
     if not isinstance(found, dict):
         raise BadArguments("the arguments are not a JSON object")

@@ -14,6 +14,7 @@ from antiphon.client.answers import refusal_in, status_error
 from antiphon.client.errors import ConnectionFailed, StatusError, TimedOut, UsageError
 from antiphon.client.http import USER_AGENT, Clock
 from antiphon.client.settings import Address, Timeouts
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 
 # Answers to a handshake that say something about the caller or the moment, not about WebSockets.
@@ -104,7 +105,7 @@ def envelope_in(message: str | bytes, address: Address) -> StatusError | None:
     """The refusal of a turn, if this message is one."""
     try:
         envelope = msgspec.json.decode(message, type=_Envelope)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return None
     if envelope.type != "error":
         return None

@@ -122,12 +122,10 @@ class Run(Struct, eq=False, weakref=True):
         listener = listener or asyncio.current_task()
         try:
             while not composer.finished:
-                deltas = await self._next(listener)
-                if self._rules is not None or not composer.compose(deltas):
-                    self._compose(deltas)
-                    self._committed = True
-                    if self._unjudged is not None:
-                        await self._judge()
+                self._compose(await self._next(listener))
+                self._committed = True
+                if self._unjudged is not None:
+                    await self._judge()
             if self._save is not None:
                 try:
                     await self._save(self)

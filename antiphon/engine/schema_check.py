@@ -8,7 +8,7 @@ from antiphon.engine.schema_pool import SchemaPool
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Message
-from antiphon.spec.opaque import encode
+from antiphon.spec.opaque import UNREADABLE, encode
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
@@ -55,7 +55,7 @@ async def mismatch(request: Request, response: Response, tenant: str, pool: Sche
 async def _objection(request: Request, text: str, tenant: str, pool: SchemaPool) -> str | None:
     try:
         value: Any = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except UNREADABLE as error:
         return f"the answer is not JSON: {error}"
     form = request.text.format if request.text else None
     if isinstance(form, JsonObjectFormat):

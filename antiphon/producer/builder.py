@@ -172,7 +172,7 @@ class ResponseBuilder:
 
     def update_item(self, item: Handle, data: object, *, status: str = "in_progress") -> list[AnyEvent]:
         self._open(item, "item")
-        return self._put(item, self._items[item.key].replace(data=data, status=status))
+        return self._put(item, lifecycle.with_status(self._items[item.key].replace(data=data), status))
 
     def vendor_event(self, type: str, **fields: Any) -> list[AnyEvent]:
         """An event of your own, `slug:name`."""
@@ -184,7 +184,7 @@ class ResponseBuilder:
         """The item is over. Its done event waits for the items that began before it."""
         key = self._open(handle, handle.kind)
         if handle.kind == "item":
-            return self._put(handle, self._items[key].replace(status="completed"))
+            return self._put(handle, lifecycle.with_status(self._items[key], "completed"))
         self._ended.add(key)
         return self._say(ItemEnd(key, "completed"))
 

@@ -128,4 +128,3 @@ decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 decode = msgspec.json.Decoder(Event).decode
 decode_block = msgspec.json.Decoder(Block).decode
 decode_message = msgspec.json.Decoder(Message).decode
-UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)

@@ -19,7 +19,7 @@ from antiphon.providers.history import Call, Entry, Output, Speech, is_error, sp
 from antiphon.providers.tools import ToolNames, as_object
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 
 VENDOR = "anthropic:"
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -258,5 +258,5 @@ def _kept(blob: bytes) -> Caller | Container | None:
 def _type_of(blob: bytes) -> str:
     try:
         return _kind(blob).type
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return ""

@@ -8,7 +8,6 @@ from msgspec import Raw
 
 from antiphon.providers import errors
 from antiphon.providers.anthropic_events import (
-    UNREADABLE,
     Block,
     Caller,
     Container,
@@ -30,7 +29,7 @@ from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import Annotation, UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
-from antiphon.spec.opaque import Opaque, encode
+from antiphon.spec.opaque import UNREADABLE, Opaque, encode
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,

@@ -17,11 +17,12 @@ from antiphon.config import AzureProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers.base import Environment, Turn
 from antiphon.providers.chat import Chat
-from antiphon.providers.chat_chunks import UNREADABLE, Chunk
+from antiphon.providers.chat_chunks import Chunk
 from antiphon.providers.chat_profiles import OPENAI, Profile
 from antiphon.providers.chat_stream import ChatStream
 from antiphon.providers.exchange import Call
 from antiphon.providers.http import UpstreamClient
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.deltas import VendorDelta
 
 FILTERED = "azure:content_filter"

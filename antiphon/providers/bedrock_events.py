@@ -138,4 +138,3 @@ decode_trouble = msgspec.json.Decoder(Trouble).decode
 decode_block = msgspec.json.Decoder(Block).decode
 decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 decode_answer = msgspec.json.Decoder(Answer).decode
-UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)

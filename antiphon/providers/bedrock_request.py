@@ -19,7 +19,7 @@ from antiphon.providers.history import Call, Entry, Output, Speech, is_error, sp
 from antiphon.providers.tools import Function, ToolNames, as_object, flatten
 from antiphon.spec.content import ContentPart, OutputText, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice
 
 _CACHE_POINT: Block = {"cachePoint": {"type": "default"}}
@@ -152,7 +152,7 @@ class _Conversation:
         """The block as the model once sent it. Without its proof it is no block, and is left out."""
         try:
             block = msgspec.json.decode(reasoning.encrypted_content or "null")
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        except UNREADABLE:
             block = None
         if not isinstance(block, dict):
             reason = "reasoning without its signature is not taken back"

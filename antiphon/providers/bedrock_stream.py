@@ -11,7 +11,6 @@ from antiphon.providers import errors
 from antiphon.providers.base import Note, silently
 from antiphon.providers.bedrock_citations import VENDOR, annotation
 from antiphon.providers.bedrock_events import (
-    UNREADABLE,
     BlockDelta,
     Counts,
     ReasoningPiece,
@@ -32,6 +31,7 @@ from antiphon.providers.images import image_item
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import vendor_item
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,

@@ -173,4 +173,3 @@ class Chunk(Struct, gc=False):
 
 
 decode = msgspec.json.Decoder(Chunk).decode
-UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)

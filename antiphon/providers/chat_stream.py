@@ -10,7 +10,6 @@ from antiphon.providers import errors
 from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.chat_calls import ToolCalls
 from antiphon.providers.chat_chunks import (
-    UNREADABLE,
     Annotation,
     CallPiece,
     Choice,
@@ -29,6 +28,7 @@ from antiphon.providers.thoughts import Kept, detailed
 from antiphon.providers.tools import NO_TOOLS, ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.deltas import (
     CUTS,
     AnnotationDelta,
@@ -59,12 +59,6 @@ _REASONS: dict[str, FinishReason] = {
     "refusal": "content_filter",
 }
 _NOTHING = Raw()
-_STOPPED = Finish()
-# Answers of some words and nothing else, without the words, as servers spell them.
-_WORDS_ALONE = tuple(
-    Chunk([Choice(0, message=said, finish_reason="stop")])
-    for said in (Delta(), Delta(annotations=[]), Delta(tool_calls=[]))
-)
 # Reasons that are none: the server broke off and says so in the place of a reason.
 _BROKEN = {"error": "the model failed", "insufficient_system_resource": "the server is overloaded"}
 
@@ -142,20 +136,9 @@ class ChatStream(Struct, eq=False):
             chunk = decode(body)
         except UNREADABLE as error:
             raise errors.invalid(self.provider, f"the answer is no chat completion: {error}") from None
-        choices = chunk.choices
-        if not choices:
+        if not chunk.choices:
             raise self._complaint(body, chunk) or errors.invalid(self.provider, "the answer has no choices")
-        message, usage = choices[0].message, chunk.usage
-        if message is not None and usage is not None and self.think is None and not self.kept:
-            text = message.content
-            if type(text) is str and text:
-                # Most answers have nothing else to say, and without these two are all alike.
-                message.content = chunk.usage = None
-                if chunk in _WORDS_ALONE:
-                    self.over = True
-                    return [TextDelta(text), UsageDelta(usage.to_spec()), _STOPPED]
-                message.content, chunk.usage = text, usage
-        for choice in choices:
+        for choice in chunk.choices:
             # Perplexity sends an empty delta beside the message.
             choice.delta = choice.message or choice.delta
         self._chunk(chunk)

@@ -21,6 +21,7 @@ from antiphon.spec.errors import (
     TIMEOUT,
     ErrorPayload,
 )
+from antiphon.spec.opaque import UNREADABLE
 
 FORBIDDEN_ADDRESS = "forbidden_address"
 UPSTREAM_AUTH = "upstream_auth"
@@ -254,7 +255,7 @@ def _implied_status(words: str) -> int:
 def _read(body: bytes) -> _Told:
     try:
         return _told(msgspec.json.decode(body))
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         text = body.decode("utf-8", "replace").strip()
         return _Told("" if text.startswith("<") else text)
 

@@ -124,7 +124,6 @@ class Chunk(Wire):
     error: Any = None
 
 
-UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 decode = msgspec.json.Decoder(Chunk).decode
 decode_many = msgspec.json.Decoder(list[Chunk]).decode
 decode_any = msgspec.json.Decoder().decode

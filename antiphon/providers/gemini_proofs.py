@@ -5,6 +5,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from antiphon.spec.opaque import UNREADABLE
+
 VENDOR = "google:"
 """How the types of items begin that only Google knows."""
 
@@ -38,7 +40,7 @@ def from_blob(blob: str | None) -> Proof | None:
         return None
     try:
         return msgspec.json.decode(blob, type=Proof)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return None
 
 

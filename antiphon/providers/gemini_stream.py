@@ -11,7 +11,6 @@ from antiphon.providers.calls import Calls
 from antiphon.providers.gemini_chunks import (
     HOSTED,
     PARTS,
-    UNREADABLE,
     Candidate,
     Chunk,
     Content,
@@ -30,7 +29,7 @@ from antiphon.providers.tools import ToolNames
 from antiphon.spec.content import Annotation, LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import vendor_item
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,

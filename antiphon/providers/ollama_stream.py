@@ -9,13 +9,14 @@ from msgspec import Raw, Struct
 from antiphon.providers import errors
 from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.calls import Calls
-from antiphon.providers.chat_chunks import UNREADABLE, Token
+from antiphon.providers.chat_chunks import Token
 from antiphon.providers.images import image_item
 from antiphon.providers.lines import Lines
 from antiphon.providers.pictures import kind_of
 from antiphon.providers.thoughts import Kept
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
     AnyDelta,

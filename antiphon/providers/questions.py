@@ -13,6 +13,7 @@ from antiphon.config import Secret, Timeouts
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
+from antiphon.spec.opaque import UNREADABLE
 
 _FRESH = 60.0
 _PATIENCE = Timeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
@@ -100,7 +101,7 @@ async def count(
 def as_object(body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return {}
 
 

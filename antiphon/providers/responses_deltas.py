@@ -41,7 +41,8 @@ from antiphon.stream.deltas import (
     VendorDelta,
     WordsStart,
 )
-from antiphon.stream.open_items import is_over, with_status
+from antiphon.stream.lifecycle import with_status
+from antiphon.stream.open_items import is_over
 
 _Call = FunctionCall | CustomToolCall
 _Whole = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
@@ -294,10 +295,7 @@ class Retelling:
         """It is announced as running, so that its own events have an item; its end follows."""
         if isinstance(item, Compaction):
             return  # it has no states, and may not be whole yet
-        if isinstance(item, Opaque):
-            running: _Whole = item if not is_over(item) else item.replace(status="in_progress")
-        else:
-            running = with_status(item, "in_progress")
+        running: _Whole = with_status(item, "in_progress", required=True) if is_over(item) else item
         self.current = None
         self.deltas.append(ItemDelta(running, index))
 

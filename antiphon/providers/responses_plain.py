@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from antiphon.spec.limits import Text
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.spec.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta, UsageDelta
 
@@ -56,7 +57,7 @@ def plain(body: bytes) -> list[AnyDelta] | None:
     """The deltas of an answer that is as plain as that."""
     try:
         answer = _decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return None
     text = answer.output[0].content[0].text
     if not text:

@@ -36,7 +36,7 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
-from antiphon.spec.opaque import Opaque, encode, extras
+from antiphon.spec.opaque import UNREADABLE, Opaque, encode, extras
 from antiphon.spec.request import ReasoningParam, without_nulls
 from antiphon.spec.retelling import placed, told_call
 from antiphon.spec.tools import (
@@ -49,6 +49,7 @@ from antiphon.spec.tools import (
     Tool,
 )
 from antiphon.stream.dialects import IMAGE, SHOWN_IMAGE
+from antiphon.stream.lifecycle import with_status
 
 _PLAIN = (
     "temperature",
@@ -186,7 +187,7 @@ class _Preparing:
                 content = text_of(content)
             else:
                 parts = [_without_logprobs(part) for part in content]
-                return structs.replace(message, content=parts, status="completed")
+                return with_status(structs.replace(message, content=parts), "completed")
         phase = message.phase if self._quirks.extended else None
         return structs.replace(message, id="", status=None, content=content, phase=phase)
 
@@ -361,6 +362,6 @@ def _proof(item: Reasoning) -> Proof | None:
         return None
     try:
         return msgspec.json.decode(blob, type=Proof)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         # Another shape of JSON is the proof of another wire.
         return None if blob.startswith(("{", "[")) else Proof(item.id, blob)

@@ -15,6 +15,7 @@ from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.responses_stream import ResponsesStream
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.stream.deltas import AnyDelta
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 
@@ -141,7 +142,7 @@ class Sockets:
         """An error with a status, in the place of a response."""
         try:
             told = msgspec.json.decode(data, type=dict[str, Any])
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        except UNREADABLE:
             return None
         if told.get("type") != "error":
             return None

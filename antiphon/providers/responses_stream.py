@@ -17,7 +17,7 @@ from antiphon.providers.responses_plain import plain
 from antiphon.providers.tools import ToolNames
 from antiphon.spec import events as ev
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.opaque import NULL
+from antiphon.spec.opaque import NULL, UNREADABLE
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import CUTS, AnyDelta, Failure, Finish, FinishReason, TextDelta, UsageDelta
 from antiphon.stream.reader import Reader
@@ -33,7 +33,6 @@ _REASONS: dict[str, FinishReason] = {
     "cancelled": "cancelled",
 }
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
-_UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
 class ResponsesStream:
@@ -119,7 +118,7 @@ class ResponsesStream:
             fields = _split(body)
             is_error = "output" not in fields and fields.get("error", NULL) != NULL
             complaint = msgspec.json.decode(body) if is_error else None
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no response: {error}") from None
         if is_error:
             raise errors.reported(self._provider, complaint, secrets=self._secrets)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon.spec.items import Reasoning
-from antiphon.spec.opaque import encode
+from antiphon.spec.opaque import UNREADABLE, encode
 from antiphon.stream.deltas import AnyDelta, ReasoningDelta, SignatureDelta, SummaryDelta
 
 # Where each kind of detail has its words; an encrypted one has none.
@@ -58,7 +58,7 @@ def put_by(item: Reasoning) -> dict[str, Any]:
     """What `Kept` once sealed into this item; nothing, if it was somebody else."""
     try:
         return msgspec.json.decode(item.encrypted_content or "{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return {}
 
 

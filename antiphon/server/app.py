@@ -101,7 +101,7 @@ class App:
             gateway, head = self.gateway, exchange.head
             assert gateway is not None, _NOT_OPEN
             exchange.memory = gateway.memory
-            handler = head.handler or _admit(gateway.gate, head)
+            handler = _admit(gateway.gate, head)
             exchange.caller = head.caller.asking(exchange.request_id)
             await handler(gateway, exchange)
         except (ClientGone, asyncio.CancelledError) as end:
@@ -146,18 +146,15 @@ class App:
 
 
 def _admit(gate: Gate, head: Head) -> Handler:
-    """What handles such a request, if it may come in; the head knows it from then on."""
-    head.extra_headers = ()
+    """What handles such a request, if it may come in; the head knows its caller from then on."""
     origin = gate.check_source(head.headers)
     if origin is not None:
         head.extra_headers = _cors(origin)
     if origin is not None and head.method == "OPTIONS":
-        head.handler = _preflight
-    else:
-        if head.path not in _OPEN_PATHS:
-            head.caller = gate.admit(head.headers)
-        head.handler = _route(head)
-    return head.handler
+        return _preflight
+    if head.path not in _OPEN_PATHS:
+        head.caller = gate.admit(head.headers)
+    return _route(head)
 
 
 async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: Headers = ()) -> None:

@@ -10,11 +10,13 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import Heartbeat
 from antiphon.spec.decode import decode_event
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.events import AnyEvent, ResponseFailed
+from antiphon.spec.events import AnyEvent
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.store import LoggedEvent
 from antiphon.stream import lifecycle, sse
+from antiphon.stream.composer import Composer
+from antiphon.stream.sent import Sent
 
 FROM_THE_START = -1
 _DELETED = ErrorPayload("not_found", "the response was deleted while it was read", code="response_deleted")
@@ -67,7 +69,7 @@ async def stream_log(
                 after = events[-1].sequence
                 chunk, ended = _framed(events) if encoder is None else _retold(events, encoder)
             elif events is None:
-                chunk, ended = voice.encode([_gone(response, after)]), True
+                chunk, ended = voice.encode(_gone(gateway, response, after)), True
             elif background.stopping:
                 break  # the response lives on in another process: whoever reads it can go on from there
             else:
@@ -100,8 +102,10 @@ def _retold(events: list[LoggedEvent], encoder: Encoder) -> tuple[bytes, bool]:
     return encoder.encode(read), read[-1].is_terminal
 
 
-def _gone(response: Response, after: int) -> AnyEvent:
+def _gone(gateway: Gateway, response: Response, after: int) -> list[AnyEvent]:
     """The log is no longer there, and yet there must be an end."""
-    failed = msgspec.structs.replace(response, status="in_progress", output=[])
-    failed.fail(_DELETED, now=response.created_at)
-    return ResponseFailed(after + 1, failed)
+    begun = msgspec.structs.replace(response, output=[])
+    composer = Composer(begun, gateway.engine.clock, error_event=False)
+    state = lifecycle.ABSENT if after == FROM_THE_START else lifecycle.IN_PROGRESS
+    composer.resume(Sent(state, next_number=after + 1))
+    return composer.fail(_DELETED)

@@ -5,7 +5,7 @@ import http
 from typing import TYPE_CHECKING
 
 from antiphon.server.exchange import ClientGone, Exchange, Headers, as_length, too_large
-from antiphon.server.heads import KnownHead, lowered
+from antiphon.server.heads import ParsedHead
 
 if TYPE_CHECKING:
     from antiphon.server.protocol import Connection
@@ -24,7 +24,7 @@ STATUS = {
 class DirectExchange(Exchange):
     """An exchange on a connection."""
 
-    head: KnownHead
+    head: ParsedHead
 
     __slots__ = (
         "_begun",
@@ -37,7 +37,7 @@ class DirectExchange(Exchange):
         "news",
     )
 
-    def __init__(self, connection: "Connection", head: KnownHead) -> None:
+    def __init__(self, connection: "Connection", head: ParsedHead) -> None:
         Exchange.__init__(self, head)
         self._connection = connection
         self.keeps = head.keeps
@@ -92,7 +92,7 @@ class DirectExchange(Exchange):
         self._connection.over(self)
 
     async def read(self, limit: int) -> None:
-        declared = as_length(lowered(self._connection.fields).get(b"content-length", b""))
+        declared = as_length(self.head.headers.get(b"content-length", b""))
         while not self.is_complete:
             if self.is_gone:
                 raise ClientGone

@@ -39,15 +39,11 @@ def request_id(headers: Mapping[bytes, bytes]) -> str:
 
 
 class Head:
-    """What a request says before its body, and what the application made of that.
-
-    One that a client says again and again on a connection is looked at once. Names are in lower case.
-    """
+    """What a request says before its body, and what the application made of that. Names are in lower case."""
 
     __slots__ = (
         "caller",
         "extra_headers",
-        "handler",
         "headers",
         "is_old",
         "method",
@@ -73,14 +69,12 @@ class Head:
         """Does the client know no chunks?"""
         self.request_id = _given_id(headers)
         """The caller's own, or none."""
-        self.handler: Handler | None = None
-        """What answers such requests, once one was let in."""
         self.caller = _NOBODY
-        """Who sends them, without the id of a request."""
+        """Who sent it, without the id of the request."""
         self.params: Mapping[str, str] = {}
         """What the route found in the path."""
         self.extra_headers: Headers = ()
-        """What every answer to them says too."""
+        """What every answer to it says too."""
 
 
 class Exchange(ABC):

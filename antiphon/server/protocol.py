@@ -6,7 +6,6 @@ here sets a timer for a request. The rest of the server is uvicorn's: sockets, s
 
 import asyncio
 from collections.abc import Callable
-from hmac import compare_digest
 from typing import Any, cast
 
 import httptools
@@ -16,7 +15,7 @@ from uvicorn.server import ServerState
 from antiphon.server.app import App
 from antiphon.server.direct import CLOSE, STATUS, DirectExchange, lines
 from antiphon.server.exchange import two_hosts
-from antiphon.server.heads import TITLE, KnownHead, lowered
+from antiphon.server.heads import ParsedHead, lowered
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 
 HEAD_LIMIT = 64 * 1024
@@ -65,7 +64,6 @@ class Connection(asyncio.Protocol):
         "_is_deaf",
         "_is_in_the_middle",
         "_is_paused",
-        "_known",
         "_loop",
         "_parser",
         "_receiving",
@@ -108,8 +106,6 @@ class Connection(asyncio.Protocol):
         self._repeated: list[tuple[bytes, bytes]] = []
         """What the last of several headers of one name has replaced."""
         self.on_url = self._url.append  # called by the parser, without a frame of ours
-        self._known: KnownHead | None = None
-        """The last head, which is likely to come again."""
         self._is_in_the_middle = False
         """A request has begun to come, and not ended."""
         self._dry = 0
@@ -159,7 +155,7 @@ class Connection(asyncio.Protocol):
             limit = PATIENCE
         else:
             limit = IDLE
-            self._forget()
+            self.fields.clear()
         if now - (self._ended or self._heard) > limit and not self._is_paused:
             self.close()
 
@@ -195,7 +191,7 @@ class Connection(asyncio.Protocol):
         """A long answer begins: a parser between two requests would wait for nothing all the while."""
         if not self._is_in_the_middle:
             self._parser = None
-            self._forget()
+            self.fields.clear()
 
     def soon(self, request: DirectExchange) -> None:
         self._loop.call_soon(request.flush)
@@ -301,26 +297,11 @@ class Connection(asyncio.Protocol):
         self.fields[name] = value
 
     def on_headers_complete(self) -> None:
-        parser, known = self._parser, self._known
-        assert parser is not None
-        url = b"".join(self._url)
+        assert self._parser is not None
+        head = ParsedHead(self._parser, b"".join(self._url), self.fields)
         self._url.clear()
-        spelling = TITLE if known is None else known.spelling
-        others = self.fields.copy()
-        key = others.pop(spelling[0], b"")
-        others.pop(spelling[1], None)
-        if not (
-            known is not None
-            and others == known.others
-            and url == known.url
-            and parser.get_method() == known.verb
-            and known.ask(parser) == known.version
-            and compare_digest(key, known.key)
-            and not self._repeated
-        ):
-            self._check_head(url)
-            known = self._known = KnownHead(parser, url, self.fields, others, key, spelling)
-        self._receiving = request = DirectExchange(self, known)
+        self._check(head)
+        self._receiving = request = DirectExchange(self, head)
         self._waiting.append(request)
 
     def on_body(self, body: bytes) -> None:
@@ -338,20 +319,16 @@ class Connection(asyncio.Protocol):
 
     # --- within -------------------------------------------------------------------------------------------
 
-    def _check_head(self, url: bytes) -> None:
+    def _check(self, head: ParsedHead) -> None:
         """Refuse one that is too long, though it came in one piece, and one that names its host twice."""
-        every = [*self.fields.items(), *self._repeated]
-        if len(url) + sum(len(name) + len(value) + 4 for name, value in every) > HEAD_LIMIT:
+        fields, repeated = self.fields, self._repeated
+        size = len(head.url) + 4 * len(fields) + sum(map(len, fields)) + sum(map(len, fields.values()))
+        if repeated or len(head.headers) < len(fields):
+            size += sum(len(name) + len(value) + 4 for name, value in repeated)
+            if [name.lower() for name in (*fields, *(name for name, _ in repeated))].count(b"host") > 1:
+                raise two_hosts()
+        if size > HEAD_LIMIT:
             raise SpecError(_LONG, 431)
-        if [name.lower() for name, _ in every].count(b"host") > 1:
-            raise two_hosts()
-
-    def _forget(self) -> None:
-        """It may take long until the same head comes again."""
-        if self._known is not None:
-            self._known.others = None  # the stream that it began has it for as long
-            self._known = None
-        self.fields.clear()
 
     def _begin(self) -> None:
         current = self._waiting.pop(0)
@@ -463,6 +440,6 @@ def _refusal(error: ErrorPayload, status: int) -> bytes:
     return STATUS[status] + about + CLOSE + body
 
 
-def _spelled(head: KnownHead, fields: dict[bytes, bytes]) -> bytes:
+def _spelled(head: ParsedHead, fields: dict[bytes, bytes]) -> bytes:
     version = b"1.0" if head.is_old else b"1.1"
     return b"%b %b HTTP/%b\r\n%b\r\n" % (head.verb, head.url, version, lines([*fields.items()]))

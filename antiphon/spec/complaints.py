@@ -12,10 +12,9 @@ from msgspec import Raw
 
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
 from antiphon.spec.limits import MAX_DEPTH
-from antiphon.spec.opaque import encode
+from antiphon.spec.opaque import UNREADABLE, encode
 
 # Everything that msgspec raises on bytes it does not like.
-BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 _STEP = re.compile(r"\[(\d+|\.\.\.)\]")
 _NAMES = {
@@ -151,7 +150,7 @@ def _entry(type_: Any, raw: bytes | Raw, path: str) -> SpecError | None:
             return wrong(path, f"expected each key to be {expected}, got {describe(name)}")
         try:
             msgspec.json.decode(value, type=value_type)
-        except BROKEN as error:
+        except UNREADABLE as error:
             return complain(error, value_type, value, join(path, name))
     return None
 
@@ -162,7 +161,7 @@ def came(raw: bytes | Raw, steps: Sequence[str] = ()) -> str:
         value = msgspec.json.decode(raw)
         for step in steps:
             value = value[int(step)]
-    except (*BROKEN, LookupError, TypeError, ValueError):
+    except (*UNREADABLE, LookupError, TypeError, ValueError):
         text = bytes(memoryview(raw)[:41])
         if not _NUMBER.fullmatch(text):
             return "a value with a number out of range"

@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.spec.aliases import Fields, string
-from antiphon.spec.complaints import BROKEN, came, complain, describe, join, too_deep, walk, wrong
+from antiphon.spec.complaints import came, complain, describe, join, too_deep, walk, wrong
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item
 from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_VALUES
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.spec.reading import Reading, is_settled
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
@@ -45,7 +46,7 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
         is_flat = type(request.input) is str and not (request.tools or request.tool_choice or request.text)
         if is_flat or (is_settled(request) and not is_deep(body, MAX_DEPTH)):
             return request
-    except BROKEN:
+    except UNREADABLE:
         pass  # it says something in other words, or something wrong
     return Reading().struct(Request, _checked(body, max_bytes), "")
 
@@ -110,7 +111,7 @@ def decode_output_item(raw: bytes | Raw, problems: list[str] | None = None) -> I
 
 def decode_event(raw: bytes, problems: list[str] | None = None, *, event_type: str = "") -> AnyEvent:
     """An event of any server; `event_type`, from the SSE event line, counts when the payload has no type."""
-    with suppress(*BROKEN):
+    with suppress(*UNREADABLE):
         event: Event = _plain_event(raw)
         return event
     reading = TolerantReading(problems)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from antiphon.spec import ids
 from antiphon.spec.content import ContentPart, OutputText, ReasoningText, SummaryText, UrlCitation, text_of
 from antiphon.spec.limits import CallId, FunctionName, Text
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 Role = Literal["user", "assistant", "system", "developer"]
@@ -62,7 +62,7 @@ class FunctionCall(ItemBase, tag="function_call", kw_only=True):
         """The arguments as a dict; empty when there are none or they are not a JSON object."""
         try:
             return msgspec.json.decode(self.arguments, type=dict[str, object])
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        except UNREADABLE:
             return {}
 
 

@@ -22,6 +22,10 @@ def first_byte(raw: bytes | Raw) -> int:
     return memoryview(raw)[0]
 
 
+UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
+"""What the decoder raises for JSON that others wrote: not JSON, of another shape, too deep, or not UTF-8."""
+
+
 class Opaque:
     """A JSON object that goes out exactly as it came in."""
 

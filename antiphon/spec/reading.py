@@ -14,7 +14,6 @@ from msgspec import Raw, Struct
 from antiphon.spec import aliases
 from antiphon.spec.aliases import Fields, string
 from antiphon.spec.complaints import (
-    BROKEN,
     alternatives,
     came,
     complain,
@@ -48,7 +47,7 @@ from antiphon.spec.limits import (
     MAX_UNKNOWN_SHAPES,
     Text,
 )
-from antiphon.spec.opaque import BRACE, BRACKET, NULL, QUOTE, Opaque, first_byte, grown
+from antiphon.spec.opaque import BRACE, BRACKET, NULL, QUOTE, UNREADABLE, Opaque, first_byte, grown
 from antiphon.spec.request import Request
 from antiphon.spec.scanning import is_deep
 from antiphon.spec.shapes import Field, shape_of
@@ -131,7 +130,7 @@ class Reading:
             if field.nests and is_deep(raw, MAX_DEPTH):
                 raise too_deep(path)
             return field.decode(raw)
-        except BROKEN as error:
+        except UNREADABLE as error:
             whole = _whole_number(raw) if int in alternatives(field.type) else None
             if whole is not None:
                 return self.value(field, whole, path, expected)
@@ -156,13 +155,13 @@ class Reading:
     def split(self, raw: bytes | Raw, path: str) -> Fields:
         try:
             return _split(raw)
-        except BROKEN as error:
+        except UNREADABLE as error:
             raise complain(error, dict, raw, path, "an object") from None
 
     def each(self, raw: Raw, path: str, expected: str, read: Callable[[Raw, str], T]) -> list[T]:
         try:
             elements = _split_list(raw)
-        except BROKEN as error:
+        except UNREADABLE as error:
             raise complain(error, list, raw, path, expected) from None
         found: list[T] = []
         for n, one in enumerate(elements):
@@ -180,7 +179,7 @@ class Reading:
         aliases.snake_case(fields, shape.fields)
         if shape.alias is not None:
             # What an alias cannot read, the field's own decoder complains about.
-            with suppress(*BROKEN):
+            with suppress(*UNREADABLE):
                 shape.alias(fields)
         values: dict[str, Any] = {}
         unknown: Fields = {}
@@ -269,7 +268,7 @@ class Reading:
     def item(self, raw: Raw, path: str) -> Item:
         try:
             item: Item = _known_item(raw)
-        except BROKEN:
+        except UNREADABLE:
             item = self._odd_item(raw, path)
         return self.settle(item, raw, path)
 
@@ -278,7 +277,7 @@ class Reading:
         if fields.get("type", NULL) != NULL:
             kind = self._kind(fields, path, "message")
         elif "role" in fields:
-            with suppress(*BROKEN):
+            with suppress(*UNREADABLE):
                 bare = _bare_message(raw)
                 return Message(
                     id=bare.id, role=bare.role, status=bare.status, content=bare.content, phase=bare.phase
@@ -340,7 +339,7 @@ class Reading:
         return self.each(raw, path, "a list of tools", self.tool)
 
     def tool(self, raw: Raw, path: str) -> Tool:
-        with suppress(*BROKEN):
+        with suppress(*UNREADABLE):
             tool: Tool = _known_tool(raw)
             if not is_deep(raw, MAX_DEPTH):
                 return tool
@@ -416,7 +415,7 @@ def _whole_number(raw: Raw) -> Raw | None:
         return None
     try:
         value = msgspec.json.decode(raw, type=float)
-    except BROKEN:
+    except UNREADABLE:
         return None
     return Raw(b"%d" % int(value)) if value.is_integer() else None
 

@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.spec.aliases import Fields
-from antiphon.spec.complaints import BROKEN, alternatives
+from antiphon.spec.complaints import alternatives
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import OtherEvent
 from antiphon.spec.items import Item
 from antiphon.spec.limits import MAX_PROBLEMS, MAX_UNKNOWN_SHAPES
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.spec.reading import ANY, Reading
 from antiphon.spec.shapes import Field
 from antiphon.spec.tools import TextFormat
@@ -61,7 +61,7 @@ class TolerantReading(Reading):
         except SpecError:
             try:
                 value = msgspec.json.decode(raw)
-            except BROKEN:
+            except UNREADABLE:
                 value = None
             types = alternatives(field.type)
             if isinstance(value, float) and int in types:

@@ -5,7 +5,7 @@ order in which they opened, there is exactly one terminal event, and nothing fol
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +14,7 @@ from antiphon.spec import events as ev
 from antiphon.spec import ids
 from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
-from antiphon.spec.items import ItemStatus, Message, Phase, type_of
+from antiphon.spec.items import ItemStatus, Phase, type_of
 from antiphon.spec.response import IncompleteDetails, Response
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import (
@@ -58,6 +58,7 @@ from antiphon.stream.open_items import (
     silence,
     with_id,
 )
+from antiphon.stream.sent import Sent
 
 _TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(event, ev.LifecycleEvent)}
 _MAX_CALL_ID = 64
@@ -106,12 +107,11 @@ class Composer(Struct, eq=False, weakref=True):
     def start(self, *, queued: bool = False) -> list[ev.AnyEvent]:
         """`response.created`, then `queued` if it has to wait, else `in_progress`."""
         if self.state == lifecycle.ABSENT:
-            self.response.status = lifecycle.QUEUED if queued else lifecycle.IN_PROGRESS
-            self._lifecycle(ev.ResponseCreated)
-            self._lifecycle(ev.ResponseQueued if queued else ev.ResponseInProgress)
+            status = lifecycle.QUEUED if queued else lifecycle.IN_PROGRESS
+            self._lifecycle(ev.ResponseCreated, status)
+            self._lifecycle(ev.ResponseQueued if queued else ev.ResponseInProgress, status)
         elif self.state == lifecycle.QUEUED and not queued:
-            self.response.status = lifecycle.IN_PROGRESS
-            self._lifecycle(ev.ResponseInProgress)
+            self._lifecycle(ev.ResponseInProgress, lifecycle.IN_PROGRESS)
         return self._speak().take()
 
     def feed(self, deltas: Iterable[AnyDelta]) -> list[ev.AnyEvent]:
@@ -142,29 +142,6 @@ class Composer(Struct, eq=False, weakref=True):
         voice.number, voice.events = number, []
         return [] if self.muted else events
 
-    def compose(self, deltas: Sequence[AnyDelta]) -> bool:
-        """Is the answer one text with its cost, and are no events wanted? Then end the response with it.
-
-        Most plain answers are that, and `feed` would come to the same, by way of every state in between.
-        """
-        if len(deltas) != 3 or not self.muted or self.state is not lifecycle.ABSENT:
-            return False
-        said, counted, ended = deltas
-        if type(said) is not TextDelta or said.logprobs is not None or not said.text:
-            return False
-        if type(counted) is not UsageDelta or type(ended) is not Finish or ended.reason in INCOMPLETE:
-            return False
-        id = self.new_id(ids.MESSAGE)
-        response = self.response
-        response.output = [
-            Message(id=id, role="assistant", status="completed", content=[OutputText(said.text)])
-        ]
-        response.usage = counted.usage.balanced()
-        response.status = self.state = lifecycle.COMPLETED
-        response.completed_at = int(self.clock())
-        self.finished = True
-        return True
-
     def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
         return self.feed((Failure(error),))
 
@@ -177,10 +154,19 @@ class Composer(Struct, eq=False, weakref=True):
             return self.fail(error)
         voice = self._speak()
         voice.number -= 1
-        self.state, self.finished = lifecycle.IN_PROGRESS, False
+        self.state = lifecycle.step(lifecycle.UNSENT, self.state, lifecycle.WITHDRAWN)
+        self.finished = False
         self.response.incomplete_details = None
         self._fail(error)
         return voice.take()
+
+    def resume(self, sent: Sent) -> None:
+        """Go on after events that were sent before, by this process or another."""
+        voice = self._voice = Voice(sent.next_number)
+        self.state, self.error = sent.state, sent.error
+        self._items, self._closed = sent.items, sent.closed
+        for item in self._items[self._closed :]:
+            item.emit = silence if self.muted else sent.only_new(voice.tell)
 
     def snapshot(self) -> Response:
         """The response as it stands now, as a value of its own."""
@@ -447,7 +433,8 @@ class Composer(Struct, eq=False, weakref=True):
     def _fail(self, error: ErrorPayload) -> None:
         self._cut()
         self.error = error
-        if self.error_event:
+        if self.error_event and self.state != lifecycle.FAILING:
+            self.state = lifecycle.step(lifecycle.RESPONSE, self.state, lifecycle.ERROR)
             self._emit(ev.ErrorEvent, error)
         self.response.error = ResponseError(error.code or error.type, error.message)
         self._end(ev.ResponseFailed, lifecycle.FAILED)
@@ -463,16 +450,15 @@ class Composer(Struct, eq=False, weakref=True):
         self._closed = len(self._items)
 
     def _end(self, event: type[ev.LifecycleEvent], status: str) -> None:
-        self.response.status = status
         self.response.completed_at = int(self.clock())
         if self._items:
             self.response.output = [item.final for item in self._items if item.final is not None]
-        self._lifecycle(event)
+        self._lifecycle(event, status)
 
     # --- emitting -----------------------------------------------------------------------------------------
 
-    def _lifecycle(self, event: type[ev.LifecycleEvent]) -> None:
-        self.state = lifecycle.step(lifecycle.RESPONSE, self.state, _TRIGGERS[event])
+    def _lifecycle(self, event: type[ev.LifecycleEvent], status: str) -> None:
+        self.state = lifecycle.advance(self.response, self.state, _TRIGGERS[event], status)
         if event.is_terminal:
             self.finished = True
         if self.muted:

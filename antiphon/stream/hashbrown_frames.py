@@ -19,6 +19,7 @@ from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import FunctionCall, Message, Reasoning
 from antiphon.spec.opaque import encode, encoder
 from antiphon.spec.response import Response
+from antiphon.stream import lifecycle
 
 FrameDialect = Literal["generation", "open-responses"]
 FRAME_DIALECTS: tuple[FrameDialect, ...] = get_args(FrameDialect)
@@ -345,8 +346,8 @@ class OpenResponses:
                 return
             case ev.ResponseIncomplete(response=response) if self._fails(response):
                 self.ended = True
-                failed = replace(response, status="failed", incomplete_details=None, error=FILTERED)
-                chunks.append(_framed(ev.ResponseFailed(event.sequence_number, failed)))
+                failed = lifecycle.failed(response, FILTERED)
+                chunks.append(frame(encode(_FRAMES[ev.ResponseFailed](event.sequence_number, failed))))
                 return
         self.ended = event.is_terminal
         if type(event) in _FRAMES:

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from antiphon.spec.complaints import BROKEN, came, join, missing, wrong
+from antiphon.spec.complaints import came, join, missing, wrong
 from antiphon.spec.decode import decode_body
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.spec.limits import MAX_BODY, CallId, FunctionName
+from antiphon.spec.opaque import UNREADABLE
 from antiphon.spec.reading import Reading
 from antiphon.spec.request import Request, TextParam
 from antiphon.spec.tools import FunctionTool, JsonObjectFormat, JsonSchemaFormat
@@ -117,7 +118,7 @@ def _message(reading: Reading, raw: Raw, path: str) -> Any:
         raise missing(path, "role")
     try:
         role = msgspec.json.decode(fields["role"], type=str)
-    except BROKEN:
+    except UNREADABLE:
         role = ""
     if role not in _MESSAGES:
         known = ", ".join(map(repr, _MESSAGES))
@@ -251,7 +252,7 @@ def _arguments(function: Function) -> str:
     text = text_of(function.arguments)
     try:
         inner = msgspec.json.decode(text)
-    except BROKEN:
+    except UNREADABLE:
         return text
     return inner if isinstance(inner, str) else text
 
@@ -306,7 +307,7 @@ def _result(item: FunctionCallOutput) -> Any:
     )
     try:
         value = msgspec.json.decode(text)
-    except BROKEN:
+    except UNREADABLE:
         value = text
     match value:
         case {"status": "fulfilled" | "rejected"}:

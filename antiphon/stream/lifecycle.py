@@ -1,15 +1,24 @@
 """This file owns every state and every transition of a response, an item, a part and an arguments stream.
 
-The Composer moves a response and its items only through `step`, the Auditor judges everything by these
-tables, and `docs/lifecycle.md` is drawn from them by `python -m antiphon.stream.diagrams`.
+The Composer moves a response and its items only through `step` and `advance`, nobody else writes a status
+into an item that exists (`with_status` does, which `scripts/laws.py` checks), the Auditor judges everything
+by these tables, and `docs/lifecycle.md` is drawn from them by `python -m antiphon.stream.diagrams`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar, cast
+
+import msgspec
 
 from antiphon.spec import items
-from antiphon.spec.items import CORE_TYPES
+from antiphon.spec.errors import ResponseError
+from antiphon.spec.items import CORE_TYPES, Compaction, Item, ItemReference
+from antiphon.spec.opaque import Opaque
+from antiphon.spec.response import Response
+
+AnyItem = TypeVar("AnyItem", bound=Item)
 
 # --- event types ------------------------------------------------------------------------------------------
 
@@ -71,6 +80,7 @@ Table = Mapping[str, Mapping[Trigger, str]]
 OPENS = "an event that begins or extends output"
 CLOSES = "an event that ends output"
 VENDOR = "a vendor event"
+WITHDRAWN = "its terminal event, which was not sent, is withdrawn"
 
 RESPONSE: Table = {
     ABSENT: {
@@ -109,6 +119,14 @@ RESPONSE: Table = {
     INCOMPLETE: {},
     FAILED: {},
     CANCELLED: {},
+}
+
+# A response that could not be stored fails after all, as long as its terminal event has not been sent. The
+# error of a failed one has been sent, and must not be sent again.
+UNSENT: Table = {
+    COMPLETED: {WITHDRAWN: IN_PROGRESS},
+    INCOMPLETE: {WITHDRAWN: IN_PROGRESS},
+    FAILED: {WITHDRAWN: FAILING},
 }
 
 ITEM: Table = {
@@ -282,6 +300,30 @@ def step(table: Table, state: str, trigger: Trigger) -> str:
         return table[state][trigger]
     except KeyError:
         raise IllegalTransition(state, trigger) from None
+
+
+def advance(response: Response, state: str, event_type: str, status: str) -> str:
+    """Give the response the status that it has in this event, and return the state after it."""
+    after = RESPONSE[state].get(event_type)
+    if after is None or status not in STATUS_IN[event_type]:
+        raise IllegalTransition(state, (event_type, status))
+    response.status = status
+    return after
+
+
+def failed(response: Response, error: ResponseError) -> Response:
+    """An incomplete response as it is shown to a client whose protocol calls that a failure."""
+    return msgspec.structs.replace(response, status=FAILED, incomplete_details=None, error=error)
+
+
+def with_status(item: AnyItem, status: str, *, required: bool = False) -> AnyItem:
+    """The item in another state; one that has no status stays byte for byte, unless it is `required`."""
+    if isinstance(item, Opaque):
+        has_none = item.status is None and not required
+        return item if has_none or item.status == status else cast(AnyItem, item.replace(status=status))
+    if isinstance(item, Compaction | ItemReference):
+        return item
+    return msgspec.structs.replace(item, status=status)
 
 
 def response_trigger(event_type: str) -> str:

@@ -31,7 +31,7 @@ from antiphon.spec.items import (
     Phase,
     Reasoning,
 )
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import CallDelta, Key, WholeItem
 
@@ -90,10 +90,14 @@ class OpenItem(ABC):
     def close(self, status: ItemStatus) -> None:
         self.end_part()
         final = self.snapshot(status)
-        ended = getattr(final, "status", None) or status
-        self.state = lifecycle.step(self.table, self.state, (lifecycle.ITEM_DONE, ended))
+        self.settle(final, status)
         self.emit(ev.OutputItemDone, self.index, final)
         self.emit = silence
+
+    def settle(self, final: Item, status: ItemStatus = "completed") -> None:
+        """This is what the item came to; `status` is how one ended that has none of its own."""
+        ended = getattr(final, "status", None) or status
+        self.state = lifecycle.step(self.table, self.state, (lifecycle.ITEM_DONE, ended))
         self.final = final
 
     def end_part(self) -> None:
@@ -215,7 +219,7 @@ class OpenReasoning(OpenItem):
 
     def summarise(self, text: str, part: int) -> None:
         if part != self.summary_part:
-            self._end_summary()
+            self.end_summary()
         if self.summary_chunks is None:
             self.summary_chunks, self.summary_part = [], part
             self.emit(ev.ReasoningSummaryPartAdded, self.id, self.index, len(self.summary), SummaryText(""))
@@ -223,7 +227,7 @@ class OpenReasoning(OpenItem):
         self.emit(ev.ReasoningSummaryTextDelta, self.id, self.index, len(self.summary), text)
 
     def end_part(self) -> None:
-        self._end_summary()
+        self.end_summary()
         if self.raw_chunks is not None:
             part = ReasoningText("".join(self.raw_chunks))
             where = (self.id, self.index, len(self.content))
@@ -232,7 +236,7 @@ class OpenReasoning(OpenItem):
             self.content.append(part)
             self.raw_chunks = None
 
-    def _end_summary(self) -> None:
+    def end_summary(self) -> None:
         if self.summary_chunks is not None:
             part = SummaryText("".join(self.summary_chunks))
             where = (self.id, self.index, len(self.summary))
@@ -351,7 +355,7 @@ class OpenWhole(OpenItem):
     def snapshot(self, status: ItemStatus) -> Item:
         if status == "completed" and is_over(self.item):
             return self.item
-        return with_status(self.item, status)
+        return lifecycle.with_status(self.item, status)
 
 
 def is_another(call: OpenCall | UnnamedCall, delta: CallDelta) -> bool:
@@ -369,27 +373,18 @@ def is_over(item: WholeItem) -> bool:
     return (getattr(item, "status", None) or "completed") in ("completed", "incomplete", "failed")
 
 
-def with_status(item: WholeItem, status: ItemStatus) -> WholeItem:
-    """The same item in another state; one that has no status stays byte for byte."""
-    if isinstance(item, Opaque):
-        return item if item.status in (None, status) else item.replace(status=status)
-    if isinstance(item, Compaction):
-        return item
-    return msgspec.structs.replace(item, status=status)
-
-
 def presentable(item: WholeItem, shown: str) -> WholeItem:
     """The item under the type it goes out with, in a state that it can have in the middle of an output."""
     if isinstance(item, Compaction):
         return item
     if not isinstance(item, Opaque):
-        return item if item.status == "in_progress" else msgspec.structs.replace(item, status="completed")
+        return item if item.status == "in_progress" else lifecycle.with_status(item, "completed")
     if item.type != shown:
         item = item.replace(type=shown)
     if item.status is None and is_valid_extension_type(shown):
-        return item.replace(status="completed")
+        return lifecycle.with_status(item, "completed", required=True)
     # Nothing but the last item may be incomplete, and what comes whole is never cut short by a budget.
-    return item.replace(status="failed") if item.status in ("incomplete", "cancelled") else item
+    return lifecycle.with_status(item, "failed") if item.status in ("incomplete", "cancelled") else item
 
 
 def with_id(item: WholeItem, id: str) -> WholeItem:
@@ -409,7 +404,7 @@ def is_json_object(text: str) -> bool:
         return False
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return False
     return True
 

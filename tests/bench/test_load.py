@@ -3,15 +3,17 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from websockets.frames import Frame
 from websockets.streams import StreamReader
 
 from bench import load
+from bench.clients import CLIENTS, TRACED, VARIANTS, Client, requests
 from bench.contenders import Contender, folder, upstream
 from bench.measure import Work, in_turns, verify
-from bench.outcome import Outcome
+from bench.outcome import Outcome, Request
 from bench.processes import Program
 from bench.sockets import frame
 
@@ -90,3 +92,29 @@ def test_a_frame_is_what_the_protocol_says(size: int) -> None:
     with pytest.raises(StopIteration) as parsed:
         next(parsing)
     assert parsed.value.value.data == b"x" * size
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_what_a_client_sends_changes_as_it_does_in_reality(client: Client) -> None:
+    body = {"model": "m", "input": "Sing.", "stream": True}
+    sent = list(islice(requests(client, "/v1/responses", 8080, "sk", body), 2 * VARIANTS))
+    assert sent[:VARIANTS] == sent[VARIANTS:]
+    heads, bodies = zip(*(request.split(b"\r\n\r\n", 1) for request in sent[:VARIANTS]), strict=True)
+    lengths = [int(head.lower().split(b"content-length: ")[1]) for head in heads]
+    assert lengths == [len(content) for content in bodies]
+    assert len(set(lengths)) > 3
+    assert len({head.count(b"\r\n") for head in heads}) == 1
+    without_length = {head.rpartition(b"\r\n")[0] for head in heads}
+    counts_retries = b"retry-count: 1" in heads[-1]
+    assert len(without_length) == (VARIANTS if client is TRACED else 1 + counts_retries)
+    for content in bodies:
+        asked = json.loads(content)
+        assert "Sing." in json.dumps(asked["input"])
+        assert asked["stream"] is True
+
+
+def test_connections_take_the_clients_in_turn() -> None:
+    request = Request(8080, "/v1/responses", {"model": "m", "input": "Sing."}, "sk", varies=True)
+    firsts = [next(request.on_connection(n)) for n in range(len(CLIENTS) + 1)]
+    assert len(set(firsts)) == len(CLIENTS)
+    assert firsts[0] == firsts[-1]

@@ -1,6 +1,5 @@
-"""A head that comes again is answered as the first was; one that differs in anything is another."""
+"""Whatever else came on its connection, a request is answered as its own head says."""
 
-import json
 from collections.abc import Callable
 from functools import cache
 
@@ -8,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.server.heads import KnownHead
 from tests.server.callers import key_table
 from tests.server.conftest import Serve
 from tests.server.serving import Serving
 from tests.server.voice import Voice
-from tests.server.wire import BODY, CLOSE, Line, answers, behind, get, line, post, sweep
+from tests.server.wire import CLOSE, answers, get, line, post
 
 ORIGIN = b"https://app.example.com"
 ALICE, BOB = b"Authorization: Bearer sk-alice", b"Authorization: Bearer sk-bob"
@@ -143,44 +141,3 @@ def test_an_old_client_behind_a_proxy_is_told_as_one_however_it_wishes_to_be_kep
     old = new.replace(b"HTTP/1.1", b"HTTP/1.0")
     [told_alone] = told(server, old)
     assert told(server, new, old) == [alone(new), told_alone]
-
-
-def known(server: Serving, connection: Line) -> KnownHead | None:
-    """The head that the server's end of a line remembers."""
-    found = behind(server, connection)
-    assert found is not None
-    return found._known
-
-
-@pytest.mark.parametrize("key", [ALICE, ALICE.lower(), b"AUTHORIZATION: Bearer sk-alice"])
-def test_a_head_is_looked_at_once_however_long_its_bodies_are(server: Serving, key: bytes) -> None:
-    heads: list[KnownHead | None] = []
-    with line(server) as connection:
-        for text in ("a", "b", "hello", "hello " * 100):
-            request = post(key, body=json.dumps({"input": text}).encode())
-            connection.send(
-                request.replace(b"Content-Length", b"content-length") if key.islower() else request
-            )
-            [answer] = answers(connection.until(b"}"), "POST")
-            assert answer.status == 200
-            heads.append(known(server, connection))
-    assert heads[-1] is not None
-    assert (heads[-1] is heads[-2]) is (key[:2] != b"AU")
-
-
-def test_a_connection_between_two_requests_remembers_nothing_for_long(server: Serving) -> None:
-    with line(server) as connection:
-        connection.send(get(b"/healthz", ALICE))
-        connection.until(b"}")
-        assert known(server, connection) is not None
-        sweep(server, 0)
-        assert known(server, connection) is None
-        connection.send(get(b"/healthz", ALICE))
-        connection.until(b"}")
-
-
-def test_a_stream_remembers_nothing(server: Serving) -> None:
-    with line(server) as connection:
-        connection.send(post(ALICE, body=BODY[:-1] + b', "stream": true}'))
-        connection.until(b"0\r\n\r\n")
-        assert known(server, connection) is None

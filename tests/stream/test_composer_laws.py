@@ -1,16 +1,21 @@
 """The laws of the Composer over arbitrary deltas."""
 
 import msgspec
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.spec.content import LogProb
-from antiphon.spec.errors import server_error
+from antiphon.spec.errors import ResponseError, server_error
 from antiphon.spec.opaque import to_builtins
-from antiphon.spec.response import Usage
 from antiphon.stream.auditor import audit
-from antiphon.stream.deltas import AnyDelta, Failure, Finish, ReasoningDelta, TextDelta, UsageDelta
+from antiphon.stream.deltas import (
+    AnyDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    SummaryDelta,
+    TextDelta,
+)
 from antiphon.stream.reader import Reader
+from antiphon.stream.sent import Sent
 from tests.spec.opinions import assert_valid_event
 from tests.stream.composed import composer
 from tests.stream.strategies import core_runs, runs
@@ -32,46 +37,38 @@ def test_any_deltas_give_a_stream_without_violations(
     assert machine.feed(tail) == []
 
 
-_USAGE = UsageDelta(Usage.of(3, 4, cached=1, reasoning=2))
-_PIECES = st.sampled_from(
-    [
-        TextDelta("words"),
-        TextDelta(""),
-        TextDelta("likely", [LogProb("likely", -0.1, [], [])]),
-        ReasoningDelta("hm"),
-        _USAGE,
-        Finish(),
-        Finish("length"),
-        Finish("tool_calls"),
-        Failure(server_error("broken")),
-    ]
+@given(core_runs)
+def test_a_terminal_event_of_any_kind_can_be_withdrawn_and_the_response_fails(
+    run: tuple[list[AnyDelta], AnyDelta, list[AnyDelta]],
+) -> None:
+    body, ending, _ = run
+    machine = composer()
+    told = machine.feed([*body, ending])[:-1] + machine.overrule(server_error("not stored"))
+    assert audit([msgspec.json.decode(event.to_json()) for event in told]) == []
+    assert (machine.response.status, machine.finished) == ("failed", True)
+    assert machine.response.error == ResponseError("server_error", "not stored")
+
+
+_TEXTS = st.one_of(
+    st.builds(TextDelta, st.text(min_size=1, max_size=3)),
+    st.builds(RefusalDelta, st.text(min_size=1, max_size=3)),
+    st.builds(ReasoningDelta, st.text(min_size=1, max_size=3)),
+    st.builds(SummaryDelta, st.text(min_size=1, max_size=3), st.integers(0, 2)),
 )
 
 
-@given(st.lists(_PIECES, max_size=4), st.booleans())
-@example([TextDelta("words"), _USAGE, Finish()], True)
-def test_an_answer_composed_at_once_is_the_one_that_is_composed_step_by_step(
-    deltas: list[AnyDelta], fails_later: bool
+@given(st.lists(_TEXTS, max_size=12))
+def test_a_composer_that_goes_on_after_what_was_sent_says_what_the_first_would_have(
+    deltas: list[AnyDelta],
 ) -> None:
-    at_once, by_steps = composer(), composer()
-    for machine in (at_once, by_steps):
-        machine.muted = True
-    if not at_once.compose(deltas):
-        assert at_once.response == composer().response
-        assert deltas != [TextDelta("words"), _USAGE, Finish()]
-        return
-    by_steps.feed(deltas)
-    if fails_later:
-        for machine in (at_once, by_steps):
-            machine.overrule(server_error("not stored"))
-    assert at_once.finished
-    assert (at_once.response, at_once.state, at_once.error) == (
-        by_steps.response,
-        by_steps.state,
-        by_steps.error,
-    )
-    assert at_once.feed(deltas) == []
-    assert at_once.response == by_steps.response
+    first, second, sent = composer(), composer(), Sent()
+    for event in first.feed(deltas):
+        sent.add(event)
+        sent.next_number = event.sequence_number + 1
+    second.resume(sent)
+    broken = server_error("cut")
+    assert second.fail(broken) == first.fail(broken)
+    assert second.response == first.response
 
 
 @given(runs)

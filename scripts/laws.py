@@ -1,0 +1,153 @@
+"""Two laws over the syntax tree of the package: who may change a state, and who may make an event.
+
+    python scripts/laws.py antiphon
+
+1. Only `lifecycle` changes the status of a response, an item or a part. The machines that keep a state of
+   their own (Composer, open items) take each new one from its tables.
+2. Only the Composer, with its open items, makes an event or numbers one.
+
+Whoever reads what another server wrote says what that server said: the decoder and the Reader are excepted,
+by name. Exits with 1 and one line for each violation.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+LIFECYCLE = "antiphon.stream.lifecycle"
+EVENTS = "antiphon.spec.events"
+COMPOSING = {"antiphon.stream.composer", "antiphon.stream.open_items"}
+"""They make events, and keep a state."""
+KEEPING_STATE = COMPOSING | {"antiphon.stream.sent"}
+READING = {
+    "antiphon.spec.tolerant",
+    "antiphon.stream.reader",
+    "antiphon.stream.assembly",
+    "antiphon.stream.growing",
+}
+"""They tell what another server wrote."""
+STATUS_OF_ITS_OWN = {
+    "antiphon.spec.errors": "the status of an HTTP answer",
+    "antiphon.spec.response": "complete, fail and incomplete of a response that is made without a stream",
+    "antiphon.compliance.probe": "the status of an HTTP answer",
+}
+MOVES = {"step", "advance"}
+"""The functions of `lifecycle` that give a new state."""
+
+Violation = tuple[int, str]
+
+
+class Laws(ast.NodeVisitor):
+    """The violations in one module."""
+
+    def __init__(self, module: str, event_classes: set[str]) -> None:
+        self.found: list[Violation] = []
+        self._module = module
+        self._event_classes = event_classes
+        self._events: set[str] = set()  # names of the module of events here
+        self._classes: set[str] = set()  # names of event classes here
+        self._changes_status = module == LIFECYCLE or module in READING or module in STATUS_OF_ITS_OWN
+        self._makes_events = module == EVENTS or module in COMPOSING or module in READING
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        package, _, name = EVENTS.rpartition(".")
+        for alias in node.names:
+            here = alias.asname or alias.name
+            if node.module == package and alias.name == name:
+                self._events.add(here)
+            elif node.module == EVENTS and alias.name in self._event_classes:
+                self._classes.add(here)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self._events |= {alias.asname or alias.name for alias in node.names if alias.name == EVENTS}
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            whole = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            if whole and len(target.elts) == len(node.value.elts):  # type: ignore[attr-defined]
+                for part, value in zip(target.elts, node.value.elts, strict=True):  # type: ignore[attr-defined]
+                    self._assigned(part, value)
+            else:
+                self._assigned(target, node.value)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._assigned(node.target, node.value)
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._assigned(node.target, node)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = ast.unparse(node.func)
+        owner, _, name = called.rpartition(".")
+        keywords = {word.arg: word.value for word in node.keywords}
+        if name == "replace" and not self._is_nothing(keywords.get("status")):
+            self._status(node, called)
+        if name == "setattr" and len(node.args) > 1 and ast.unparse(node.args[1]) in ("'status'", "'state'"):
+            self._status(node, called)
+        if not self._makes_events:
+            if (owner in self._events and name in self._event_classes) or called in self._classes:
+                self._add(node, f"{called}(...) makes an event, which only the Composer does")
+            elif "sequence_number" in keywords:
+                self._add(node, f"{called}(...) numbers an event, which only the Composer does")
+        self.generic_visit(node)
+
+    def _assigned(self, target: ast.expr, value: ast.AST) -> None:
+        for node in ast.walk(target):
+            if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+                continue
+            is_own = ast.unparse(node.value) == "self"
+            if node.attr == "status" and not (is_own and not self._module.startswith("antiphon.spec.")):
+                self._status(node, f"{ast.unparse(node)} = ...")
+            elif node.attr == "state" and self._module in KEEPING_STATE and not self._is_from_tables(value):
+                self._add(node, f"{ast.unparse(node)} = {ast.unparse(value)} is not a move of lifecycle")
+            elif node.attr == "sequence_number" and not self._makes_events:
+                self._add(node, f"{ast.unparse(node)} numbers an event, which only the Composer does")
+
+    def _is_from_tables(self, value: ast.AST) -> bool:
+        """A move of `lifecycle`, the state before the first move, or a state that another machine had."""
+        match value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="lifecycle"), attr=name)):
+                return name in MOVES
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                return (owner, name) == ("lifecycle", "ABSENT") or (owner, name) == ("sent", "state")
+        return False
+
+    def _is_nothing(self, value: ast.expr | None) -> bool:
+        """No status is given, or it is left out of what goes to another server."""
+        return value is None or (isinstance(value, ast.Constant) and value.value is None)
+
+    def _status(self, node: ast.AST, what: str) -> None:
+        if not self._changes_status:
+            self._add(node, f"{what} changes a status, which only lifecycle does")
+
+    def _add(self, node: ast.AST, what: str) -> None:
+        self.found.append((getattr(node, "lineno", 0), what))
+
+
+def violations(package: Path) -> Iterator[str]:
+    """One line for each violation in the modules of this package folder."""
+    events = package.joinpath(*EVENTS.split(".")[1:]).with_suffix(".py")
+    classes = {
+        node.name for node in ast.walk(ast.parse(events.read_text())) if isinstance(node, ast.ClassDef)
+    }
+    for path in sorted(package.rglob("*.py")):
+        module = ".".join([package.name, *path.relative_to(package).with_suffix("").parts])
+        laws = Laws(module, classes)
+        laws.visit(ast.parse(path.read_text()))
+        for line, what in laws.found:
+            yield f"{path}:{line}: {what}"
+
+
+def main() -> int:
+    found = list(violations(Path(sys.argv[1])))
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
