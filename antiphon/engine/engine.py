@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 from msgspec import Struct
 
@@ -13,7 +12,7 @@ from antiphon.engine.media import Media, may_have_addresses
 from antiphon.engine.pictures import check_pictures
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.run import Run, Save, rules_of
+from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.schema_check import check_schema
 from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
@@ -116,8 +115,7 @@ class Engine:
         # A background response is written by its job, together with its events.
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
-        batches: Any = provider.stream(turn)  # of some type that can be closed
-        return Run(turn, composer, resolved, batches, save, None if bare else rules_of(provider, turn))
+        return Run(turn, composer, resolved, provider, save, None if bare else checks_of(provider, turn))
 
     def target(
         self, request: Request, caller: Caller, bare: bool = False, items: list[Item] | None = None

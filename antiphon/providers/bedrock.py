@@ -10,13 +10,13 @@ import msgspec
 from antiphon.config import BedrockProvider, ConfigErrors, Mistake, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
-from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.bedrock_auth import BEARER_VARIABLE, Chain, Identity, Key, can_sign, region_of
 from antiphon.providers.bedrock_models import Family, find
 from antiphon.providers.bedrock_request import prepare
 from antiphon.providers.bedrock_stream import BedrockStream
 from antiphon.providers.eventstream import CONTENT_TYPE
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Call, ask
 from antiphon.providers.http import UpstreamClient
 
 CAPABILITIES = Capabilities(
@@ -70,8 +70,8 @@ class Bedrock:
         self._timeouts = timeouts or Timeouts()
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._call)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, await self._call(turn), sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         """Only some models can be counted, and only under their own names."""

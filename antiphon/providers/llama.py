@@ -5,8 +5,7 @@ in words. Everything else is the wire of `chat`.
 """
 
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,11 +17,11 @@ from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
 from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
 from antiphon.embedded.tooling import MOST_CALLS, Message, answering, calling, last_question, tool_schema
 from antiphon.providers import errors
-from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Call, ask
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.pictures import describe
 from antiphon.providers.tools import Function, ToolNames
@@ -70,14 +69,11 @@ class Llama:
         self._process = ModelProcess(local, self.alias, environment.folder)
         self._timeouts = timeouts
 
-    async def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
         body, names = self._prepared(turn)
         try:
-            async with self._process.lease(turn.on_queued) as endpoint:
-                call = await self._call(turn, body, names, endpoint)
-                async with aclosing(Answer(self._http, turn, lambda _: call)) as batches:
-                    async for batch in batches:
-                        yield batch
+            async with self._process.lease(sink.queued) as endpoint:
+                await ask(self._http, await self._call(turn, body, names, endpoint), sink)
         except ModelError as error:
             raise _unavailable(error) from None
 

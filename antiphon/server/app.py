@@ -5,8 +5,7 @@ import logging
 import re
 
 from antiphon.config import Config, ConfigErrors
-from antiphon.engine.run import INTERNAL
-from antiphon.providers.base import UpstreamError
+from antiphon.engine.problems import Problem, problem_of
 from antiphon.server import (
     catalog,
     chat,
@@ -19,10 +18,10 @@ from antiphon.server import (
     websocket,
 )
 from antiphon.server.asgi import AsgiExchange, Receive, Scope, Send
-from antiphon.server.exchange import ClientGone, Exchange, Handler, Head, Headers
+from antiphon.server.exchange import ClientGone, Exchange, Handler, Head
 from antiphon.server.gate import Gate
 from antiphon.server.gateway import Gateway
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
+from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
@@ -104,18 +103,8 @@ class App:
             if not (exchange.was_left() or isinstance(end, ClientGone)):
                 raise
             log.info("request %s: the client went away", exchange.request_id)
-        except SpecError as error:
-            challenge = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
-            await _fail(exchange, error.payload, error.status, challenge)
-        except UpstreamError as error:
-            retry = [] if error.retry_after is None else [(b"retry-after", b"%d" % round(error.retry_after))]
-            await _fail(exchange, error.payload, error.status, retry)
-        except StoreError as error:
-            log.error("request %s: %s", exchange.request_id, error)
-            await _fail(exchange, ErrorPayload("server_error", str(error), code="store_failed"), 503)
-        except Exception:
-            log.exception("request %s failed", exchange.request_id)
-            await _fail(exchange, INTERNAL, 500)
+        except Exception as error:
+            await _fail(exchange, problem_of(error, exchange.request_id))
         finally:
             exchange.over()
 
@@ -154,12 +143,17 @@ def _admit(gate: Gate, head: Head) -> Handler:
     return head.handler
 
 
-async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
+async def _fail(exchange: Exchange, problem: Problem) -> None:
     exchange.is_watched = False
     if exchange.started:
-        await exchange.write(b"", last=True)
-    else:
-        await exchange.fail(error, status, headers)
+        await exchange.finish()
+        return
+    headers: list[tuple[bytes, bytes]] = []
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if problem.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % round(problem.retry_after)))
+    await exchange.fail(problem.payload, problem.status, headers)
 
 
 def _route(head: Head) -> Handler:

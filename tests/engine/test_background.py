@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.job import Job, Pace
 from antiphon.engine.sealing import Seal
-from antiphon.providers.base import Capabilities, Turn, UpstreamError
+from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.request import Request
 from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse
@@ -37,7 +37,10 @@ class Spoken:
         self.closed = asyncio.Event()
         self.turns = 0
 
-    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await answer_from(self._batches(turn), sink)
+
+    async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         self.turns += 1
         try:
             yield []
