@@ -49,12 +49,13 @@ class Checks(Struct):
 
 def checks_of(provider: Provider, turn: Turn) -> Checks | None:
     request = turn.request
-    restricted = restricts(request)
-    checks_schema = schema_check.needs_check(request) and not provider.capabilities.enforces_schema
-    obfuscates = obfuscation.is_wanted(request)
-    return (
-        Checks(restricted, checks_schema, obfuscates) if restricted or checks_schema or obfuscates else None
-    )
+    restricted, checks_schema = restricts(request), False
+    if request.text is not None and not provider.capabilities.enforces_schema:
+        checks_schema = schema_check.needs_check(request)
+    obfuscates = request.stream_options is not None and obfuscation.is_wanted(request)
+    if restricted or checks_schema or obfuscates:
+        return Checks(restricted, checks_schema, obfuscates)
+    return None
 
 
 class Run(Struct, eq=False, weakref=True):

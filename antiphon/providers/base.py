@@ -48,8 +48,6 @@ class Turn(Struct, eq=False):
     strict: bool = False
     stream: bool = True
     """Does somebody follow the answer while it is made? Otherwise it may be fetched whole."""
-    bare: bool = False
-    """The request is known to set no option, so that none has to be looked at."""
     receipts: list[Receipt] = msgspec.field(default_factory=list)
 
     __repr__ = object.__repr__  # which shows no prompt
