@@ -12,7 +12,7 @@ from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.job import Job, Pace
 from antiphon.engine.lease import Lease
 from antiphon.engine.orphans import last_words
-from antiphon.engine.run import SHUTDOWN
+from antiphon.engine.problems import SHUTDOWN
 from antiphon.spec import ids
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.request import Request

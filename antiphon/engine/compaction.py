@@ -1,14 +1,10 @@
 """Compaction for any model: it writes the summary itself, and only this gateway can read it back."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import cast
-
-from antiphon.engine.context import COMPACTION
+from antiphon.engine.context import COMPACTION, Resolved
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.run import CLOSED
-from antiphon.providers.base import Provider, Turn, UpstreamError
+from antiphon.engine.run import Run
+from antiphon.providers.base import Provider, Turn
 from antiphon.spec import ids
 from antiphon.spec.content import InputText
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
@@ -17,7 +13,6 @@ from antiphon.spec.opaque import encode
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response, Usage
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import AnyDelta
 
 _TASK = (
     "Write a summary of our conversation so far, for yourself, so that you can go on with it later. "
@@ -42,7 +37,7 @@ async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> Co
     )
     task = Message(role="user", content=[InputText(_TASK)])
     turn.items = await engine.fitted(provider, turn, [*resolved.items, task])
-    text, usage = await _summary(engine, provider, turn)
+    text, usage = await _summary(engine, provider, turn, resolved)
     summary: list[Item] = [Message(role="developer", content=_HEADING + text)]
     sealed = engine.seal.seal(encode(summary), tenant=caller.tenant, purpose=COMPACTION)
     return CompactResource(
@@ -59,17 +54,12 @@ def _budget(provider: Provider) -> int:
     return max(128, min(1024, window // 64))
 
 
-async def _summary(engine: Engine, provider: Provider, turn: Turn) -> tuple[str, Usage]:
+async def _summary(engine: Engine, provider: Provider, turn: Turn, resolved: Resolved) -> tuple[str, Usage]:
     composer = Composer(Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0), clock=engine.clock)
-    deltas = cast(AsyncGenerator[list[AnyDelta], None], provider.stream(turn))
-    async with aclosing(deltas):
-        async for batch in deltas:
-            composer.feed(batch)
-    if not composer.finished:
-        raise UpstreamError(CLOSED, 502)
-    if composer.error is not None:
-        raise UpstreamError(composer.error, composer.error.status)
-    response = composer.response
+    run = Run(turn, composer, resolved, provider)
+    response = await run.result()
+    if run.problem is not None:
+        raise SpecError(run.problem.payload, run.problem.status)
     text = "".join(item.get_text() for item in response.output if isinstance(item, Message)).strip()
     if not text:
         message = "the model wrote no summary; try again, or name another model"

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 from msgspec import Struct
 
@@ -12,7 +11,7 @@ from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import Media, may_have_addresses
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.run import Run, Save, rules_of
+from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.schema_check import check_schema
 from antiphon.engine.schema_pool import SchemaPool
 from antiphon.engine.sealing import Seal
@@ -24,7 +23,7 @@ from antiphon.spec.echo import new_response
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.opaque import encode
-from antiphon.spec.request import CompactRequest, Request, WebSocketCreate, is_bare
+from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import Item as StoredItem
 from antiphon.stream.composer import Composer
@@ -80,18 +79,16 @@ class Engine:
 
         `keep` is awaited before the terminal event goes out, for who keeps the run in a way of their own.
         """
-        bare = is_bare(request)
-        if not bare:
+        if request.tool_choice is not None:
             check_tools(request)
-            if request.text is not None:
-                await check_schema(request, caller.tenant, self.schemas)
+        if request.text is not None:
+            await check_schema(request, caller.tenant, self.schemas)
         resolved = alone(request)
-        provider, turn = self.target(request, caller, bare, resolved.items if resolved else None)
-        if not bare:
-            if isinstance(request, WebSocketCreate) and not request.generate:
-                provider = Silent()
-            else:
-                report_unsupported(turn, provider)
+        provider, turn = self.target(request, caller, resolved.items if resolved else None)
+        if isinstance(request, WebSocketCreate) and not request.generate:
+            provider = Silent()
+        else:
+            report_unsupported(turn, provider)
         takes = provider.capabilities
         proofs = Proofs(self.seal, provider, turn)
         may_not_fit = takes.counts_tokens
@@ -103,8 +100,8 @@ class Engine:
         if may_not_fit and not request.background:
             turn.items = await self.fitted(provider, turn, turn.items)
         model = request.model or self.default_model
-        response = new_response(request, model, self.clock(), takes.defaults, bare)
-        if not bare and "service_tier" not in takes.parameters:
+        response = new_response(request, model, self.clock(), takes.defaults)
+        if "service_tier" not in takes.parameters:
             response.service_tier = "default"
         if caller.receipts:
             response.receipts = turn.receipts
@@ -122,13 +119,10 @@ class Engine:
         # A background response is written by its job, together with its events.
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
-        batches: Any = provider.stream(turn)  # of some type that can be closed
-        return Run(
-            turn, composer, resolved, batches, save, None if bare else rules_of(provider, turn, self.schemas)
-        )
+        return Run(turn, composer, resolved, provider, save, checks_of(provider, turn, self.schemas))
 
     def target(
-        self, request: Request, caller: Caller, bare: bool = False, items: list[Item] | None = None
+        self, request: Request, caller: Caller, items: list[Item] | None = None
     ) -> tuple[Provider, Turn]:
         try:
             target = self._resolve_model(request.model)
@@ -137,7 +131,7 @@ class Engine:
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
             ) from None
         # A background response can be followed later; over a WebSocket nothing is ever plain.
-        stream = request.stream or request.background or (not bare and isinstance(request, WebSocketCreate))
+        stream = request.stream or request.background or isinstance(request, WebSocketCreate)
         turn = Turn(
             target.upstream_model,
             request,
@@ -147,7 +141,6 @@ class Engine:
             request_id=caller.request_id,
             strict=caller.strict,
             stream=stream,
-            bare=bare,
         )
         return self.providers[target.provider], turn
 

@@ -1,4 +1,4 @@
-"""One background response at work: events from its run, in batches, to the log.
+"""One background response at work: its run puts events in, and they go to the log, many in one write.
 
 An event is told to nobody before it is logged. So whoever heard of event N can go on from N anywhere, also
 after this process has died. The log has each event as it is spelled for the caller who made the response.
@@ -6,16 +6,14 @@ after this process has died. The log has each event as it is spelled for the cal
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from antiphon.engine.engine import Caller, Engine, encode_all, stored
-from antiphon.engine.run import INTERNAL, Run
+from antiphon.engine.problems import problem_of
+from antiphon.engine.run import Run
 from antiphon.providers.apart import apart
-from antiphon.providers.base import UpstreamError
-from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent, LifecycleEvent
 from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response
@@ -26,7 +24,9 @@ from antiphon.stream.framing import single_line
 log = logging.getLogger(__name__)
 
 Ending = Callable[[Composer], list[AnyEvent]]
-Batches = AsyncGenerator[list[AnyEvent], None]
+
+_MOST_PENDING = 10_000
+"""With more events than this to be written, the provider has to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,10 @@ class Lost(Exception):
 
 
 class Job:
-    """`save`, then `work` to its end; anyone may `stop` it, or wait until it has got `beyond` an event."""
+    """`save`, then `work` to its end; anyone may `stop` it, or wait until it has got `beyond` an event.
+
+    It is the end that its run puts events into.
+    """
 
     def __init__(self, engine: Engine, run: Run, caller: Caller, owner: str, pace: Pace) -> None:
         self.id = run.response.id
@@ -69,15 +72,14 @@ class Job:
         self._pace = pace
         self._dialect = caller.dialect.for_response(run.response)
         self._loop = asyncio.get_running_loop()
-        self._ending: asyncio.Future[Ending] = self._loop.create_future()
         self._news = asyncio.Event()
+        self._changed = asyncio.Event()  # there is something to write, or it has become urgent
         self._pending: list[bytes] = []
         self._last = -1  # the number of the newest event, logged or not
         self._state: Response | None = None  # how the row must change with the next write
         self._over = False  # the terminal event is known; it may still have to be written
         self._due = 0.0
-        self._batches = self._produce()
-        self._pull: asyncio.Future[list[AnyEvent]] | None = None
+        self._producing: asyncio.Task[None] | None = None
         self._note(run.composer.start(queued=True))
         self.created = run.composer.snapshot()
 
@@ -106,8 +108,12 @@ class Job:
 
     def stop(self, ending: Ending) -> None:
         """End now, as the composer is told to; the first who says so decides."""
-        if not self._ending.done():
-            self._ending.set_result(ending)
+        composer = self._run.composer
+        if not composer.finished:
+            # The composer ends first, so that the cancelled run finds nothing left to say.
+            self._note(ending(composer))
+            if self._producing is not None:
+                self._producing.cancel()
 
     async def beyond(self, number: int) -> None:
         """Wait until an event after this one is logged, or until there will be none."""
@@ -115,59 +121,64 @@ class Job:
             await self._news.wait()
 
     async def work(self) -> None:
+        if not self._over:
+            self._producing = asyncio.create_task(self._produce())
+            self._producing.add_done_callback(lambda _: self._changed.set())
         try:
             while self._pending or not self._over:
-                wait = self._due - self._loop.time() if self._pending else None
-                if self._over:
-                    await asyncio.sleep(max(wait or 0.0, 0.0))
-                else:
-                    await self._listen(wait)
-                if self._pending and self._loop.time() >= self._due:
-                    await self._flush()
+                await self._until_due()
+                await self._flush()
         except Lost:
             log.info("background response %s is no longer ours; its work is dropped", self.id)
         finally:
             self.ended.set()
             self._tell()
-            await self._close()
+            if self._producing is not None:
+                self._producing.cancel()
+                await asyncio.wait({self._producing})
 
-    async def _listen(self, wait: float | None) -> None:
-        """Take the next batch, or the word to stop, whichever comes first."""
-        if self._pull is None:
-            self._pull = asyncio.ensure_future(anext(self._batches))
-        composer = self._run.composer
-        first: set[asyncio.Future[Any]] = {self._pull}
-        if not composer.finished:
-            first.add(self._ending)
-        limit = None if wait is None else max(wait, 0.0)
-        await asyncio.wait(first, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-        if self._pull.done():
-            batch, self._pull = self._pull.result(), None
-            self._note(batch)
-        elif self._ending.done() and not composer.finished:
-            # The composer ends first, so that the cancelled run finds nothing left to say.
-            self._note(self._ending.result()(composer))
-            self._pull.cancel()
+    # --- for the run --------------------------------------------------------------------------------------
 
-    async def _produce(self) -> Batches:
-        """The run's batches. One that its upstream refuses is a failed response, for its caller is gone."""
-        run = self._run
+    def open(self) -> None:
+        """`response.created` and `response.queued` are logged already."""
+
+    def put(self, events: list[AnyEvent]) -> bool:
+        self._note(events)
+        return len(self._pending) < _MOST_PENDING
+
+    async def ready(self) -> None:
+        while len(self._pending) >= _MOST_PENDING and not self.ended.is_set():
+            await self._news.wait()
+
+    async def close(self, events: list[AnyEvent]) -> None:
+        self._note(events)
+
+    # --- within -------------------------------------------------------------------------------------------
+
+    async def _until_due(self) -> None:
+        """Wait until there is something to write, and until it is time to write it."""
+        while not self._pending or self._due > self._loop.time():
+            self._changed.clear()
+            if self._producing is not None and self._producing.done() and not self._over:
+                raise RuntimeError("the run ended without its last event") from self._producing.exception()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._due if self._pending else None):
+                    await self._changed.wait()
+
+    async def _produce(self) -> None:
+        """Let the run make the response. One that is refused is a failed response, for its caller is gone."""
+        run, engine = self._run, self._engine
         try:
-            provider, _ = self._engine.target(run.turn.request, self.caller)
-            run.turn.items = await self._engine.fitted(provider, run.turn, run.turn.items)
-            await run.begin(self._engine.config.server.created_after or None)
-            async with aclosing(run.events()) as batches:
-                async for events in batches:
-                    yield events
-        except (UpstreamError, SpecError) as error:
-            yield run.composer.fail(error.payload)
-        except Exception:
-            if run.composer.finished:
-                return
-            log.exception("background response %s failed", self.id)
-            yield run.composer.fail(INTERNAL)
+            provider, _ = engine.target(run.turn.request, self.caller)
+            run.turn.items = await engine.fitted(provider, run.turn, run.turn.items)
+            await run.tell(self, engine.config.server.created_after)
+        except Exception as error:
+            problem = problem_of(error, run.turn.request_id)
+            self._note(run.composer.fail(problem.payload))
 
     def _note(self, events: Sequence[AnyEvent]) -> None:
+        if not self._pending:
+            self._changed.set()
         for event in events:
             self._pending.append(single_line(self._dialect.encode(event)))
             self._last = event.sequence_number
@@ -176,10 +187,13 @@ class Job:
             if event.is_terminal:
                 self._over = True
                 self._due = self._loop.time()
+                self._changed.set()
 
     async def _flush(self) -> None:
         """One write: the events, and the row with them when its state has changed."""
-        events, state, first = self._pending, self._state, self._last - len(self._pending) + 1
+        events, state, last = self._pending, self._state, self._last
+        self._pending, self._state = [], None  # for what comes while this is written
+        first = last - len(events) + 1
         store = self._engine.store
         try:
             if state is None:
@@ -188,14 +202,18 @@ class Job:
                 ours = await store.update(self._change(state, first, events))
         except StoreError as error:
             log.error("background response %s could not be written, trying again: %s", self.id, error)
-            self._due = self._loop.time() + self._pace.retry
+            self._write_later(events, state)
             return
         if not ours:
             raise Lost
-        self._pending, self._state = [], None
-        self._due = self._loop.time() + self._pace.flush
-        self.written = self._last
+        self._due = 0.0 if self._over else self._loop.time() + self._pace.flush
+        self.written = last
         self._tell()
+
+    def _write_later(self, events: list[bytes], state: Response | None) -> None:
+        self._pending = events + self._pending
+        self._state = self._state or state
+        self._due = self._loop.time() + self._pace.retry
 
     def _change(self, response: Response, first: int, events: list[bytes]) -> Change:
         output = append = None
@@ -220,10 +238,3 @@ class Job:
         """Wake everyone who waits now; who comes later looks at `written` first."""
         self._news.set()
         self._news.clear()
-
-    async def _close(self) -> None:
-        if self._pull is not None:
-            self._pull.cancel()
-            await asyncio.wait({self._pull})
-        await self._batches.aclose()
-        await self._run.close()

@@ -6,7 +6,7 @@ forbade is suppressed here, before the Composer gives it an index.
 
 from collections.abc import Iterable
 
-from antiphon.providers.base import SUPPRESSED, Turn
+from antiphon.providers.base import SUPPRESSED, Sink, Turn, WrappingSink
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import Request
@@ -90,10 +90,11 @@ def restricts(request: Request) -> bool:
     )
 
 
-class Policy:
-    """Sits between the provider and the Composer for one turn."""
+class Policy(WrappingSink):
+    """A sink that lets through only the calls which one request allows."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, sink: Sink, turn: Turn) -> None:
+        super().__init__(sink)
         request = turn.request
         self._turn = turn
         self._allowed = _allowed(request.tool_choice)
@@ -106,7 +107,10 @@ class Policy:
         self._count = 0
         self._over_limit = False
 
-    def filter(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        return self._sink.put(self._filter(deltas))
+
+    def _filter(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
         passed: list[AnyDelta] = []
         for delta in deltas:
             if isinstance(delta, CallDelta):

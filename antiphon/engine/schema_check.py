@@ -1,17 +1,21 @@
 """Does the answer fit the json_schema that the client asked for?"""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from antiphon.engine.policy import POLICY
 from antiphon.engine.schema_pool import SchemaPool
+from antiphon.providers.base import UNMET, Sink, Turn, WrappingSink
 from antiphon.spec.content import OutputText, text_of
-from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Message
 from antiphon.spec.opaque import UNREADABLE, encode
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
+from antiphon.stream.deltas import AnyDelta, Failure, Finish
 
 _LARGEST = 256 * 1024
 
@@ -69,3 +73,42 @@ async def _objection(request: Request, text: str, tenant: str, pool: SchemaPool)
 def _answer(message: Message) -> str:
     """Its words; a refusal is no answer, and so not held to the schema."""
     return text_of([part for part in message.content if isinstance(part, OutputText)])
+
+
+class SchemaCheck(WrappingSink):
+    """A sink that keeps the end of the answer back until the answer has been held to its schema.
+
+    `answer` gives the response as it is composed so far. `finish` is to be awaited once the provider is done.
+    """
+
+    def __init__(self, sink: Sink, turn: Turn, answer: Callable[[], Response], schemas: SchemaPool) -> None:
+        super().__init__(sink)
+        self._turn = turn
+        self._answer = answer
+        self._schemas = schemas
+        self._end: AnyDelta | None = None
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        if self._end is not None:
+            return True
+        if deltas and deltas[-1] == Finish():
+            self._end = deltas[-1]
+            deltas = deltas[:-1]
+        return self._sink.put(deltas)
+
+    async def finish(self) -> None:
+        if self._end is not None:
+            self._sink.put([await self._judged(self._end)])
+
+    async def _judged(self, end: AnyDelta) -> AnyDelta:
+        request = self._turn.request
+        wrong = await mismatch(request, self._answer(), self._turn.tenant, self._schemas)
+        if wrong is None:
+            return end
+        if is_strict(request):
+            message = f"the answer does not fit text.format: {wrong}"
+            return Failure(
+                ErrorPayload("model_error", message, code="output_schema_mismatch", param="text.format")
+            )
+        self._turn.receipt(POLICY, "text.format", f"the answer does not fit: {wrong}", UNMET)
+        return end

@@ -9,8 +9,8 @@ from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
 from antiphon.providers.anthropic_request import LATEST, Prepared, Shape, prepare
 from antiphon.providers.anthropic_stream import AnthropicStream
-from antiphon.providers.base import Capabilities, Environment, Turn
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn
+from antiphon.providers.exchange import Call, ask
 from antiphon.providers.http import UpstreamClient
 
 BASE_URL = "https://api.anthropic.com"
@@ -51,8 +51,8 @@ class Anthropic:
         self._headers.setdefault("anthropic-version", self._shape.version)
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._call)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         prepared = prepare(turn, self._shape)

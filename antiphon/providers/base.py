@@ -1,11 +1,12 @@
 """What a provider is given, what it promises, and how it says that something went wrong.
 
-A provider is opened for one turn and yields batches of deltas: everything found in one network read is
-one batch. Its first batch, which may be empty, means that the upstream has accepted the request; until
-then it raises `UpstreamError`, and the client still gets a plain HTTP error.
+A provider answers one turn by putting batches of deltas into a sink: everything found in one network read is
+one batch. It is done when it returns. If it raises `UpstreamError` before it has called the sink, the client
+still gets a plain HTTP error.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -56,15 +57,9 @@ class Turn(Struct, eq=False):
     strict: bool = False
     stream: bool = True
     """Does somebody follow the answer while it is made? Otherwise it may be fetched whole."""
-    bare: bool = False
-    """The request is known to set no option, so that none has to be looked at."""
     is_large: bool = False
     """Is there so much in it that what is done for each item is done apart from the event loop?"""
     receipts: list[Receipt] = msgspec.field(default_factory=list)
-    on_queued: Callable[[], None] | None = None
-    """Called when the turn has to wait for a free slot before it can begin."""
-    take: Callable[[list[AnyDelta]], bool] | None = None
-    """Takes a batch as soon as it comes; if it says no, the stream gives an empty one, to wake the task."""
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -125,12 +120,64 @@ class Capabilities:
     """Sampling parameters that it sets when the client does not; the response tells them."""
 
 
+class Sink(Protocol):
+    """Where a provider puts what the model says.
+
+    `put` never waits, so that it can be called where the upstream's bytes arrive. `accepted` and `queued`
+    may be called again; nothing comes of it once the response is in progress.
+    """
+
+    def accepted(self) -> None:
+        """The upstream has accepted the request; the first batch says so as well."""
+
+    def queued(self) -> None:
+        """The turn has to wait for a free slot before it can begin."""
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        """Take a batch. False: it was taken, but put no more before `ready` has returned."""
+
+    async def ready(self) -> None:
+        """Wait until the next batch can be put."""
+
+
+class WrappingSink:
+    """A sink that hands everything on to another: the base of those that look at what passes."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def accepted(self) -> None:
+        self._sink.accepted()
+
+    def queued(self) -> None:
+        self._sink.queued()
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        return self._sink.put(deltas)
+
+    async def ready(self) -> None:
+        await self._sink.ready()
+
+
+async def answer_from(batches: AsyncGenerator[list[AnyDelta], None], sink: Sink) -> None:
+    """Answer with what an asynchronous generator of batches yields; an empty batch means "accepted"."""
+    async with aclosing(batches):
+        async for batch in batches:
+            if not batch:
+                sink.accepted()
+            elif not sink.put(batch):
+                await sink.ready()
+
+
 class Provider(Protocol):
     name: str
     capabilities: Capabilities
 
-    def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
-        """Batches of deltas, the last of which ends with `Finish`; closing the iterator ends the upstream."""
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        """Put the model's answer into the sink; its last delta is `Finish` or `Failure`.
+
+        When the task that awaits this is cancelled, the upstream request ends.
+        """
 
     async def count_tokens(self, turn: Turn) -> int | None:
         """How many input tokens this turn has, if the provider can tell exactly."""

@@ -11,13 +11,13 @@ from antiphon.config import BedrockProvider, ConfigErrors, Mistake, Secret, Time
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
 from antiphon.providers.apart import apart
-from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.bedrock_auth import BEARER_VARIABLE, Chain, Identity, Key, can_sign, region_of
 from antiphon.providers.bedrock_models import Family, find
 from antiphon.providers.bedrock_request import prepare
 from antiphon.providers.bedrock_stream import BedrockStream
 from antiphon.providers.eventstream import CONTENT_TYPE
-from antiphon.providers.exchange import Answer, Call, Prepared, encoded
+from antiphon.providers.exchange import Call, Prepared, ask, encoded
 from antiphon.providers.http import UpstreamClient
 
 CAPABILITIES = Capabilities(
@@ -71,8 +71,8 @@ class Bedrock:
         self._timeouts = timeouts or Timeouts()
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._call)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         """Only some models can be counted, and only under their own names."""

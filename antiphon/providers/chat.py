@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from antiphon.config import ChatProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
-from antiphon.providers.base import Capabilities, Environment, Turn
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.chat_profiles import Profile, choose
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Answer, Call, encoded
+from antiphon.providers.exchange import Call, ask, encoded
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.think_tags import ThinkTags
 from antiphon.providers.thoughts import Kept
@@ -44,8 +44,8 @@ class Chat:
         self._headers, self._secrets = questions.introduction(api_key, headers)
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._call)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:

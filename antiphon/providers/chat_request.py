@@ -27,8 +27,8 @@ def prepare(
             body["stream_options"] = {"include_usage": True}
     if names.functions:
         body |= tool_fields(turn, profile, provider, names)
-    if not turn.bare:
-        body |= parameters(turn, profile, provider)
+    body |= parameters(turn, profile, provider)
+    if turn.request.text is not None:
         body |= format_fields(turn, profile, provider, body["messages"])
     return body, names
 

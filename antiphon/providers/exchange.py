@@ -1,6 +1,6 @@
-"""One request to an upstream and its answer as batches of deltas: the same for every wire over HTTP."""
+"""One request to an upstream, and its answer put into a sink: the same for every wire over HTTP."""
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.config import Timeouts
 from antiphon.providers import errors
 from antiphon.providers.apart import apart
-from antiphon.providers.base import Turn, UpstreamError
+from antiphon.providers.base import Sink, Turn, UpstreamError
 from antiphon.providers.http import Exchange, UpstreamClient
 from antiphon.providers.tools import ToolNames
 from antiphon.spec.errors import ErrorPayload
@@ -77,124 +77,66 @@ Prepare = Callable[[Turn], Call | Awaitable[Call]]
 """Makes the call of a turn; where its credentials have to be fetched or refreshed first, in its own time."""
 
 
-class Answer(Struct, eq=False):
-    """Sends a request and reads the answer: one batch if it comes whole; else an empty one, then one a read.
-
-    Batches that the turn takes are left out. It is no asynchronous generator, because an event loop keeps
-    account of every one of those.
-    """
-
-    _http: UpstreamClient
-    _turn: Turn
-    _prepare: Prepare | None
-    _streamed: "_Streamed | None" = None
-
-    __repr__ = object.__repr__  # which shows no prompt
-
-    def __aiter__(self) -> "Answer":
-        return self
-
-    def __anext__(self) -> Coroutine[Any, Any, list[AnyDelta]]:
-        return self._begin() if self._streamed is None else self._streamed.next()
-
-    async def aclose(self) -> None:
-        self._prepare = None
-        if self._streamed is not None:
-            self._streamed.leave()
-
-    async def _begin(self) -> list[AnyDelta]:
-        prepare = self._prepare
-        if prepare is None:
-            raise StopAsyncIteration
-        self._prepare = None
-        call = await apart(prepare, self._turn) if self._turn.is_large else prepare(self._turn)
-        if not isinstance(call, Call):
-            call = await call
-        provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets
-        exchange = self._http.post(call.url, call.body, call.headers, call.timeouts, provider, reuse)
-        del call  # an answer may take minutes, and the body may be large
-        await exchange.__aenter__()
-        try:
-            if exchange.status // 100 != 2:
-                body = await exchange.read_error()
-                raise errors.refused(provider, exchange.status, exchange.headers, body, secrets=secrets)
-            kind = exchange.content_type
-            if kind != "application/json":
-                if kind == "text/html":
-                    raise errors.invalid(provider, "it answered with a web page; check its base_url")
-                self._streamed = _Streamed(self._turn, parser, exchange, reuse)
-                return []
-            body = exchange.whole() or await exchange.read()
-        except BaseException:
-            exchange.leave()
-            raise
-        exchange.leave()
-        try:
-            return parser.whole(body)
-        except UpstreamError as error:
-            errors.add_request_id(error.payload, exchange.headers)
-            raise
+async def ask(http: UpstreamClient, turn: Turn, prepare: Prepare, sink: Sink) -> None:
+    """Send a request and put its answer into the sink: one batch if it comes whole, else one a read."""
+    call = await apart(prepare, turn) if turn.is_large else prepare(turn)
+    if not isinstance(call, Call):
+        call = await call
+    provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets
+    exchange = http.post(call.url, call.body, call.headers, call.timeouts, provider, reuse)
+    del call  # an answer may take minutes, and the body may be large
+    await exchange.__aenter__()
+    try:
+        if exchange.status // 100 != 2:
+            body = await exchange.read_error()
+            raise errors.refused(provider, exchange.status, exchange.headers, body, secrets=secrets)
+        kind = exchange.content_type
+        if kind == "application/json":
+            last = _whole(exchange, parser, exchange.whole() or await exchange.read())
+        elif kind == "text/html":
+            raise errors.invalid(provider, "it answered with a web page; check its base_url")
+        else:
+            sink.accepted()
+            last = await _follow(exchange, parser, sink, reuse)
+    finally:
+        exchange.leave()  # before the end is told: the connection can carry the next request meanwhile
+    if last and isinstance(last[-1], Failure):
+        errors.add_request_id(last[-1].error, exchange.headers)
+    sink.put(last)
 
 
-class _Streamed(Struct, eq=False):
-    """An answer that comes bit by bit."""
+def _whole(exchange: Exchange, parser: Parser, body: bytes) -> list[AnyDelta]:
+    try:
+        return parser.whole(body)
+    except UpstreamError as error:
+        errors.add_request_id(error.payload, exchange.headers)
+        raise
 
-    turn: Turn
-    parser: Parser
-    exchange: Exchange | None
-    """While it is open."""
-    reuse: bool
-    batch: list[AnyDelta] = []
-    """For whoever waits."""
 
-    __repr__ = object.__repr__
+async def _follow(exchange: Exchange, parser: Parser, sink: Sink, reuse: bool) -> list[AnyDelta]:
+    """Put what comes into the sink as it leaves the socket; the last batch is given back."""
+    last: list[AnyDelta] = []
 
-    async def next(self) -> list[AnyDelta]:
-        exchange, parser = self.exchange, self.parser
-        if exchange is None:
-            raise StopAsyncIteration
-        broken: ErrorPayload | None = None
-        try:
-            if await exchange.follow(self._hear):
-                batch, self.batch = self.batch, []
-                if parser.over:
-                    if self.reuse:
-                        exchange.finished()
-                    self.leave()
-                    return _identified(batch, exchange)
-                return batch
-        except UpstreamError as error:
-            broken = error.payload
-        except BaseException:
-            self.leave()
-            raise
-        self.leave()
-        return _identified(parser.end(broken), exchange)
-
-    def leave(self) -> None:
-        if (exchange := self.exchange) is not None:
-            self.exchange = None
-            exchange.leave()
-
-    def _hear(self, data: bytes) -> bool:
-        """Is there nothing to do for whoever waits, but to wait on?"""
-        parser, exchange = self.parser, self.exchange
+    def read(data: bytes) -> bool:
         batch = parser.feed(data)
-        if not parser.over:
-            if not batch:
-                if exchange is not None:
-                    exchange.said_nothing()
-                return True
-            if exchange is not None:
-                exchange.empty_since = 0.0
-            if (take := self.turn.take) is not None:
-                return take(batch)
-        self.batch = batch
-        return False
+        if parser.over:
+            last.extend(batch)
+            return False
+        if not batch:
+            exchange.said_nothing()
+            return True
+        exchange.empty_since = 0.0
+        return sink.put(batch)
 
-
-def _identified(batch: list[AnyDelta], exchange: Exchange) -> list[AnyDelta]:
-    """A failure in the answer names the request that failed, as one before it does."""
-    if batch and isinstance(batch[-1], Failure):
-        errors.add_request_id(batch[-1].error, exchange.headers)
-    return batch
+    while True:
+        try:
+            has_more = await exchange.follow(read)
+        except UpstreamError as error:
+            return parser.end(error.payload)
+        if not has_more:
+            return parser.end()
+        if parser.over:
+            if reuse:
+                exchange.finished()
+            return last
+        await sink.ready()

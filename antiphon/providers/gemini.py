@@ -7,8 +7,8 @@ from typing import Any
 from antiphon.config import GeminiProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors, questions
-from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
-from antiphon.providers.exchange import Answer, Call, encoded
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
+from antiphon.providers.exchange import Call, ask, encoded
 from antiphon.providers.gemini_request import PARAMETERS, prepare
 from antiphon.providers.gemini_stream import GeminiStream
 from antiphon.providers.http import UpstreamClient
@@ -63,8 +63,8 @@ class Gemini:
         self._headers, self._secrets = questions.introduction(api_key, headers, key="x-goog-api-key: ")
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._call)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")

@@ -5,8 +5,7 @@ in words. Everything else is the wire of `chat`.
 """
 
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,11 +19,11 @@ from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
 from antiphon.embedded.tooling import MOST_CALLS, Message, answering, calling, last_question, tool_schema
 from antiphon.providers import errors
 from antiphon.providers.apart import apart
-from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_request import prepare
 from antiphon.providers.chat_stream import ChatStream
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Call, ask
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.pictures import describe
 from antiphon.providers.tools import Function, ToolNames
@@ -72,15 +71,13 @@ class Llama:
         self._process = ModelProcess(local, self.alias, environment.folder)
         self._timeouts = timeouts
 
-    async def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
         body, names = await apart(self._prepared, turn) if turn.is_large else self._prepared(turn)
         self._check_schemas(turn, names)
         try:
-            async with self._process.lease(turn.on_queued) as endpoint:
+            async with self._process.lease(sink.queued) as endpoint:
                 call = await self._call(turn, body, names, endpoint)
-                async with aclosing(Answer(self._http, turn, lambda _: call)) as batches:
-                    async for batch in batches:
-                        yield batch
+                await ask(self._http, turn, lambda _: call, sink)
         except ModelError as error:
             raise _unavailable(error) from None
 

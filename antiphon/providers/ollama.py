@@ -8,8 +8,8 @@ from typing import Any
 from antiphon.config import OllamaProvider, Secret, Timeouts
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import questions
-from antiphon.providers.base import Capabilities, Environment, Turn
-from antiphon.providers.exchange import Answer, Call, encoded
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn
+from antiphon.providers.exchange import Call, ask, encoded
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama_request import CAPABILITIES, prepare
 from antiphon.providers.ollama_stream import OllamaStream
@@ -45,8 +45,8 @@ class Ollama:
         self._headers, self._secrets = questions.introduction(api_key, headers, accept="application/x-ndjson")
         self._models = questions.Models(self._fetch_models)
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._call)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None

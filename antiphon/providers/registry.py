@@ -36,7 +36,16 @@ def known_types() -> frozenset[str]:
 
 def create_provider(name: str, config: ProviderConfig, environment: Environment) -> Provider:
     """The provider that a `[providers.NAME]` table describes."""
-    return _factory(name, config)(name, config, environment)
+    provider = _factory(name, config)(name, config, environment)
+    if not hasattr(provider, "answer"):
+        message = f"the provider type {config.type!r} has no `answer(turn, sink)`"
+        if hasattr(provider, "stream"):
+            message += (
+                ", only the `stream(turn)` of earlier versions; its package can wrap that: "
+                "`await answer_from(self.stream(turn), sink)`, from antiphon.providers.base"
+            )
+        raise _mistake(name, config, message)
+    return provider
 
 
 def _factory(name: str, config: ProviderConfig) -> Factory:

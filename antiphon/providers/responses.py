@@ -1,8 +1,7 @@
 """`type = "responses"`: any server of Open Responses, or of OpenAI's Responses, over HTTP or WebSocket."""
 
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,12 @@ from antiphon.config import Provider as ProviderConfig
 from antiphon.config import ResponsesProvider, Secret, Timeouts
 from antiphon.providers import questions
 from antiphon.providers.apart import apart
-from antiphon.providers.base import FALLBACK, Environment, Turn
+from antiphon.providers.base import FALLBACK, Environment, Sink, Turn, WrappingSink
 from antiphon.providers.chat import Chat
 from antiphon.providers.chat_profiles import PROFILES
 from antiphon.providers.chat_profiles import choose as choose_profile
 from antiphon.providers.errors import NotThere
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.exchange import Call, ask
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.responses_quirks import Quirks, choose
 from antiphon.providers.responses_request import Prepared, prepare
@@ -75,24 +74,20 @@ class Responses:
         self._http_until = 0.0
         self._sockets: Sockets | None = None
 
-    async def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
         missing: NotThere | None = None
         if time.monotonic() >= self._chat_until:
             try:
-                async with aclosing(self._native(turn)) as batches:
-                    async for batch in batches:
-                        yield batch
+                await self._native(turn, sink)
                 return
             except NotThere as error:
                 if not self._fallback:
                     raise
                 missing = error
         try:
-            async with aclosing(self._chat.stream(self._for_chat(turn))) as batches:
-                async for batch in batches:
-                    if missing is not None:
-                        self._chat_until, missing = time.monotonic() + _REMEMBERED, None
-                    yield batch
+            await self._chat.answer(
+                self._for_chat(turn), sink if missing is None else _OnAnswer(sink, self._remember_chat)
+            )
         except NotThere as error:
             self._chat_until = 0.0
             # It has neither, so what is wrong is the address that was configured.
@@ -122,25 +117,24 @@ class Responses:
 
     # --- the wire itself ----------------------------------------------------------------------------------
 
-    async def _native(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+    async def _native(self, turn: Turn, sink: Sink) -> None:
         if self._websocket and time.monotonic() >= self._http_until:
             from antiphon.providers.responses_socket import NoWebSocket
 
             prepared = await apart(self._prepared, turn) if turn.is_large else self._prepared(turn)
             parser = self._parser(turn, prepared)
             try:
-                async with aclosing(self._opened().exchange(prepared.to_message(), parser)) as batches:
-                    async for batch in batches:
-                        yield batch
+                await self._opened().ask(prepared.to_message(), parser, sink)
                 return
             except NoWebSocket as refused:
                 self._http_until = time.monotonic() + _REMEMBERED
                 turn.receipt(
                     self.name, "model", f"there is no WebSocket here, so HTTP is used: {refused}", FALLBACK
                 )
-        async with aclosing(Answer(self._http, turn, self._call)) as batches:
-            async for batch in batches:
-                yield batch
+        await ask(self._http, turn, self._call, sink)
+
+    def _remember_chat(self) -> None:
+        self._chat_until = time.monotonic() + _REMEMBERED
 
     def _prepared(self, turn: Turn) -> Prepared:
         return prepare(turn, self.quirks, self.name)
@@ -185,6 +179,27 @@ class Responses:
             if getattr(holding, key, None) not in _UNDEMANDING:
                 turn.receipt(self.name, name, "/chat/completions of this server has no such parameter")
         return replace(turn, items=[_unproved(item) for item in turn.items])
+
+
+class _OnAnswer(WrappingSink):
+    """Tells when the upstream begins to answer."""
+
+    def __init__(self, sink: Sink, tell: Callable[[], None]) -> None:
+        super().__init__(sink)
+        self._tell: Callable[[], None] | None = tell
+
+    def accepted(self) -> None:
+        self._answered()
+        super().accepted()
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        self._answered()
+        return super().put(deltas)
+
+    def _answered(self) -> None:
+        if self._tell is not None:
+            self._tell()
+            self._tell = None
 
 
 def _unproved(item: Item) -> Item:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -12,11 +12,10 @@ from websockets.protocol import State
 
 from antiphon.config import Timeouts
 from antiphon.providers import errors
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Sink, UpstreamError
 from antiphon.providers.responses_stream import ResponsesStream
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.opaque import UNREADABLE
-from antiphon.stream.deltas import AnyDelta
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 
 _LONGEST = 55 * 60.0
@@ -62,18 +61,18 @@ class Sockets:
         self._secrets = secrets
         self._idle: list[tuple[ClientConnection, float]] = []
 
-    async def exchange(self, message: bytes, parser: ResponsesStream) -> AsyncGenerator[list[AnyDelta], None]:
-        """Send one turn and read its events: an empty batch once it is accepted, then one batch an event."""
+    async def ask(self, message: bytes, parser: ResponsesStream, sink: Sink) -> None:
+        """Send one turn and put its answer into the sink, one batch an event."""
         loop = asyncio.get_running_loop()
         total = self._timeouts.total
         deadline = loop.time() + total if total else None
         socket, until, first = await self._begin(message)
         try:
-            yield []
+            sink.accepted()
             data: bytes | None = first
             while data is not None:
-                if batch := parser.message(data):
-                    yield batch
+                if (batch := parser.message(data)) and not sink.put(batch):
+                    await sink.ready()
                 if parser.over:
                     return
                 error: ErrorPayload | None = None
@@ -84,7 +83,7 @@ class Sockets:
                         data = await self._receive(socket, deadline)
                 except UpstreamError as failure:
                     data, error = None, failure.payload
-            yield parser.end(error)
+            sink.put(parser.end(error))
         finally:
             usable = parser.is_terminated and socket.state is State.OPEN and loop.time() < until
             if usable and len(self._idle) < _KEPT:

@@ -5,7 +5,7 @@ The script is a file, or a fenced block in the request itself; without one, the 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from antiphon.config import ConfigErrors, Mistake, ScriptProvider
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors
 from antiphon.providers import script_steps as steps
-from antiphon.providers.base import Capabilities, Environment, Turn, UpstreamError
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.script_file import Scene, Script, ScriptError, find_block, parse, read
 from antiphon.spec.content import text_of
 from antiphon.spec.errors import ErrorPayload
@@ -85,7 +85,7 @@ class Scripted:
         self._script = script
         self._from_requests = from_requests
 
-    async def stream(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
         scene = self._scene(turn)
         clock = _Clock()
         waiting = [step for step in scene.steps if not isinstance(step, steps.Pause)]
@@ -93,14 +93,15 @@ class Scripted:
             for step in scene.steps[: scene.steps.index(refusal) + 1]:
                 await clock.wait(step.delay)
             raise self._error(refusal)
-        yield []
+        sink.accepted()
         said = 0
         for batch, delay in self._played(scene, turn):
             await clock.wait(delay)
             said += sum(map(_length, batch))
             if batch and isinstance(batch[-1], Finish) and not scene.counts:
                 batch.insert(0, UsageDelta(Usage.of(_tokens(_heard(turn)), _tokens(said))))
-            yield batch
+            if not sink.put(batch):
+                await sink.ready()
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from antiphon.config import ConfigErrors, Mistake, Secret, Timeouts, VertexProvider
 from antiphon.config import Provider as ProviderConfig
 from antiphon.providers import errors
-from antiphon.providers.apart import apart
-from antiphon.providers.base import Environment, Turn, UpstreamError
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.base import Environment, Sink, Turn, UpstreamError
 from antiphon.providers.gemini import Gemini
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.questions import named
@@ -58,8 +56,9 @@ class Vertex(Gemini):
         self._own_headers = self._headers
         self._own_secrets = self._secrets
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._signed)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await self._sign_in()
+        await super().answer(turn, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         await self._sign_in()
@@ -68,10 +67,6 @@ class Vertex(Gemini):
     async def close(self) -> None:
         if self._tokens is not None:
             await self._tokens.close()
-
-    async def _signed(self, turn: Turn) -> Call:
-        await self._sign_in()
-        return await apart(self._call, turn) if turn.is_large else self._call(turn)
 
     async def _sign_in(self) -> None:
         if self._tokens is None:

@@ -5,9 +5,7 @@ import logging
 import re
 
 from antiphon.config import Config, ConfigErrors
-from antiphon.engine.run import INTERNAL
-from antiphon.engine.store_errors import store_error
-from antiphon.providers.base import UpstreamError
+from antiphon.engine.problems import Problem, problem_of
 from antiphon.server import (
     catalog,
     chat,
@@ -20,16 +18,14 @@ from antiphon.server import (
     websocket,
 )
 from antiphon.server.asgi import AsgiExchange, Receive, Scope, Send
-from antiphon.server.exchange import ClientGone, Exchange, Handler, Head, Headers
+from antiphon.server.exchange import ClientGone, Exchange, Handler, Head
 from antiphon.server.gate import Gate
 from antiphon.server.gateway import Gateway
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
+from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
 
-_ADVICE: dict[int, Headers] = {401: [(b"www-authenticate", b"Bearer")], 503: [(b"retry-after", b"1")]}
-"""What an error of ours says beside its words."""
 _NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs"})
@@ -108,18 +104,8 @@ class App:
             if not (exchange.was_left() or isinstance(end, ClientGone)):
                 raise
             log.info("request %s: the client went away", exchange.request_id)
-        except SpecError as error:
-            await _fail(exchange, error.payload, error.status, _ADVICE.get(error.status, ()))
-        except UpstreamError as error:
-            retry = [] if error.retry_after is None else [(b"retry-after", b"%d" % round(error.retry_after))]
-            await _fail(exchange, error.payload, error.status, retry)
-        except StoreError as error:
-            log.error("request %s: %s", exchange.request_id, error)
-            told = store_error(error)
-            await _fail(exchange, told, told.status)
-        except Exception:
-            log.exception("request %s failed", exchange.request_id)
-            await _fail(exchange, INTERNAL, 500)
+        except Exception as error:
+            await _fail(exchange, problem_of(error, exchange.request_id))
         finally:
             if exchange.held is not None:
                 exchange.held.hold(0)
@@ -147,6 +133,8 @@ class App:
 
 def _admit(gate: Gate, head: Head) -> Handler:
     """What handles such a request, if it may come in; the head knows its caller from then on."""
+    if head.refusal is not None:
+        raise head.refusal
     origin = gate.check_source(head.headers)
     if origin is not None:
         head.extra_headers = _cors(origin)
@@ -157,12 +145,17 @@ def _admit(gate: Gate, head: Head) -> Handler:
     return _route(head)
 
 
-async def _fail(exchange: Exchange, error: ErrorPayload, status: int, headers: Headers = ()) -> None:
+async def _fail(exchange: Exchange, problem: Problem) -> None:
     exchange.is_watched = False
     if exchange.started:
-        await exchange.write(b"", last=True)
-    else:
-        await exchange.fail(error, status, headers)
+        await exchange.finish()
+        return
+    headers: list[tuple[bytes, bytes]] = []
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if problem.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % round(problem.retry_after)))
+    await exchange.fail(problem.payload, problem.status, headers)
 
 
 def _route(head: Head) -> Handler:

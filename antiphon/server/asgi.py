@@ -2,34 +2,34 @@
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antiphon.server.exchange import ClientGone, Exchange, Head, Headers, as_length, too_large, two_hosts
-
-if TYPE_CHECKING:
-    from antiphon.server.gateway import Gateway
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+_WAITING = 16
+"""With more messages than this to be sent, no more are to be put."""
 _SHORT = 0.1
 """Seconds after which the client is watched: a short answer is over before that needs a task of its own."""
 
 
 class AsgiExchange(Exchange):
-    __slots__ = ("_receive", "_send", "_watch")
+    __slots__ = ("_receive", "_sender", "_watch")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query_string = scope.get("query_string", b"")
         super().__init__(Head(scope["method"], scope["path"], query_string, dict(scope["headers"])))
         if names_two_hosts(scope):
-            self.head.handler = _refuse_hosts
+            self.head.refusal = two_hosts()
         self.task = asyncio.current_task()
         self._receive = receive
-        self._send = send
+        self._sender = Sender(send)
         self._watch: _Watch | None = None
 
     async def read(self, limit: int) -> None:
@@ -53,29 +53,37 @@ class AsgiExchange(Exchange):
         if content_type is not None:
             length = b"%d" % len(body)
             headers = [(b"content-type", content_type), (b"content-length", length), *headers]
-        await self.open(status, headers)
-        await self.write(body, last=True)
+        self.open(status, headers)
+        await self.finish(body)
 
-    async def open(self, status: int, headers: Headers) -> None:
+    def open(self, status: int, headers: Headers) -> None:
         named = [
             *headers,
             (b"x-request-id", self.request_id.encode("latin-1")),
             (b"x-antiphon-dialect", self.caller.dialect.name.encode()),
         ]
-        await self._tell({"type": "http.response.start", "status": status, "headers": named})
+        self._sender.put({"type": "http.response.start", "status": status, "headers": named})
 
-    async def write(self, chunk: bytes, *, last: bool = False) -> None:
-        await self._tell({"type": "http.response.body", "body": chunk, "more_body": not last})
+    def put(self, chunk: bytes) -> bool:
+        return self._sender.put({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def _tell(self, message: Message) -> None:
-        with contextlib.suppress(OSError):  # so some servers say that the client is gone
-            await self._send(message)
+    @property
+    def has_room(self) -> bool:
+        return self._sender.has_room
+
+    async def ready(self) -> None:
+        await self._sender.ready()
+
+    async def finish(self, chunk: bytes = b"") -> None:
+        self._sender.put({"type": "http.response.body", "body": chunk, "more_body": False})
+        await self._sender.ready()
 
     def watch(self) -> None:
         super().watch()
         self._watch = _Watch(self, self._receive)
 
     def over(self) -> None:
+        self._sender.stop()
         if self._watch is not None:
             self._watch.stop()
 
@@ -84,8 +92,38 @@ def names_two_hosts(scope: Scope) -> bool:
     return [name for name, _ in scope["headers"]].count(b"host") > 1
 
 
-async def _refuse_hosts(_: "Gateway", exchange: Exchange) -> None:
-    raise two_hosts()
+class Sender:
+    """Sends messages one after the other, so that whoever puts them need not wait."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: deque[Message] = deque()
+        self._sending: asyncio.Task[None] | None = None
+
+    def put(self, message: Message) -> bool:
+        """False: it was taken, but put no more before `ready` has returned."""
+        self._waiting.append(message)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.ensure_future(self._send_all())
+        return self.has_room
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._waiting) < _WAITING
+
+    async def ready(self) -> None:
+        """Wait until all is sent."""
+        if self._sending is not None:
+            await asyncio.shield(self._sending)
+
+    def stop(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            with contextlib.suppress(OSError):  # so some servers say that the client is gone
+                await self._send(self._waiting.popleft())
 
 
 class _Watch:

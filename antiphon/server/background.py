@@ -1,18 +1,20 @@
 """Background responses over HTTP: making one, and its event log as a stream that can be taken up again."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
-from antiphon.server.auditing import Audit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import Heartbeat
+from antiphon.server.streaming import Stream
 from antiphon.spec.decode import decode_event
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
+from antiphon.spec.tools import Tool
 from antiphon.store import LoggedEvent
 from antiphon.stream import lifecycle, sse
 from antiphon.stream.composer import Composer
@@ -37,12 +39,8 @@ async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None
         await exchange.answer(body)
         gateway.audits.answer(body, request.tools, exchange.caller)
         return
-    voice = ServerSentEvents(exchange.caller.dialect)
-    audit = gateway.audits.of_stream(voice, request.tools, exchange.caller)
     exchange.watch()
-    await stream_log(gateway, exchange, job.created, FROM_THE_START, audit)
-    if audit is not None:
-        audit.finish()
+    await stream_log(gateway, exchange, job.created, FROM_THE_START, tools=request.tools)
 
 
 async def stream_log(
@@ -50,44 +48,38 @@ async def stream_log(
     exchange: Exchange,
     response: Response,
     after: int,
-    audit: Audit | None = None,
+    *,
     encoder: Encoder | None = None,
+    tools: Sequence[Tool] | None = None,
 ) -> None:
     """The logged events after this one, and those still to come, until the response has ended.
 
-    Without an encoder they go out as they were spelled when they were logged, in the caller's dialect.
+    Without an encoder they go out as they were spelled when they were logged, in the caller's dialect. With
+    `tools`, those of the request, they are audited.
     """
-    voice = encoder or ServerSentEvents(exchange.caller.dialect)
-    await exchange.open_stream(voice.content_type, voice.headers)
-    heartbeat = Heartbeat(gateway, exchange, voice.keepalive())
+    spelled = encoder or ServerSentEvents(exchange.caller.dialect)
+    stream = Stream(gateway, exchange, spelled, tools)
+    stream.open()
     background, tenant = gateway.background, exchange.caller.tenant
     try:
-        ended = False
-        while not ended:
-            events = await background.events(tenant, response.id, after)
-            if events:
-                after = events[-1].sequence
-                chunk, ended = _framed(events) if encoder is None else _retold(events, encoder)
-            elif events is None:
-                chunk, ended = voice.encode(_gone(gateway, response, after)), True
-            elif background.stopping:
-                break  # the response lives on in another process: whoever reads it can go on from there
-            else:
-                chunk, ended = b"", True
+        while events := await background.events(tenant, response.id, after):
+            after = events[-1].sequence
+            chunk, ended = _framed(events) if encoder is None else _retold(events, encoder)
             if ended:
-                chunk += voice.end()
-            if not chunk:
-                continue
-            heartbeat.beat()
-            await exchange.write(chunk)
-            if audit is not None:
-                if events is None:
-                    audit.drop()  # what was open stays open, and there is nothing to be done about it
-                else:
-                    audit.sent(chunk)
-        await exchange.write(b"", last=True)
+                await stream.finish(chunk + spelled.end())
+                return
+            if not stream.write(chunk):
+                await stream.ready()
+        if events is None:
+            if stream.audit is not None:
+                stream.audit.drop()  # what was open stays open, and there is nothing to be done about it
+            await stream.close(_gone(gateway, response, after))
+        elif background.stopping:
+            await stream.finish(b"")  # the response lives on in another process: it can be read on from there
+        else:
+            await stream.finish(spelled.end())
     finally:
-        heartbeat.stop()
+        stream.stop()
 
 
 def _framed(events: list[LoggedEvent]) -> tuple[bytes, bool]:

@@ -15,7 +15,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.server.background import FROM_THE_START, stream_log
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import stream_run
+from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.complaints import wrong
 from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import SpecError
@@ -65,8 +65,8 @@ async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
     protocol = _protocol(gateway, exchange, default=DATA_V1)
     if not await _resumed(gateway, exchange, protocol, name):
         stream = DataStream()
-        await exchange.open_stream(stream.content_type, stream.headers)
-        await exchange.write(b"", last=True)
+        exchange.open_stream(stream.content_type, stream.headers)
+        await exchange.finish()
 
 
 async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked) -> None:
@@ -91,17 +91,12 @@ async def _foreground(
         encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
         await stream_run(gateway, exchange, run, encoder)
         return
-    gateway.begin(run)
     try:
-        response = await run.result()
-        if run.error is not None:
+        await answer_whole(gateway, exchange, run)
+    except SpecError:
+        if run.problem is not None:
             turn.forgotten.clear()  # an answer that failed is stored in its place
-            raise SpecError(run.error)
-        body = exchange.caller.dialect.encode_response(response)
-        await exchange.answer(body)
-        gateway.audits.answer(body, asked.request.tools, exchange.caller)
-    finally:
-        gateway.end(run)
+        raise
 
 
 async def _resumable(

@@ -122,27 +122,32 @@ class DirectExchange(Exchange):
         self.is_answered = True
         connection.write(begun if self.head.method == "HEAD" else begun + body)
 
-    async def open(self, status: int, headers: Headers) -> None:
+    def open(self, status: int, headers: Headers) -> None:
         about = b"" if self.head.is_old else b"transfer-encoding: chunked\r\n"
         self._begun = self._beginning(status, about, headers)
         self._connection.settle()
         self._connection.soon(self)
 
-    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+    def put(self, chunk: bytes) -> bool:
         connection = self._connection
-        if connection.clogged is not None:
-            await connection.drained()
-        if chunk and self._goes_on and not last:
+        if self._goes_on:
             connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        elif not self.is_answered:
-            self.is_answered = last
-            connection.write(self._framed(chunk, last))
+        else:
+            connection.write(self._framed(chunk, last=False))
+        return connection.clogged is None
 
-    def takes_more(self) -> bool:
-        return self._goes_on and self._connection.clogged is None
+    @property
+    def has_room(self) -> bool:
+        return self._connection.clogged is None
 
-    def put(self, chunk: bytes) -> None:
-        self._connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+    async def ready(self) -> None:
+        if self._connection.clogged is not None:
+            await self._connection.drained()
+
+    async def finish(self, chunk: bytes = b"") -> None:
+        if not self.is_answered:
+            self.is_answered = True
+            self._connection.write(self._framed(chunk, last=True))
 
     def _framed(self, chunk: bytes, last: bool) -> bytes:
         """The first and the last of a stream, and whatever else is not simply one more chunk."""

@@ -50,6 +50,7 @@ class Head:
         "params",
         "path",
         "query_string",
+        "refusal",
         "request_id",
     )
 
@@ -75,6 +76,8 @@ class Head:
         """What the route found in the path."""
         self.extra_headers: Headers = ()
         """What every answer to it says too."""
+        self.refusal: SpecError | None = None
+        """Why it is refused whatever it asks for."""
 
 
 class Exchange(ABC):
@@ -194,11 +197,11 @@ class Exchange(ABC):
         body = ErrorBody.encode(self.caller.dialect.error(error))
         return self.answer(body, status, headers=headers)
 
-    async def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
+    def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
         """The head of an answer that comes bit by bit; `headers` may say otherwise than these."""
         usual = {b"content-type": content_type, b"cache-control": b"no-cache", b"x-accel-buffering": b"no"}
         self.started = True
-        await self.open(200, (*(usual | dict(headers)).items(), *self.head.extra_headers))
+        self.open(200, (*(usual | dict(headers)).items(), *self.head.extra_headers))
 
     def watch(self) -> None:
         """From here on, the work is cancelled as soon as the client is gone."""
@@ -236,20 +239,25 @@ class Exchange(ABC):
         """A whole answer, with its request id and dialect, and its length if it has a type."""
 
     @abstractmethod
-    async def open(self, status: int, headers: Headers) -> None:
+    def open(self, status: int, headers: Headers) -> None:
         """The head of an answer whose length nobody knows yet, with its request id and dialect."""
 
     @abstractmethod
-    async def write(self, chunk: bytes, *, last: bool = False) -> None:
-        """More of an answer, once the client has taken enough of what was written before."""
+    def put(self, chunk: bytes) -> bool:
+        """More of an answer. False: it was taken, but put no more before `ready` has returned."""
 
-    def takes_more(self) -> bool:
-        """May `put` be used now? The answer has begun, and the client has taken enough of it."""
-        return False
+    @property
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Has the client taken enough of what was put?"""
 
-    def put(self, chunk: bytes) -> None:
-        """More of an answer, at once."""
-        raise RuntimeError("ask `takes_more` first")
+    @abstractmethod
+    async def ready(self) -> None:
+        """Wait until there is room for more."""
+
+    @abstractmethod
+    async def finish(self, chunk: bytes = b"") -> None:
+        """The last of an answer, and its end."""
 
 
 def as_length(given: bytes) -> int:

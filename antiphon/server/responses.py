@@ -2,12 +2,11 @@
 
 from antiphon.bridges.encoder import ServerSentEvents
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.run import SHUTDOWN
 from antiphon.server import background
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.objects import InputTokens
-from antiphon.server.streaming import stream_run
+from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.limits import LARGE
@@ -31,19 +30,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         encoder = ServerSentEvents(caller.dialect.for_response(run.response))
         await stream_run(gateway, exchange, run, encoder)
         return
-    gateway.begin(run)
-    try:
-        response = await run.result(exchange.task)
-        error = run.error
-        if error is not None:
-            await exchange.fail(error, 503 if error is SHUTDOWN else error.status)
-            return
-        body = caller.dialect.encode_response(response, run.encoded)
-        await exchange.answer(body)
-        if gateway.config.server.audit:
-            gateway.audits.answer(body, request.tools, caller)
-    finally:
-        gateway.end(run)
+    await answer_whole(gateway, exchange, run)
 
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:

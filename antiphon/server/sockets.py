@@ -11,7 +11,7 @@ from websockets.protocol import OPEN
 
 from antiphon.server.app import App
 from antiphon.server.memory import Held
-from antiphon.server.websocket import AT_ONCE
+from antiphon.server.websocket import TEXTS
 from antiphon.spec.errors import SpecError
 
 _TEXT = 0x81
@@ -89,18 +89,21 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         extensions = cast(dict[str, Any], self.scope["extensions"])
-        extensions[AT_ONCE] = self.put
+        extensions[TEXTS] = self
         try:
             await super().run_asgi()
         finally:
-            del extensions[AT_ONCE]  # it leads back here, and a ring of objects outlives its use
+            del extensions[TEXTS]  # it leads back here, and a ring of objects outlives its use
 
     def put(self, texts: Sequence[bytes]) -> bool:
-        """Send these at once, in one write, unless the client takes nothing now, or is about to leave."""
-        if not self.writable.is_set() or self.disconnected or self.close_sent or self.conn.state is not OPEN:
+        """Send these in one write; a client that has left, or is about to, gets nothing more."""
+        if self.disconnected or self.close_sent or self.conn.state is not OPEN:
             return False
         self.transport.write(b"".join([_framed(text) for text in texts]))
-        return True
+        return self.writable.is_set()
+
+    async def ready(self) -> None:
+        await self.writable.wait()
 
     async def send(self, message: Any) -> None:
         await self.writable.wait()

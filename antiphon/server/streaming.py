@@ -1,88 +1,127 @@
-"""A run told by an encoder: one write a batch, and signs of life while nothing is said."""
+"""Runs told over HTTP: as a stream, in the way of any encoder, or as one whole answer."""
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import Iterable, Sequence
 
 from antiphon.bridges.encoder import Encoder
-from antiphon.engine.run import Run
+from antiphon.engine.run import End, Run
+from antiphon.server.auditing import Audit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.tools import Tool
 
 
-class Heartbeat:
-    """Says something empty when nothing else was said for a while, so that proxies keep the stream open."""
+class Stream:
+    """An answer that comes bit by bit: one write a batch, and signs of life while nothing is said.
 
-    __slots__ = ("_exchange", "_interval", "_last", "_loop", "_pulse", "_sign", "_writing")
+    Proxies close a stream in which nothing moves. Whoever makes one has to `stop` it.
+    """
 
-    def __init__(self, gateway: Gateway, exchange: Exchange, sign: bytes) -> None:
+    __slots__ = (
+        "_audits",
+        "_encoder",
+        "_exchange",
+        "_interval",
+        "_last",
+        "_pulse",
+        "_sign",
+        "_time",
+        "_tools",
+        "audit",
+    )
+
+    def __init__(
+        self, gateway: Gateway, exchange: Exchange, encoder: Encoder, tools: Sequence[Tool] | None
+    ) -> None:
         self._exchange = exchange
+        self._encoder = encoder
+        self._audits = gateway.audits
+        self._tools = tools
+        """Those of the request; None if the stream is not to be audited."""
+        self.audit: Audit | None = None
         self._interval = gateway.config.server.keepalive
-        self._sign = sign
-        self._loop = asyncio.get_running_loop()
-        self._last = self._loop.time()
+        self._sign = encoder.keepalive()
         self._pulse = gateway.pulse
-        self._writing: asyncio.Task[None] | None = None
-        if self._interval and sign:
+        self._time = asyncio.get_running_loop().time
+        self._last = 0.0
+
+    def open(self) -> None:
+        encoder, exchange = self._encoder, self._exchange
+        exchange.open_stream(encoder.content_type, encoder.headers)
+        if self._tools is not None:
+            self.audit = self._audits.of_stream(encoder, self._tools, exchange.caller)
+        self._last = self._time()
+        if self._interval and self._sign:
             self._pulse.add(self, self._last + self._interval)
 
-    def beat(self) -> None:
-        self._last = self._loop.time()
+    def put(self, events: list[AnyEvent]) -> bool:
+        return self.write(self._encoder.encode(events), events)
+
+    def write(self, chunk: bytes, events: Iterable[AnyEvent] = ()) -> bool:
+        """Take what is encoded already."""
+        has_room = True
+        if chunk:
+            self._last = self._time()
+            has_room = self._exchange.put(chunk)
+        if self.audit is not None:
+            self.audit.sent(chunk, events)
+        return has_room
+
+    async def ready(self) -> None:
+        await self._exchange.ready()
+
+    async def close(self, events: list[AnyEvent]) -> None:
+        await self.finish(self._encoder.encode(events) + self._encoder.end(), events)
+
+    async def finish(self, chunk: bytes, events: Iterable[AnyEvent] = ()) -> None:
+        """Take the last, which is encoded already."""
+        await self._exchange.ready()
+        self.stop()
+        await self._exchange.finish(chunk)
+        if self.audit is not None:
+            self.audit.sent(chunk, events)
+            self.audit.finish()
 
     def stop(self) -> None:
         self._pulse.remove(self)
-        if self._writing:
-            self._writing.cancel()
 
     def check(self, now: float) -> float:
         if now - self._last >= self._interval * 0.99:
-            # While a slow client has not taken the last sign, it needs no other.
-            if self._writing is None or self._writing.done():
-                self._writing = self._loop.create_task(self._exchange.write(self._sign))
+            if self._exchange.has_room:  # one who has not taken what came before needs no sign
+                self._exchange.put(self._sign)
             self._last = now
         return self._last + self._interval
 
 
-async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
-    """Begin the run, and tell it to its end."""
+async def tell(gateway: Gateway, run: Run, end: End) -> None:
+    """Make a response and put its events into this end; the gateway waits for it before it closes."""
     gateway.begin(run)
     try:
-        await run.begin(gateway.config.server.created_after or None)
-        await _tell(gateway, exchange, run, encoder)
+        await run.tell(end, gateway.config.server.created_after)
     finally:
         gateway.end(run)
 
 
-async def _tell(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
-    await exchange.open_stream(encoder.content_type, encoder.headers)
-    heartbeat = Heartbeat(gateway, exchange, encoder.keepalive())
-    audit = gateway.audits.of_stream(encoder, run.turn.request.tools, exchange.caller)
-
-    def tell(events: list[AnyEvent]) -> bool:
-        if not exchange.takes_more():
-            return False
-        if chunk := encoder.encode(events):
-            heartbeat.beat()
-            exchange.put(chunk)
-        if audit is not None:
-            audit.sent(chunk, events)
-        return True
-
+async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
+    stream = Stream(gateway, exchange, encoder, run.turn.request.tools)
     try:
-        async with aclosing(run.events(tell)) as batches:
-            async for events in batches:
-                chunk = encoder.encode(events)
-                if run.composer.finished and events and events[-1].is_terminal:
-                    chunk += encoder.end()
-                if chunk:
-                    heartbeat.beat()
-                    await exchange.write(chunk)
-                if audit is not None:
-                    audit.sent(chunk, events)
-                # Most of what follows goes to `tell`, and the first batch is large.
-                del events, chunk
-        await exchange.write(b"", last=True)
+        await tell(gateway, run, stream)
     finally:
-        heartbeat.stop()
-    if audit is not None:
-        audit.finish()
+        stream.stop()
+
+
+async def answer_whole(gateway: Gateway, exchange: Exchange, run: Run) -> None:
+    """Make a response and answer with it; one that fails is an error."""
+    gateway.begin(run)
+    try:
+        response = await run.result()
+        if (problem := run.problem) is not None:
+            raise SpecError(problem.payload, problem.status)
+        caller = exchange.caller
+        body = caller.dialect.encode_response(response, run.encoded)
+        await exchange.answer(body)
+        gateway.audits.answer(body, run.turn.request.tools, caller)
+    finally:
+        gateway.end(run)

@@ -2,38 +2,35 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from antiphon.bridges.encoder import Lines
 from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
-from antiphon.engine.run import INTERNAL, SHUTDOWN, Run
-from antiphon.engine.store_errors import store_error
+from antiphon.engine.problems import SHUTDOWN, problem_of
+from antiphon.engine.run import Run
 from antiphon.providers.apart import apart
-from antiphon.providers.base import UpstreamError
-from antiphon.server.asgi import Message, Receive, Scope, Send, names_two_hosts
+from antiphon.server.asgi import Message, Receive, Scope, Send, Sender, names_two_hosts
 from antiphon.server.auditing import Audit
 from antiphon.server.exchange import ClientGone, request_id, two_hosts
 from antiphon.server.gateway import Gateway
 from antiphon.server.memory import Held
+from antiphon.server.streaming import tell
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.limits import LARGE
 from antiphon.spec.request import WebSocketCreate
-from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
 
 PATH = "/v1/responses"
-AT_ONCE = "antiphon.at_once"
-"""The extension of ASGI under which our own server has a `Put`."""
-Put = Callable[[Sequence[bytes]], bool]
-"""Sends texts without waiting; False, and none of them sent, if that is not possible now."""
+TEXTS = "antiphon.texts"
+"""The extension of ASGI under which our own server has `Texts`."""
 _NORMAL, _GOING_AWAY = 1000, 1001
 _WAITING_MESSAGES = 16
 _WAITING_BYTES = 1024 * 1024
@@ -62,8 +59,8 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
     await receive()
     spelled = (b"x-antiphon-dialect", caller.dialect.name.encode())
     await send({"type": "websocket.accept", "headers": [named, spelled]})
-    socket = Socket(gateway, caller, receive, send, scope.get("extensions", {}).get(AT_ONCE))
-    await socket.run()
+    texts = scope.get("extensions", {}).get(TEXTS) or SentTexts(send)
+    await Socket(gateway, caller, receive, send, texts).run()
 
 
 async def _refuse(error: SpecError, named: tuple[bytes, bytes], receive: Receive, send: Send) -> None:
@@ -74,17 +71,71 @@ async def _refuse(error: SpecError, named: tuple[bytes, bytes], receive: Receive
     await send({"type": "websocket.http.response.body", "body": ErrorBody.encode(error.payload)})
 
 
+class Texts(Protocol):
+    """Sends texts without waiting."""
+
+    def put(self, texts: Sequence[bytes]) -> bool:
+        """False: they were taken, but put no more before `ready` has returned."""
+
+    async def ready(self) -> None:
+        """Wait until the client has taken enough of what was put."""
+
+
+class SentTexts:
+    """Texts over any server of ASGI."""
+
+    def __init__(self, send: Send) -> None:
+        self._sender = Sender(send)
+
+    def put(self, texts: Sequence[bytes]) -> bool:
+        has_room = True
+        for text in texts:
+            has_room = self._sender.put({"type": "websocket.send", "text": text.decode()})
+        return has_room
+
+    async def ready(self) -> None:
+        await self._sender.ready()
+
+
+class SocketEnd:
+    """One turn on a connection: each event is a message."""
+
+    def __init__(self, gateway: Gateway, caller: Caller, run: Run, texts: Texts) -> None:
+        self._audits = gateway.audits
+        self._caller = caller
+        self._tools = run.turn.request.tools
+        self._encoder = Lines(caller.dialect.for_response(run.response))
+        self._texts = texts
+        self.audit: Audit | None = None
+
+    def open(self) -> None:
+        self.audit = self._audits.of_turn(self._tools, self._caller)
+
+    def put(self, events: list[AnyEvent]) -> bool:
+        lines = self._encoder.encode(events).split(b"\n")[:-1]
+        has_room = self._texts.put(lines)
+        if self.audit is not None:
+            for line in lines:
+                self.audit.sent_message(line.decode())
+        return has_room
+
+    async def ready(self) -> None:
+        await self._texts.ready()
+
+    async def close(self, events: list[AnyEvent]) -> None:
+        self.put(events)
+        await self._texts.ready()
+
+
 class Socket:
     """One connection. Messages wait in a queue while a turn runs; a closed socket cancels the turn."""
 
-    def __init__(
-        self, gateway: Gateway, caller: Caller, receive: Receive, send: Send, put: Put | None
-    ) -> None:
+    def __init__(self, gateway: Gateway, caller: Caller, receive: Receive, send: Send, texts: Texts) -> None:
         self._gateway = gateway
         self._caller = caller
         self._receive = receive
         self._send = send
-        self._at_once = put
+        self._texts = texts
         self._memory = Memory()
         self._messages: asyncio.Queue[bytes | SpecError] = asyncio.Queue(_WAITING_MESSAGES)
         self._held = Held(gateway.memory)
@@ -93,7 +144,6 @@ class Socket:
         self._waiting = 0
         """How many of them wait."""
         self._took = asyncio.Event()
-        self._audit: Audit | None = None
 
     async def run(self) -> None:
         turns = asyncio.ensure_future(self._turns())
@@ -168,75 +218,36 @@ class Socket:
 
     async def _turn(self, message: bytes) -> None:
         """One turn; exactly one message ends it when it fails."""
+        gateway, caller = self._gateway, self._caller
         request: WebSocketCreate | None = None
+        end: SocketEnd | None = None
         try:
-            if self._gateway.stopping:
+            if gateway.stopping:
                 raise SpecError(SHUTDOWN, 503)
             request = await self._decoded(message)
-            run = await self._gateway.engine.start(
-                request, self._caller, memory=self._memory, error_event=False
-            )
-            self._gateway.begin(run)
-            try:
-                await self._stream(run)
-            finally:
-                self._gateway.end(run)
-            succeeded = run.error is None
-        except SpecError as error:
-            succeeded = False
-            await self._error(error.payload, error.status)
-        except UpstreamError as error:
-            succeeded = False
-            await self._error(error.payload, error.status)
-        except StoreError as error:
-            succeeded = False
-            log.error("request %s: %s", self._caller.request_id, error)
-            told = store_error(error)
-            await self._error(told, told.status)
+            run = await gateway.engine.start(request, caller, memory=self._memory, error_event=False)
+            end = SocketEnd(gateway, caller, run, self._texts)
+            await tell(gateway, run, end)
+            succeeded = run.problem is None
         except ClientGone:
             raise
-        except Exception:
+        except Exception as error:
             succeeded = False
-            log.exception("request %s failed", self._caller.request_id)
-            await self._error(INTERNAL, 500)
-        if self._audit is not None:
-            self._audit.finish()
-            self._audit = None
+            problem = problem_of(error, caller.request_id)
+            await self._error(problem.payload, problem.status, end)
+        if end is not None and end.audit is not None:
+            end.audit.finish()
         if not succeeded and request is not None and request.previous_response_id:
             self._memory.evict(request.previous_response_id)
 
-    async def _stream(self, run: Run) -> None:
-        server = self._gateway.config.server
-        await run.begin(server.created_after or None)
-        encoder = Lines(self._caller.dialect.for_response(run.response))
-        audit = self._audit = self._gateway.audits.of_turn(run.turn.request.tools, self._caller)
-        put = self._at_once
-
-        def tell(events: list[AnyEvent]) -> bool:
-            if put is None:
-                return False
-            lines = encoder.encode(events).split(b"\n")[:-1]
-            if not put(lines):
-                return False
-            if audit is not None:
-                for line in lines:
-                    audit.sent_message(line.decode())
-            return True
-
-        async with aclosing(run.events(tell)) as batches:
-            async for events in batches:
-                for line in encoder.encode(events).decode().split("\n")[:-1]:
-                    await self._put({"type": "websocket.send", "text": line})
-                    if audit is not None:
-                        audit.sent_message(line)
-
-    async def _error(self, error: ErrorPayload, status: int) -> None:
+    async def _error(self, error: ErrorPayload, status: int, end: SocketEnd | None = None) -> None:
         named = self._caller.dialect.error(error)
         payload = msgspec.structs.replace(named, code=named.code or named.type)
         text = msgspec.json.encode(WebSocketError(status, payload)).decode()
+        await self._texts.ready()
         await self._put({"type": "websocket.send", "text": text})
-        if self._audit is not None:
-            self._audit.sent_message(text)
+        if end is not None and end.audit is not None:
+            end.audit.sent_message(text)
 
     async def _put(self, message: Message) -> None:
         try:

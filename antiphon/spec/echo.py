@@ -17,12 +17,8 @@ def new_response(
     model: str,
     now: float,
     defaults: Mapping[str, float] | None = None,
-    bare: bool = False,
 ) -> Response:
-    """`model` is what the client asked for, or the name of the default model; `defaults` are a provider's.
-
-    Of a `bare` request, which sets no option, there is nothing more to repeat than what stands first here.
-    """
+    """`model` is what the client asked for, or the name of the default model; `defaults` are a provider's."""
     response = Response(
         id=ids.new_id(ids.RESPONSE),
         created_at=int(now),
@@ -32,32 +28,30 @@ def new_response(
         store=request.store,
         background=request.background,
         conversation={"id": request.conversation} if request.conversation else UNSET,
+        tools=list(request.tools),
+        truncation=request.truncation or "disabled",
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        top_logprobs=request.top_logprobs or 0,
+        max_output_tokens=request.max_output_tokens,
+        max_tool_calls=request.max_tool_calls,
+        safety_identifier=request.safety_identifier,
+        prompt_cache_key=request.prompt_cache_key,
     )
     if defaults:
         for name, value in defaults.items():
             setattr(response, name, value)
-    if bare:
-        return response
     for name in _SAMPLING:
         if (value := getattr(request, name)) is not None:
             setattr(response, name, value)
     text, reasoning = request.text, request.reasoning
-    response.tools = list(request.tools)
     if request.tool_choice is not None:
         response.tool_choice = request.tool_choice
-    response.truncation = request.truncation or "disabled"
-    response.parallel_tool_calls = request.parallel_tool_calls is not False
     if text is not None:
         response.text = TextOptions(text.format or TextFormat(), verbosity=text.verbosity)
-    response.top_logprobs = request.top_logprobs or 0
     if reasoning is not None:
         response.reasoning = ReasoningOptions(reasoning.effort, reasoning.summary)
-    response.max_output_tokens = request.max_output_tokens
-    response.max_tool_calls = request.max_tool_calls
     if request.service_tier not in (None, "auto"):
         response.service_tier = request.service_tier
     if request.metadata:
         response.metadata = dict(request.metadata)
-    response.safety_identifier = request.safety_identifier
-    response.prompt_cache_key = request.prompt_cache_key
     return response

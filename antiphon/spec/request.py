@@ -88,18 +88,6 @@ class CompactRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 S = TypeVar("S", bound=Struct)
 
 
-# The options are declared between `tools` and `store`; `stream_options` comes later.
-_OPTIONS = slice(Request.__struct_fields__.index("tools"), Request.__struct_fields__.index("store"))
-_NONE = structs.astuple(Request())[_OPTIONS]
-
-
-def is_bare(request: Request) -> bool:
-    """Does it set no option: nothing but what to answer, what came before, and how to be told?"""
-    if type(request) is not Request or request.stream_options is not None:
-        return False
-    return structs.astuple(request)[_OPTIONS] == _NONE
-
-
 def encode_request(request: Request) -> bytes:
     """A request for another server. Tools and formats say `null` where a response must, a request may not."""
     tools = [tool if isinstance(tool, Opaque) else without_nulls(tool) for tool in request.tools]

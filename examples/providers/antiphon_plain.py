@@ -3,8 +3,8 @@
 import codecs
 
 from antiphon.config import Provider as ProviderConfig
-from antiphon.providers.base import Capabilities, Environment, Turn
-from antiphon.providers.exchange import Answer, Call
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn
+from antiphon.providers.exchange import Call, ask
 from antiphon.providers.history import speeches
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Message
@@ -23,8 +23,8 @@ class Plain:
         # A key of your own in the table is an option.
         self._url = f"{config.base_url}{config.options.get('path', '/complete')}"
 
-    def stream(self, turn: Turn) -> Answer:
-        return Answer(self._http, turn, self._call)
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None

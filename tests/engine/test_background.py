@@ -1,9 +1,10 @@
 """Background work without HTTP: owners and heartbeats, a store that fails, and the end of everything."""
 
 import asyncio
+import json
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.job import Job, Pace
 from antiphon.engine.lease import Lease
 from antiphon.engine.sealing import Seal
-from antiphon.providers.base import Capabilities, Turn, UpstreamError
+from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.request import Request
 from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse
@@ -39,7 +40,10 @@ class Spoken:
         self.closed = asyncio.Event()
         self.turns = 0
 
-    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await answer_from(self._batches(turn), sink)
+
+    async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         self.turns += 1
         try:
             yield []
@@ -76,9 +80,12 @@ class Busy(Spoken):
 
 
 class Forgetful(SqliteStore):
-    """A store whose next writes fail, as those of a locked database do."""
+    """A store whose next writes fail, as those of a locked database do; or take their time."""
 
     failures = 0
+    writing: asyncio.Event | None = None
+    """Set when a write has begun, which then waits for `written`."""
+    written: asyncio.Event
 
     def _fail(self) -> None:
         if self.failures:
@@ -87,6 +94,9 @@ class Forgetful(SqliteStore):
 
     async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
         self._fail()
+        if self.writing is not None:
+            self.writing.set()
+            await self.written.wait()
         return await super().append_events(id, owner, first, events)
 
     async def update(self, change: Change) -> bool:
@@ -212,6 +222,28 @@ async def test_what_the_store_refuses_is_written_later(
     lines = await heard(background, job.id)
     assert len(lines) == (found.last_event or 0) + 1
     assert caplog.text.count("could not be written") == 5
+
+
+async def test_what_comes_while_the_store_writes_is_written_next(
+    owner: Owner, store: Forgetful, provider: Spoken
+) -> None:
+    background = await owner()
+    job = await begin(background)
+    await job.beyond(1)
+    provider.words.put_nowait("one")
+    await job.beyond(4)
+    store.writing, store.written = asyncio.Event(), asyncio.Event()
+    provider.words.put_nowait("two")
+    await asyncio.wait_for(store.writing.wait(), DEADLINE)
+    for word in ("three", ""):
+        provider.words.put_nowait(word)
+    await asyncio.wait_for(provider.closed.wait(), DEADLINE)
+    store.written.set()
+    found = await end_of(store, job.id)
+    assert b"onetwothree" in found.body
+    lines = await heard(background, job.id)
+    numbers = [json.loads(line)["sequence_number"] for line in lines]
+    assert numbers == [*range((found.last_event or 0) + 1)]
 
 
 async def test_nobody_hears_what_is_not_logged(owner: Owner, store: Forgetful, provider: Spoken) -> None:

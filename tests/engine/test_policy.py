@@ -10,6 +10,7 @@ from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.opaque import Opaque, encode
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, TextDelta
+from tests.providers.composing import Collected
 
 TOOLS = [{"type": "function", "name": name} for name in ("look_up", "save", "send")]
 
@@ -20,7 +21,9 @@ def turn(**fields: Any) -> Turn:
 
 
 def said(policy_turn: Turn, *deltas: AnyDelta) -> list[AnyDelta]:
-    return Policy(policy_turn).filter(list(deltas))
+    sink = Collected()
+    assert Policy(sink, policy_turn).put(list(deltas))
+    return sink.batches.get_nowait()
 
 
 def allowed(*names: str, mode: str = "auto") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Proofs of reasoning: sealed for the client, opened for the model that gave them, for nobody else."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from antiphon.config import Config, Provider
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal
-from antiphon.providers.base import Capabilities, Turn
+from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item, Reasoning
@@ -33,7 +33,10 @@ class Thinking:
         self.capabilities = Capabilities(frozenset(), proofs=True, foreign_proofs=foreign)
         self.shown: list[str | None] = []
 
-    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await answer_from(self._batches(turn), sink)
+
+    async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         self.shown = [item.encrypted_content for item in turn.items if isinstance(item, Reasoning)]
         yield [ReasoningDelta("Hm."), SignatureDelta(BLOB), TextDelta("Yes."), Finish()]
 
@@ -56,7 +59,6 @@ class World:
     async def ask(self, input: Any = "hi", *, tenant: str = "", **fields: Any) -> Response:
         request = decode_request(encode({"input": input, **fields}))
         run = await self.engine.start(request, Caller(tenant=tenant, receipts=True))
-        await run.begin(5)
         return await run.result()
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from antiphon.config import Config, Provider
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
 from antiphon.engine.sealing import Seal
-from antiphon.providers.base import Capabilities, Turn, UpstreamError
+from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, WrappingSink, answer_from
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError, server_error
 from antiphon.spec.events import AnyEvent
@@ -22,8 +22,9 @@ from antiphon.spec.opaque import encode
 from antiphon.store import SqliteStore
 from antiphon.stream.auditor import audit
 from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, MessageStart, TextDelta
+from tests.providers.composing import Collected
 
-Step = list[AnyDelta] | BaseException | asyncio.Event | Callable[[Turn], None]
+Step = list[AnyDelta] | BaseException | asyncio.Event | Callable[[Sink], None]
 
 
 class Playing:
@@ -37,7 +38,7 @@ class Playing:
         self.closed = False
         self.waiting = asyncio.Event()
 
-    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
         try:
             for step in self.steps:
                 if isinstance(step, BaseException):
@@ -46,9 +47,11 @@ class Playing:
                     self.waiting.set()
                     await step.wait()
                 elif callable(step):
-                    step(turn)
-                else:
-                    yield step
+                    step(sink)
+                elif not step:
+                    sink.accepted()
+                elif not sink.put(step):
+                    await sink.ready()
         finally:
             self.closed = True
 
@@ -77,9 +80,46 @@ async def start(opened: SqliteStore, provider: Playing, strict: bool = False, **
     )
 
 
-async def played(run: Run) -> list[AnyEvent]:
-    await run.begin(5)
-    return [event async for batch in run.events() for event in batch]
+class Heard:
+    """An end that keeps what it is given; `full` says when it wants no more, `broken` when it fails."""
+
+    def __init__(self, *, full: bool = False, broken: bool = False) -> None:
+        self.batches: list[list[AnyEvent]] = []
+        self.full = full
+        self.broken = broken
+        self.waits = 0
+        self.is_open = self.is_closed = False
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        return [event for batch in self.batches for event in batch]
+
+    def open(self) -> None:
+        assert not self.is_open
+        self.is_open = True
+
+    def put(self, events: list[AnyEvent]) -> bool:
+        assert self.is_open
+        assert not self.is_closed
+        assert events
+        if self.broken:
+            raise ArithmeticError
+        self.batches.append(events)
+        return not self.full
+
+    async def ready(self) -> None:
+        self.waits += 1
+
+    async def close(self, events: list[AnyEvent]) -> None:
+        self.put(events)
+        self.is_closed = True
+
+
+async def played(run: Run, patience: float = 5) -> list[AnyEvent]:
+    heard = Heard()
+    await run.tell(heard, patience)
+    assert heard.is_closed
+    return heard.events
 
 
 def types(events: list[AnyEvent]) -> list[str]:
@@ -91,32 +131,65 @@ REFUSED = UpstreamError(ErrorPayload("too_many_requests", "slow down", code="rat
 
 async def test_a_run_streams_and_is_stored_before_its_terminal_event(store: SqliteStore) -> None:
     run = await start(store, Playing([], [TextDelta("a")], [TextDelta("b"), Finish()]))
-    await run.begin(5)
-    async for batch in run.events():
-        if batch[-1].is_terminal:
+
+    class Looking(Heard):
+        async def close(self, events: list[AnyEvent]) -> None:
+            assert not any(event.is_terminal for event in self.events)
+            assert [event.is_terminal for event in events] == [True]
             assert await store.get("", run.response.id) is not None
-            assert len(batch) == 1
-        else:
-            assert await store.get("", run.response.id) is None
+            await super().close(events)
+
+    heard = Looking()
+    await run.tell(heard, 5)
+    assert heard.is_closed
     assert run.response.output[0].get_text() == "ab"  # type: ignore[union-attr]
 
 
+async def test_nothing_is_stored_before_the_answer_is_whole(store: SqliteStore) -> None:
+    held = asyncio.Event()
+    provider = Playing([], [TextDelta("a")], held, [Finish()])
+    run = await start(store, provider)
+    task = asyncio.ensure_future(played(run))
+    await provider.waiting.wait()
+    assert await store.get("", run.response.id) is None
+    held.set()
+    await task
+    assert await store.get("", run.response.id) is not None
+
+
 async def test_an_early_refusal_is_raised_before_anything_is_said(store: SqliteStore) -> None:
+    heard = Heard()
     run = await start(store, Playing(REFUSED))
     with pytest.raises(UpstreamError):
-        await run.begin(5)
+        await run.tell(heard, 5)
+    assert not heard.is_open
     with pytest.raises(UpstreamError):
         await (await start(store, Playing(REFUSED))).result()
+    assert await store.get("", run.response.id) is None
+
+
+async def test_a_provider_that_says_nothing_is_an_early_refusal(store: SqliteStore) -> None:
+    heard = Heard()
+    with pytest.raises(UpstreamError) as refused:
+        await (await start(store, Playing())).tell(heard, 5)
+    assert (refused.value.status, refused.value.payload.code) == (502, "upstream_closed")
+    assert not heard.is_open
 
 
 async def test_a_late_refusal_is_a_failed_response(store: SqliteStore) -> None:
     held = asyncio.Event()
     run = await start(store, Playing(held, REFUSED))
-    await run.begin(0.01)
-    asyncio.get_running_loop().call_soon(held.set)
-    events = [event async for batch in run.events() for event in batch]
-    assert types(events) == ["created", "in_progress", "error", "failed"]
-    assert run.error == REFUSED.payload
+
+    class Opened(Heard):
+        def open(self) -> None:
+            super().open()
+            held.set()
+
+    heard = Opened()
+    await run.tell(heard, 0.01)
+    assert types(heard.events) == ["created", "in_progress", "error", "failed"]
+    assert run.problem is not None
+    assert (run.problem.payload, run.problem.status) == (REFUSED.payload, 429)
 
 
 @pytest.mark.parametrize(
@@ -139,104 +212,153 @@ async def test_whatever_breaks_there_is_one_terminal_event(
     assert "bug" not in run.response.error.message
 
 
-def taken(*deltas: AnyDelta, told: bool) -> Callable[[Turn], None]:
-    """The provider says this without waiting to be asked."""
+async def test_a_batch_is_told_before_put_returns(store: SqliteStore) -> None:
+    """From socket to socket in one callback: whoever awaits the provider is not needed for that."""
+    heard = Heard()
 
-    def say(turn: Turn) -> None:
-        assert turn.take is not None
-        assert turn.take([*deltas]) is told
+    def put(sink: Sink) -> None:
+        before = len(heard.events)
+        assert sink.put([TextDelta("b")])
+        assert types(heard.events[before:]) == ["output_text.delta"]
 
-    return say
-
-
-@pytest.mark.parametrize("ready", [True, False])
-async def test_what_is_told_at_once_is_told_in_its_place(store: SqliteStore, ready: bool) -> None:
-    heard: list[AnyEvent] = []
-    at_once: list[AnyEvent] = []
-
-    def tell(events: list[AnyEvent]) -> bool:
-        if ready:
-            heard.extend(events)
-            at_once.extend(events)
-        return ready
-
-    said = taken(TextDelta("b"), told=ready)
-    run = await start(store, Playing([], [TextDelta("a")], said, [], [TextDelta("c"), Finish()]))
-    await run.begin(5)
-    async for batch in run.events(tell):
-        heard += batch
-    assert audit(heard) == []
+    run = await start(store, Playing([], [TextDelta("a")], put, [TextDelta("c"), Finish()]))
+    await run.tell(heard, 5)
+    assert audit(heard.events) == []
     assert run.response.output[0].get_text() == "abc"  # type: ignore[union-attr]
-    assert types(at_once) == (["output_text.delta"] if ready else [])
-    assert run.turn.take is None
 
 
-async def test_what_waits_is_neither_lost_nor_overtaken(store: SqliteStore) -> None:
-    """A provider should wake the task when it is told no; one that goes on all the same loses nothing."""
-    answers = iter([False, True])
-    at_once: list[AnyEvent] = []
+async def test_an_end_that_is_full_takes_the_batch_and_the_provider_waits(store: SqliteStore) -> None:
+    heard = Heard(full=True)
+    words: list[list[AnyDelta]] = [[TextDelta(word)] for word in "abc"]
+    run = await start(store, Playing([], *words, [Finish()]))
+    await run.tell(heard, 5)
+    assert heard.waits == 4
+    assert audit(heard.events) == []
+    assert run.response.output[0].get_text() == "abc"  # type: ignore[union-attr]
 
-    def tell(events: list[AnyEvent]) -> bool:
-        if ready := next(answers):
-            at_once.extend(events)
-        return ready
 
-    words = [taken(TextDelta(word), told=False) for word in "abc"]
-    run = await start(store, Playing([], *words, [], taken(TextDelta("d"), told=True), [Finish()]))
-    await run.begin(5)
-    heard: list[AnyEvent] = []
-    async for batch in run.events(tell):
-        heard += [*at_once, *batch]
-        at_once.clear()
-    assert audit(heard) == []
+async def test_what_is_put_without_waiting_is_neither_lost_nor_overtaken(store: SqliteStore) -> None:
+    """A provider should wait when it is told to; one that goes on all the same loses nothing."""
+
+    def put(sink: Sink) -> None:
+        for word in "abcd":
+            assert sink.put([TextDelta(word)]) is False
+
+    heard = Heard(full=True)
+    run = await start(store, Playing([], put, [Finish()]))
+    await run.tell(heard, 5)
+    assert audit(heard.events) == []
     assert run.response.output[0].get_text() == "abcd"  # type: ignore[union-attr]
 
 
-async def test_who_fails_to_tell_at_once_gets_the_batch_again(
+async def test_an_end_that_fails_is_not_the_fault_of_the_provider(
     store: SqliteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def tell(events: list[AnyEvent]) -> bool:
-        raise ArithmeticError
+    """Whoever made the end hears of it; the upstream is left, and what was said so far is kept."""
+    heard = Heard()
 
-    run = await start(store, Playing([], taken(TextDelta("a"), told=False), [], [TextDelta("b"), Finish()]))
-    await run.begin(5)
-    heard = [event async for batch in run.events(tell) for event in batch]
-    assert audit(heard) == []
-    assert run.response.status == "completed"
-    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
-        "a batch could not be told at once"
-    ]
+    def fail(sink: Sink) -> None:
+        heard.broken = True
+
+    provider = Playing([], [TextDelta("a")], fail, [TextDelta("b")], [TextDelta("c"), Finish()])
+    run = await start(store, provider)
+    with pytest.raises(ArithmeticError):
+        await run.tell(heard, 5)
+    assert provider.closed
+    assert caplog.records == []
+    kept = await store.get("", run.response.id)
+    assert kept is not None
+    assert (kept.status, b'"ab"' in kept.body) == ("incomplete", True)
 
 
 async def test_the_end_is_never_told_at_once(store: SqliteStore) -> None:
-    at_once: list[AnyEvent] = []
-    run = await start(store, Playing([], taken(TextDelta("a"), Finish(), told=False), []))
-    await run.begin(5)
+    heard = Heard()
 
-    def tell(events: list[AnyEvent]) -> bool:
-        at_once.extend(events)
-        return True
+    def put(sink: Sink) -> None:
+        sink.put([TextDelta("a"), Finish()])
+        assert not any(event.is_terminal for event in heard.events)
+        assert sink.put([TextDelta("too late")])
 
-    async for batch in run.events(tell):
-        if batch[-1].is_terminal:
-            assert await store.get("", run.response.id) is not None
-    assert at_once == []
-    assert run.response.status == "completed"
+    run = await start(store, Playing([], put))
+    await run.tell(heard, 5)
+    assert types(heard.events)[-1] == "completed"
+    assert run.response.output[0].get_text() == "a"  # type: ignore[union-attr]
 
 
 async def test_a_turn_that_waits_is_queued_first(store: SqliteStore) -> None:
-    held = asyncio.Event()
+    def queue(sink: Sink) -> None:
+        sink.queued()
+        sink.queued()
+        assert types(heard.events) == ["created", "queued"]
 
-    def queue(turn: Turn) -> None:
-        assert turn.on_queued is not None
-        turn.on_queued()
+    heard = Heard()
+    run = await start(store, Playing(queue, [TextDelta("a"), Finish()]))
+    await run.tell(heard, 5)
+    assert types(heard.events)[:3] == ["created", "queued", "in_progress"]
+    assert audit(heard.events) == []
 
-    run = await start(store, Playing(queue, held, [TextDelta("a"), Finish()]))
-    await run.begin(5)
-    asyncio.get_running_loop().call_soon(held.set)
-    events = [event async for batch in run.events() for event in batch]
-    assert types(events)[:3] == ["created", "queued", "in_progress"]
+
+async def test_a_second_attempt_says_nothing_of_its_beginning(store: SqliteStore) -> None:
+    """`accepted` and `queued` mean nothing once the response is in progress."""
+
+    def again(sink: Sink) -> None:
+        before = len(heard.events)
+        sink.queued()
+        sink.accepted()
+        assert len(heard.events) == before
+
+    heard = Heard()
+    run = await start(store, Playing([], again, [TextDelta("a")], again, [TextDelta("b"), Finish()]))
+    await run.tell(heard, 5)
+    assert types(heard.events)[:2] == ["created", "in_progress"]
+    assert audit(heard.events) == []
+
+
+class Twice(Playing):
+    """A provider that wraps another, and asks it twice for one response."""
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await super().answer(turn, WithoutEnd(sink))
+        await super().answer(turn, sink)
+
+
+class WithoutEnd(WrappingSink):
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        return super().put([delta for delta in deltas if not isinstance(delta, Finish)])
+
+
+async def test_one_response_of_several_answers(store: SqliteStore) -> None:
+    run = await start(store, Twice([], [TextDelta("a"), Finish()]))
+    events = await played(run)
     assert audit(events) == []
+    assert types(events).count("in_progress") == 1
+    assert run.response.output[0].get_text() == "aa"  # type: ignore[union-attr]
+
+
+async def test_a_generator_of_batches_is_an_answer() -> None:
+    left = False
+
+    async def batches() -> AsyncGenerator[list[AnyDelta], None]:
+        nonlocal left
+        try:
+            yield []
+            yield [TextDelta("a")]
+            yield [Finish()]
+        finally:
+            left = True
+
+    sink = Collected()
+    await answer_from(batches(), sink)
+    assert [sink.batches.get_nowait() for _ in range(3)] == [[], [TextDelta("a")], [Finish()]]
+    slow = Collected(has_room=False)
+    task = asyncio.ensure_future(answer_from(batches(), slow))
+    assert [await slow.batches.get() for _ in range(2)] == [[], [TextDelta("a")]]
+    left = False
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert left
+    assert slow.batches.empty()
 
 
 async def test_a_listener_that_leaves_closes_the_upstream_and_keeps_what_was_said(store: SqliteStore) -> None:
@@ -275,8 +397,8 @@ async def test_a_store_that_fails_fails_the_response(store: SqliteStore) -> None
     events = await played(run)
     assert audit(events) == []
     assert types(events)[-2:] == ["error", "failed"]
-    assert run.error is not None
-    assert run.error.code == "store_failed"
+    assert run.problem is not None
+    assert run.problem.payload.code == "store_failed"
 
 
 async def test_store_false_writes_nothing(store: SqliteStore) -> None:
@@ -303,8 +425,8 @@ async def test_an_answer_that_misses_its_schema(store: SqliteStore, strict: bool
     await run.result()
     assert run.response.status == status
     if strict:
-        assert run.error is not None
-        assert run.error.code == "output_schema_mismatch"
+        assert run.problem is not None
+        assert run.problem.payload.code == "output_schema_mismatch"
     else:
         assert [r.action for r in run.turn.receipts] == ["unmet"]
 
@@ -327,8 +449,8 @@ async def test_a_remote_reference_in_a_schema_is_never_fetched(store: SqliteStor
     form = {"format": {"type": "json_schema", "name": "n", "schema": schema, "strict": True}}
     run = await start(store, Playing([], [TextDelta("{}"), Finish()]), text=form)
     await run.result()
-    assert run.error is not None
-    assert "could not be applied" in run.error.message
+    assert run.problem is not None
+    assert "could not be applied" in run.problem.payload.message
 
 
 async def test_a_forbidden_call_never_gets_an_index(store: SqliteStore) -> None:
@@ -362,7 +484,7 @@ async def test_a_finished_run_leaves_nothing_to_the_garbage_collector(
 async def test_a_run_shows_nothing_of_what_was_said(store: SqliteStore) -> None:
     run = await start(store, Playing([TextDelta("an answer")], [Finish()]), input="a prompt")
     await run.result()
-    for shown in (repr(run), repr(run.composer), repr(run.turn), repr(run._save), repr(run.turn.on_queued)):
+    for shown in (repr(run), repr(run.composer), repr(run.turn), repr(run._save)):
         assert "a prompt" not in shown
         assert "an answer" not in shown
 

@@ -1,6 +1,6 @@
 """Fitting a context into a window, by exact counts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from antiphon.engine.context import input_items
 from antiphon.engine.truncation import fit
-from antiphon.providers.base import Capabilities, Turn
+from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item, Message, is_call
@@ -26,7 +26,10 @@ class Counting:
         self.capabilities = Capabilities(frozenset(), counts_tokens=counts, context_window=window)
         self.asked = 0
 
-    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await answer_from(self._batches(turn), sink)
+
+    async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         yield [Finish()]
 
     async def count_tokens(self, turn: Turn) -> int | None:

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterable, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterable
 from itertools import count
 from typing import Any, cast
 
@@ -105,12 +104,52 @@ def make_turn(
     return Turn(model=model, request=decoded, items=items, tools=decoded.tools, stream=stream)
 
 
+class Collected:
+    """A sink that keeps what is put; an empty batch stands for "accepted"."""
+
+    def __init__(self, *, has_room: bool = True) -> None:
+        self.batches: asyncio.Queue[list[AnyDelta]] = asyncio.Queue()
+        self._has_room = has_room
+
+    def accepted(self) -> None:
+        self.put([])
+
+    def queued(self) -> None:
+        return
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        self.batches.put_nowait(deltas)
+        return self._has_room
+
+    async def ready(self) -> None:
+        await self.batches.join()
+
+
+async def answering(provider: Provider, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+    """The batches of an answer, one at a time; closing this cancels whoever awaits the answer."""
+    sink = Collected(has_room=False)
+    task = asyncio.ensure_future(provider.answer(turn, sink))
+    try:
+        while not (task.done() and sink.batches.empty()):
+            coming = asyncio.ensure_future(sink.batches.get())
+            await asyncio.wait({coming, task}, return_when=asyncio.FIRST_COMPLETED)
+            if coming.done():
+                yield coming.result()
+                sink.batches.task_done()
+            else:
+                coming.cancel()
+        await task
+    finally:
+        if not task.done():
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+
 async def batches(provider: Provider, turn: Turn) -> list[list[AnyDelta]]:
-    found = []
-    async with aclosing(cast(Any, provider.stream(turn))) as stream:
-        async for batch in cast(AsyncIterable[list[AnyDelta]], stream):
-            found.append(batch)
-    return found
+    sink = Collected()
+    await provider.answer(turn, sink)
+    return [sink.batches.get_nowait() for _ in range(sink.batches.qsize())]
 
 
 async def answer(provider: Provider, turn: Turn) -> Response:
@@ -124,14 +163,9 @@ def patience(code: str) -> Timeouts:
 
 async def cancelled(provider: Provider, gone: asyncio.Event) -> None:
     """Cancels whoever reads an answer; the upstream must notice that its client is gone."""
-    started = asyncio.Event()
-
-    async def consume() -> None:
-        async for _ in provider.stream(make_turn()):
-            started.set()
-
-    task = asyncio.create_task(consume())
-    await asyncio.wait_for(started.wait(), SOON)
+    sink = Collected()
+    task = asyncio.ensure_future(provider.answer(make_turn(), sink))
+    await asyncio.wait_for(sink.batches.get(), SOON)
     task.cancel()
     await asyncio.wait_for(gone.wait(), SOON)
     with pytest.raises(asyncio.CancelledError):

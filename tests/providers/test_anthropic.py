@@ -19,7 +19,7 @@ from antiphon.providers.registry import create_provider
 from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import anthropic_wire as wire
-from tests.providers.composing import answer, batches, compose, make_turn, patience, plain, told
+from tests.providers.composing import answer, answering, batches, compose, make_turn, patience, plain, told
 from tests.providers.conformance.said import Called, Redacted, Script, Text, Thought
 from tests.providers.fake_anthropic import FakeAnthropic
 from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
@@ -136,7 +136,7 @@ async def test_the_first_batch_is_empty_and_comes_with_the_headers(
     gate = asyncio.Event()
     words = wire.begin(0, {"type": "text", "text": ""}) + wire.delta(0, "text_delta", text="a")
     upstream.replies(Wire([gate, wire.start() + words, Step.HANG]))
-    async with aclosing(claude().stream(make_turn())) as stream:
+    async with aclosing(answering(claude(), make_turn())) as stream:
         assert await anext(stream) == []
         gate.set()
         assert await anext(stream) == [TextDelta("a")]
@@ -296,7 +296,7 @@ async def test_errors_in_the_stream_show_no_key(upstream: FakeAnthropic, claude:
 
 async def test_leaving_hangs_up(upstream: FakeAnthropic, claude: Made) -> None:
     upstream.replies(Wire([wire.start(), Step.HANG]))
-    stream = claude().stream(make_turn())
+    stream = answering(claude(), make_turn())
     assert await anext(stream) == []
     await stream.aclose()
     await asyncio.wait_for(upstream.gone.wait(), SOON)

@@ -20,7 +20,7 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.spec.decode import decode_item
 from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import TextDelta
-from tests.providers.composing import answer, batches, cancelled, make_turn, patience, plain, told
+from tests.providers.composing import answer, answering, batches, cancelled, make_turn, patience, plain, told
 from tests.providers.conformance.said import Called, Script, Text, Thought
 from tests.providers.fake_bedrock import (
     BEGIN,
@@ -94,7 +94,7 @@ async def test_the_first_batch_is_empty_and_comes_with_the_headers(
 ) -> None:
     gate = asyncio.Event()
     upstream.says(stream(gate, BEGIN + delta(0, text="a"), Step.HANG))
-    async with aclosing(bedrock().stream(make_turn())) as batched:
+    async with aclosing(answering(bedrock(), make_turn())) as batched:
         assert await anext(batched) == []
         gate.set()
         assert await anext(batched) == [TextDelta("a")]
@@ -275,7 +275,7 @@ async def test_a_reset_after_the_reason_is_no_failure(upstream: FakeBedrock, bed
 
 async def test_closing_the_stream_closes_the_upstream(upstream: FakeBedrock, bedrock: Made) -> None:
     upstream.says(stream(BEGIN, delta(0, text="On"), Step.HANG))
-    async with aclosing(bedrock().stream(make_turn())) as batched:
+    async with aclosing(answering(bedrock(), make_turn())) as batched:
         async for batch in batched:
             if batch == [TextDelta("On")]:
                 break

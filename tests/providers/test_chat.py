@@ -23,7 +23,17 @@ from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import chat_wire as wire
 from tests.providers.chat_wire import Answer, ToolCall
-from tests.providers.composing import answer, batches, cancelled, compose, make_turn, patience, plain, told
+from tests.providers.composing import (
+    answer,
+    answering,
+    batches,
+    cancelled,
+    compose,
+    make_turn,
+    patience,
+    plain,
+    told,
+)
 from tests.providers.fake_chat import FakeChat, Step, Wire, refusal, refusing_address
 from tests.providers.fake_server import SOON
 
@@ -90,7 +100,7 @@ async def test_answers(upstream: FakeChat, chat: Made, said: Answer, output: lis
 async def test_the_first_batch_is_empty_and_comes_with_the_headers(upstream: FakeChat, chat: Made) -> None:
     gate = asyncio.Event()
     upstream.says(Wire([gate, wire.text("a"), Step.HANG]))
-    async with aclosing(chat().stream(make_turn())) as stream:
+    async with aclosing(answering(chat(), make_turn())) as stream:
         assert await anext(stream) == []
         gate.set()
         assert await anext(stream) == [TextDelta("a")]
@@ -333,7 +343,7 @@ async def test_a_key_in_an_error_event_is_hidden(upstream: FakeChat, chat: Made)
 
 async def test_closing_the_stream_closes_the_upstream(upstream: FakeChat, chat: Made) -> None:
     upstream.says(Wire([wire.text("On"), Step.HANG]))
-    async with aclosing(chat().stream(make_turn())) as stream:
+    async with aclosing(answering(chat(), make_turn())) as stream:
         assert [await anext(stream), await anext(stream)] == [[], [TextDelta("On")]]
     await asyncio.wait_for(upstream.gone.wait(), SOON)
 
@@ -350,7 +360,7 @@ async def test_a_connection_survives_a_whole_answer(upstream: FakeChat, chat: Ma
     """Also when the reader leaves at the finish, before the last bytes of the answer."""
     provider = chat()
     for _ in range(3):
-        async with aclosing(provider.stream(make_turn())) as stream:
+        async with aclosing(answering(provider, make_turn())) as stream:
             async for batch in stream:
                 if any(type(delta).__name__ == "Finish" for delta in batch):
                     break

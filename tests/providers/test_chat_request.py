@@ -67,17 +67,6 @@ def test_only_who_is_followed_streams(profile: str) -> None:
         assert plain == {"model": "m", "messages": followed["messages"]}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_bare_request_has_the_same_body_without_a_look_at_its_options(profile: str, stream: bool) -> None:
-    looked_at, bare = (
-        make_turn({"input": "Hi", "instructions": "Be kind."}, stream=stream) for _ in range(2)
-    )
-    bare.bare = True
-    bodies = [prepare(turn, PROFILES[profile])[0] for turn in (looked_at, bare)]
-    assert bodies[0] == bodies[1]
-
-
 def test_a_bad_body_is_caught() -> None:
     """The check itself: it must see what a lenient one lets through."""
     good = body(

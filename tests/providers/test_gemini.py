@@ -16,7 +16,7 @@ from antiphon.providers.gemini import BASE_URL, Gemini, make
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
 from antiphon.stream.deltas import Failure, TextDelta
-from tests.providers.composing import answer, batches, compose, make_turn, patience, told
+from tests.providers.composing import answer, answering, batches, compose, make_turn, patience, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.fake_gemini import KEY, MODEL, FakeGemini, data, error, mistakes, sse
 from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
@@ -65,7 +65,7 @@ async def test_the_first_batch_is_empty_and_comes_with_the_headers(
 ) -> None:
     gate = asyncio.Event()
     upstream.says(Wire([gate, sse({"text": "a"}), Step.HANG]))
-    async with aclosing(gemini.stream(make_turn("Hi", model=MODEL))) as stream:
+    async with aclosing(answering(gemini, make_turn("Hi", model=MODEL))) as stream:
         assert await anext(stream) == []
         gate.set()
         assert await anext(stream) == [TextDelta("a")]

@@ -13,7 +13,7 @@ from antiphon.providers.base import Environment, UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama import BASE_URL, Ollama, make
 from antiphon.stream.deltas import TextDelta
-from tests.providers.composing import answer, batches, make_turn, told
+from tests.providers.composing import answer, answering, batches, make_turn, told
 from tests.providers.fake_ollama import MODEL, FakeOllama, chunk, error, line
 from tests.providers.fake_server import Step, Wire, refusal, refusing_address
 
@@ -166,7 +166,7 @@ async def test_closing_the_stream_closes_the_upstream(
     upstream.says(
         Wire([line(chunk({"content": "a"})), Step.HANG], headers={"content-type": "application/x-ndjson"})
     )
-    async with aclosing(configured(upstream.base_url, http, tmp_path).stream(make_turn())) as stream:
+    async with aclosing(answering(configured(upstream.base_url, http, tmp_path), make_turn())) as stream:
         assert await anext(stream) == []
         assert await anext(stream) == [TextDelta("a")]
     async with asyncio.timeout(10):

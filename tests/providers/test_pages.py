@@ -63,6 +63,17 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider, known_types
 from antiphon.spec.decode import decode_request
 
+class Collected:
+    def __init__(self):
+        self.deltas = []
+
+    def accepted(self):
+        assert self.deltas == []
+
+    def put(self, deltas):
+        self.deltas += deltas
+        return True
+
 async def main() -> None:
     config = load("antiphon.toml", environ={}, types=known_types())
     http = UpstreamClient()
@@ -70,8 +81,9 @@ async def main() -> None:
     provider = create_provider("mine", config.providers["mine"], environment)
     request = decode_request(sys.stdin.buffer.read())
     turn = Turn(model="plain-1", request=request, items=list(request.input), tools=request.tools)
-    deltas = [delta async for batch in provider.stream(turn) for delta in batch]
-    told = [[type(delta).__name__, getattr(delta, "text", None)] for delta in deltas]
+    sink = Collected()
+    await provider.answer(turn, sink)
+    told = [[type(delta).__name__, getattr(delta, "text", None)] for delta in sink.deltas]
     receipts = [receipt.param for receipt in turn.receipts]
     print(json.dumps({"deltas": told, "receipts": receipts, "models": await provider.models()}))
     await provider.close()

@@ -17,8 +17,18 @@ class Parrot:
     def __init__(self, name, words):
         self.name, self.words = name, words
 
+    async def answer(self, turn, sink):
+        sink.put([])
+
+class Old:
+    async def stream(self, turn):
+        yield []
+
 def make(name, config, environment):
     return Parrot(name, config.options["words"])
+
+def make_old(name, config, environment):
+    return Old()
 """
 
 
@@ -36,7 +46,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parrot\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[antiphon.providers]\nparrot = parrot_plugin:make\nbroken = broken_plugin:make\n"
+        "[antiphon.providers]\nparrot = parrot_plugin:make\nold = parrot_plugin:make_old\n"
+        "broken = broken_plugin:make\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     registry._theirs.cache_clear()
@@ -68,6 +79,14 @@ def test_theirs_that_cannot_be_loaded(environment: Environment) -> None:
     message = (
         r"a\.toml:3: providers\.x\.type: .*'broken' of parrot could not be loaded: its library is missing"
     )
+    with pytest.raises(ConfigErrors, match=message):
+        registry.create_provider("x", config, environment)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_one_that_still_streams_is_told_how_to_answer(environment: Environment) -> None:
+    config = Provider(type="old", origin=Where("a.toml", 3))
+    message = r"a\.toml:3: providers\.x\.type: .*'old' has no `answer\(turn, sink\)`.*answer_from"
     with pytest.raises(ConfigErrors, match=message):
         registry.create_provider("x", config, environment)
 

@@ -20,7 +20,7 @@ from antiphon.providers.responses_quirks import OPEN_RESPONSES, OPENAI, QUIRKS
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers import responses_wire as wire
 from tests.providers.chat_wire import Answer
-from tests.providers.composing import answer, batches, compose, make_turn, patience, told
+from tests.providers.composing import answer, answering, batches, compose, make_turn, patience, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.fake_chat import FakeChat
 from tests.providers.fake_responses import FakeResponses
@@ -61,7 +61,7 @@ async def test_the_first_batch_is_empty_and_comes_with_the_headers(
     gate = asyncio.Event()
     events = [*map(wire.sse, wire.events(Script((Text("Hello"),)), {}))]
     upstream.says(Wire([gate, *events[:5], Step.HANG]))
-    async with aclosing(made().stream(make_turn())) as stream:
+    async with aclosing(answering(made(), make_turn())) as stream:
         assert await anext(stream) == []
         gate.set()
         assert TextDelta("Hello") in [delta async for batch in _until_text(stream) for delta in batch]
@@ -198,7 +198,7 @@ async def test_the_upstreams_401_is_not_the_clients_and_keys_are_never_shown(htt
 
 async def test_closing_the_stream_closes_the_upstream(upstream: FakeResponses, made: Made) -> None:
     upstream.says(Wire([*map(wire.sse, wire.events(Script((Text("a"),), ending="cut"), {})), Step.HANG]))
-    async with aclosing(made().stream(make_turn())) as stream:
+    async with aclosing(answering(made(), make_turn())) as stream:
         await anext(stream)
         await anext(stream)
     await asyncio.wait_for(upstream.gone.wait(), SOON)

@@ -16,7 +16,7 @@ from antiphon.providers.responses import Responses
 from antiphon.providers.responses_quirks import OPENAI
 from antiphon.stream.deltas import TextDelta
 from tests.providers import responses_wire as wire
-from tests.providers.composing import answer, batches, make_turn, told
+from tests.providers.composing import answer, answering, batches, make_turn, told
 from tests.providers.conformance.said import Script, Text
 from tests.providers.fake_chat import FakeChat
 from tests.providers.fake_responses import FakeResponses, FakeResponsesSocket
@@ -214,7 +214,7 @@ async def test_a_stream_that_is_left_closes_its_connection(
     upstream: FakeResponsesSocket, provider: Responses
 ) -> None:
     upstream.says(HELLO, HELLO)
-    async with aclosing(provider.stream(make_turn())) as stream:
+    async with aclosing(answering(provider, make_turn())) as stream:
         await anext(stream)
     assert told(await answer(provider, make_turn())) == ["Hello."]
     assert upstream.connections == 2

@@ -18,7 +18,7 @@ from antiphon.spec.decode import decode_item
 from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import CallDelta, Failure, Finish, TextDelta
-from tests.providers.composing import answer, batches, make_turn, plain, told
+from tests.providers.composing import answer, answering, batches, make_turn, plain, told
 
 DOCS = Path(__file__).parents[2] / "docs/providers/script.md"
 
@@ -201,7 +201,7 @@ async def test_delays_follow_the_clock() -> None:
 
 
 async def test_a_long_delay_can_be_left() -> None:
-    stream = scripted([{"delay": 60}, {"text": "x"}]).stream(make_turn())
+    stream = answering(scripted([{"delay": 60}, {"text": "x"}]), make_turn())
     assert await anext(stream) == []
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)

@@ -4,14 +4,49 @@ import hashlib
 import json
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from antiphon.engine.run import End, Run
+from antiphon.spec.events import AnyEvent
 from tests.server.serving import DEADLINE, Client, Event, Serving, Spawned
 
 Json = dict[str, Any]
+Change = Callable[[list[AnyEvent]], list[AnyEvent]]
+
+
+class ChangedEnd:
+    """An end whose batches are changed on their way."""
+
+    def __init__(self, end: End, change: Change) -> None:
+        self._end = end
+        self._change = change
+
+    def open(self) -> None:
+        self._end.open()
+
+    def put(self, events: list[AnyEvent]) -> bool:
+        return self._end.put(self._change(events))
+
+    async def ready(self) -> None:
+        await self._end.ready()
+
+    async def close(self, events: list[AnyEvent]) -> None:
+        await self._end.close(self._change(events))
+
+
+def change_events(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
+    """From here on every run is told with this change to its batches."""
+    whole = Run.tell
+
+    async def changed(run: Run, end: End, patience: float = 0.0) -> None:
+        await whole(run, ChangedEnd(end, change), patience)
+
+    monkeypatch.setattr(Run, "tell", changed)
 
 
 def key_table(name: str, **settings: str) -> str:

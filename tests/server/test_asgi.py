@@ -1,5 +1,6 @@
 """The application under a server that is not ours: uvicorn with its own HTTP, and one that a test plays."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from websockets.sync.client import connect
 
 from antiphon.server.app import App
-from antiphon.server.asgi import Message
+from antiphon.server.asgi import Message, Sender
 from tests.producer.serving import serving
 from tests.server.callers import turn
 from tests.server.outcomes import Departing
@@ -107,6 +108,37 @@ def test_a_client_that_goes_away_cancels_the_upstream(
     client.vanish()
     assert call.was_closed()
     until(lambda: not plain.runs())
+
+
+def test_a_stream_begins_before_the_first_word(plain: Plain, upstream: Upstream) -> None:
+    client = Departing(plain, input="hi", stream=True)
+    call = upstream.next()
+    call.accept()
+    client.read_until(b"response.in_progress")
+    call.finish("Hello")
+    client.read_until(b"[DONE]")
+    client.vanish()
+
+
+async def test_who_puts_more_than_the_server_sends_is_told_to_wait() -> None:
+    sent: list[Message] = []
+    taken = asyncio.Event()
+
+    async def send(message: Message) -> None:
+        await taken.wait()
+        sent.append(message)
+
+    sender = Sender(send)
+    messages: list[Message] = [{"n": n} for n in range(100)]
+    room = [sender.put(message) for message in messages]
+    assert (room[0], room[-1], room == sorted(room, reverse=True)) == (True, False, True)
+    waiting = asyncio.ensure_future(sender.ready())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    taken.set()
+    await waiting
+    assert sent == messages
+    assert sender.has_room
 
 
 def test_a_client_that_goes_away_while_it_sends(plain: Plain, upstream: Upstream) -> None:

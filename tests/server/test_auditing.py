@@ -3,7 +3,7 @@
 import os
 import re
 import tracemalloc
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 from antiphon.bridges.encoder import Lines, ServerSentEvents
 from antiphon.config import ConfigErrors
 from antiphon.engine.engine import Caller
-from antiphon.engine.run import Run, Tell
 from antiphon.server import auditing
 from antiphon.server.auditing import Audits
 from antiphon.spec.events import AnyEvent, OutputTextDone
@@ -22,7 +21,7 @@ from antiphon.stream.auditor import Auditor
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import Finish, TextDelta
 from antiphon.stream.dialects import Dialect
-from tests.server.callers import dial, key_table, streamed, turn, violations
+from tests.server.callers import change_events, dial, key_table, streamed, turn, violations
 from tests.server.conftest import Serve, Spawn
 from tests.server.outcomes import TRANSPORTS, over_json
 from tests.server.serving import Client, Serving, until
@@ -31,7 +30,6 @@ from tests.server.upstream import Upstream
 SECRET = "a-word-of-the-answer"
 
 Json = dict[str, Any]
-Change = Callable[[list[AnyEvent]], list[AnyEvent]]
 
 
 @pytest.fixture
@@ -50,17 +48,6 @@ def logged() -> Iterator[list[str]]:
 def counts(client: Client) -> Json:
     found: Json = client.ok("GET", "/v1/audit")
     return found
-
-
-def tell(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
-    """From here on every stream is told with this change to its batches."""
-    whole = Run.events
-
-    async def changed(run: Run, tell: Tell = lambda events: False) -> AsyncGenerator[list[AnyEvent], None]:
-        async for events in whole(run, lambda events: tell(change(events))):
-            yield change(events)
-
-    monkeypatch.setattr(Run, "events", changed)
 
 
 def without_part_done(events: list[AnyEvent]) -> list[AnyEvent]:
@@ -121,7 +108,7 @@ def test_a_stream_that_is_not_chosen_is_not_judged(
     upstream.answer = "well"
     server = serve(upstream.toml, SERVER__AUDIT="0.5")
     monkeypatch.setattr(auditing, "random", lambda: 0.5)
-    tell(monkeypatch, without_part_done)
+    change_events(monkeypatch, without_part_done)
     client = server.client()
     streamed(client, input="hi")
     with dial(server) as connection:
@@ -161,7 +148,7 @@ def test_streams_turns_and_answers_are_counted(server: Serving) -> None:
 def test_a_violation_is_counted_by_its_rule(
     server: Serving, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:
-    tell(monkeypatch, without_part_done)
+    change_events(monkeypatch, without_part_done)
     client = server.client()
     streamed(client, input="hi")
     streamed(server.client(X_Request_Id="req-of-mine"), input="hi")
@@ -178,7 +165,7 @@ def test_a_violation_is_counted_by_its_rule(
 def test_a_violation_on_a_socket_is_counted(
     server: Serving, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:
-    tell(monkeypatch, without_part_done)
+    change_events(monkeypatch, without_part_done)
     with dial(server) as connection:
         assert turn(connection, input="hi")["type"] == "response.completed"
     found = until(lambda: counts(server.client())["violations"])
@@ -263,7 +250,7 @@ def test_the_counts_need_a_key_and_tell_tenants_nothing_of_each_other(
 ) -> None:
     upstream.answer = "well"
     server = serve(upstream.toml + key_table("alice") + key_table("bob"))
-    tell(monkeypatch, without_part_done)
+    change_events(monkeypatch, without_part_done)
     assert server.client().refused(401, "GET", "/v1/audit")["code"] == "invalid_api_key"
     alice, bob = server.client("sk-alice", X_Request_Id="of-alice"), server.client("sk-bob")
     streamed(alice, input="hi")
@@ -279,7 +266,7 @@ def test_the_counts_need_a_key_and_tell_tenants_nothing_of_each_other(
 def test_nothing_of_the_answer_is_logged(
     server: Serving, monkeypatch: pytest.MonkeyPatch, logged: list[str], name: str
 ) -> None:
-    tell(monkeypatch, other_text)
+    change_events(monkeypatch, other_text)
     TRANSPORTS[name](server, input="hi")
     found = until(lambda: counts(server.client())["violations"])
     assert {"text.deltas_equal_done", "text.done_equals_part"} <= set(found)

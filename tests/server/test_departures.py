@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.server.streaming import Heartbeat
+from antiphon.server.streaming import Stream
 from tests.server.conftest import Serve, Spawn
 from tests.server.flood import Flood, SlowSocket, SlowStream
 from tests.server.outcomes import Departing, Inside, Outcome, dial
@@ -176,14 +176,14 @@ def test_a_client_that_does_not_read_at_all_costs_one_comment(
 ) -> None:
     """While the last comment has not been taken, no other is written."""
     ticks = threading.Semaphore(0)
-    check = Heartbeat.check
+    check = Stream.check
 
-    def counted(heartbeat: Heartbeat, now: float) -> float:
-        due = check(heartbeat, now)
+    def counted(stream: Stream, now: float) -> float:
+        due = check(stream, now)
         ticks.release()
         return due
 
-    monkeypatch.setattr(Heartbeat, "check", counted)
+    monkeypatch.setattr(Stream, "check", counted)
     server = serve(upstream.toml, SERVER__KEEPALIVE="0.01")
     inside = Inside(server)
     client = Departing(server, buffer=4096, input="hi", stream=True)

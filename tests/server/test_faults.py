@@ -3,7 +3,7 @@
 import json
 import socket
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
@@ -13,12 +13,12 @@ import pytest
 
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
-from antiphon.providers.base import Capabilities, Turn
+from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
 from antiphon.spec.events import AnyEvent
 from antiphon.store import SqliteStore
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, TextDelta
-from tests.server.callers import violations
+from tests.server.callers import change_events, violations
 from tests.server.conftest import Serve, Spawn
 from tests.server.outcomes import TRANSPORTS, Inside, Outcome, dial, over_json, over_sse, turn
 from tests.server.serving import Client, Serving, Spawned, until
@@ -437,10 +437,13 @@ class Buggy:
     capabilities = Capabilities(frozenset())
 
     def __init__(self, *batches: list[AnyDelta]) -> None:
-        self._batches = batches
+        self._said = batches
 
-    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
-        for batch in self._batches:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await answer_from(self._batches(turn), sink)
+
+    async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
+        for batch in self._said:
             yield batch
         raise ZeroDivisionError("a secret of the house")
 
@@ -514,13 +517,11 @@ def test_the_audit_logs_a_broken_stream(
 ) -> None:
     upstream.answer = "all is well"
     server = serve(upstream.toml)
-    whole = Run.events
 
-    async def without_some(run: Run, tell: object = None) -> AsyncGenerator[list[AnyEvent], None]:
-        async for events in whole(run):
-            yield [event for event in events if event.type != "response.content_part.done"]
+    def without_some(events: list[AnyEvent]) -> list[AnyEvent]:
+        return [event for event in events if event.type != "response.content_part.done"]
 
-    monkeypatch.setattr(Run, "events", without_some)
+    change_events(monkeypatch, without_some)
     with server.client().listen("/v1/responses", input="hi", stream=True, background=background) as stream:
         stream.until("response.completed")
         assert list(stream) == []
@@ -533,13 +534,7 @@ def test_the_audit_logs_a_broken_turn_of_a_socket(
 ) -> None:
     upstream.answer = "all is well"
     server = serve(upstream.toml)
-    whole = Run.events
-
-    async def twice(run: Run, tell: object = None) -> AsyncGenerator[list[AnyEvent], None]:
-        async for events in whole(run):
-            yield events + events[-1:]
-
-    monkeypatch.setattr(Run, "events", twice)
+    change_events(monkeypatch, lambda events: events + events[-1:])
     with dial(server) as connection:
         assert turn(connection, input="hi")[-1]["type"] == "response.completed"
         until(violations)

@@ -5,13 +5,13 @@ import re
 import select
 import socket
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antiphon.providers.base import Capabilities, Turn
+from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
 from antiphon.spec.request import Request, WebSocketCreate
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
 from tests.server.callers import Json, dial, receipts, refusal, script, streamed, text_of, turn
@@ -34,7 +34,10 @@ class Counting:
         self.capabilities = Capabilities(frozenset(), counts_tokens=True, context_window=40)
         self.given: list[str] = []
 
-    async def stream(self, turn: Turn) -> AsyncIterator[list[AnyDelta]]:
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await answer_from(self._batches(turn), sink)
+
+    async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         self.given = [text for item in turn.items for text in _words(item)]
         yield [TextDelta("ok"), Finish()]
 

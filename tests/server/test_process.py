@@ -305,6 +305,40 @@ def test_what_does_not_finish_is_ended(
         assert client.ok("GET", f"/v1/responses/{kept['id']}") == kept
 
 
+WORDS = [{"role": "user", "content": "hi"}]
+ROUTES = {
+    "responses": ("/v1/responses", {"input": "hi"}),
+    "responses, streamed": ("/v1/responses", {"input": "hi", "stream": True}),
+    "chat": ("/api/v1/chat", {"messages": WORDS, "stream": False}),
+    "chat, streamed": ("/api/v1/chat", {"messages": WORDS}),
+    "hashbrown": ("/api/hashbrown", {"operation": "generate", "messages": WORDS}),
+    "vscode": ("/api/vscode/chat", {"messages": [{"role": 1, "content": "hi"}]}),
+}
+
+
+def test_a_shutdown_is_the_same_error_on_every_route(start: Start, upstream: Upstream) -> None:
+    """Before an answer began, and for whole answers in the middle, too."""
+    process = start(upstream.toml.encode(), SERVER__DRAIN="0.3").up()
+
+    def ask(path: str, body: object) -> tuple[int, object]:
+        with Client(process.url) as client:
+            answer = client.post(path, json=body)
+        return answer.status_code, answer.json()["error"]["code"]
+
+    asked: dict[str, Future[tuple[int, object]]] = {}
+    with ThreadPoolExecutor(2 * len(ROUTES)) as threads:
+        for name, route in ROUTES.items():
+            asked[name] = threads.submit(ask, *route)
+            upstream.next()
+        for name in ("responses", "chat"):
+            asked[f"{name}, half"] = threads.submit(ask, *ROUTES[name])
+            upstream.next().say("Half")
+        process.signal(signal.SIGTERM)
+    found = {name: answer.result(DEADLINE) for name, answer in asked.items()}
+    assert found == dict.fromkeys(asked, (503, "server_shutdown"))
+    assert process.ended()[:2] == (0, "")
+
+
 def test_a_socket_takes_no_new_turn_while_the_server_waits(
     start: Start, upstream: Upstream, threads: ThreadPoolExecutor
 ) -> None:

@@ -1,0 +1,44 @@
+"""From an exception to what a client is told: the same on every route, over WebSockets, and in background."""
+
+import logging
+
+from msgspec import Struct
+
+from antiphon.providers.base import UpstreamError
+from antiphon.spec.errors import STORE_FAILED, STORE_FULL, ErrorPayload, SpecError
+from antiphon.store.base import StoreError, StoreFull
+
+log = logging.getLogger(__name__)
+
+CLOSED = ErrorPayload(
+    "server_error", "the upstream closed the connection in the middle of its answer", code="upstream_closed"
+)
+SHUTDOWN = ErrorPayload(
+    "server_error", "the gateway is shutting down; send the request again", code="server_shutdown"
+)
+INTERNAL = ErrorPayload(
+    "server_error", "the gateway failed; its log has the details under this request id", code="internal_error"
+)
+
+
+class Problem(Struct, frozen=True):
+    """An error as a client is told it, and the status that it has over HTTP."""
+
+    payload: ErrorPayload
+    status: int
+    retry_after: float | None = None
+
+
+def problem_of(error: Exception, request_id: str) -> Problem:
+    """What to tell of this; what is no fault of the client or the upstream is logged."""
+    if isinstance(error, SpecError):
+        return Problem(error.payload, error.status, 1.0 if error.status == 503 else None)
+    if isinstance(error, UpstreamError):
+        return Problem(error.payload, error.status, error.retry_after)
+    if isinstance(error, StoreError):
+        log.error("request %s: the store failed: %s", request_id, error)
+        code = STORE_FULL if isinstance(error, StoreFull) else STORE_FAILED
+        payload = ErrorPayload("server_error", str(error), code=code)
+        return Problem(payload, payload.status)
+    log.error("request %s failed", request_id, exc_info=error)
+    return Problem(INTERNAL, 500)
