@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from antiphon.embedded.child import Settings, serve
+from antiphon.embedded.child import ChildSettings, serve
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Said:
 
 
 def main() -> None:
-    settings = Settings(**json.loads(sys.stdin.readline()))
+    settings = ChildSettings(**json.loads(sys.stdin.readline()))
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what llama.cpp prints is not for our reader
     server = serve(settings, lambda step: None)

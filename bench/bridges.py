@@ -7,16 +7,16 @@ measured. Rounds are interleaved; figures are medians, and ratios the medians of
 import time
 from collections.abc import Callable
 
-from antiphon.bridges.data_stream import DataStream
-from antiphon.bridges.encoder import Encoder, Lines, ServerSentEvents
+from antiphon.bridges.ai_sdk.data_stream import DataStream
+from antiphon.bridges.ai_sdk.ui_stream import UIStream
+from antiphon.bridges.encoder import Encoder, JsonLines, ServerSentEvents
 from antiphon.bridges.hashbrown import Frames
-from antiphon.bridges.ui_stream import UIStream
 from antiphon.bridges.vscode import VsCodeLines
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, CallDelta, ReasoningDelta, TextDelta
-from antiphon.stream.hashbrown_frames import telling
+from antiphon.wires.hashbrown.frames import telling
 from bench.figures import Recorder
 from bench.options import Options
 
@@ -25,7 +25,7 @@ ROUNDS = 30
 SSE = "server-sent events"
 ENCODERS: dict[str, Callable[[], Encoder]] = {
     SSE: ServerSentEvents,
-    "WebSocket": Lines,
+    "WebSocket": JsonLines,
     "AI SDK 5-7, UI stream": UIStream,
     "AI SDK 4, data stream v1": DataStream,
     "Hashbrown, generation": Frames,

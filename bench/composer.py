@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 from pydantic import BaseModel
 
-from antiphon.spec.events import OutputTextDelta
-from antiphon.spec.opaque import encoder
+from antiphon.spec.codec import encoder
+from antiphon.spec.events import OutputTextDeltaEvent
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import TextDelta
@@ -43,7 +43,7 @@ def _composer() -> Composer:
 
 
 def floor() -> None:
-    event = OutputTextDelta(5, ITEM, 0, 0, " token")
+    event = OutputTextDeltaEvent(5, ITEM, 0, 0, " token")
     plain = msgspec.json.Encoder().encode
     for _ in range(DELTAS):
         plain(event)

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from antiphon.config import Local
-from antiphon.embedded.child import Settings
+from antiphon.config import LocalSettings
+from antiphon.embedded.child import ChildSettings
 from antiphon.embedded.process import available
 from antiphon.providers.llama import manners
 from bench.bindings import Said
@@ -137,7 +137,7 @@ class Bindings:
             # As our child is: the kernel shares the processors among sessions before it does among processes.
             start_new_session=True,
         )
-        self._tell(asdict(Settings(Local().model, "model", "none", SLOTS, CONTEXT, 0)))
+        self._tell(asdict(ChildSettings(LocalSettings().model, "model", "none", SLOTS, CONTEXT, 0)))
         if self._hear() != "ready\n":
             raise SystemExit("bench: the bindings did not start")
         return self
@@ -152,7 +152,7 @@ class Bindings:
     def stream(self) -> Said:
         messages = [{"role": "user", "content": PROMPT}]
         asked = {"messages": messages, "stream": True, "max_tokens": TOKENS, **SAMPLING}
-        self._tell(asked | manners(Local()))
+        self._tell(asked | manners(LocalSettings()))
         return Said(**json.loads(self._hear()))
 
     def _tell(self, value: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from importlib.util import find_spec
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.http import UpstreamClient
 from bench import load
 from bench.contenders import PROMPT, folder, upstream
@@ -27,7 +27,7 @@ HEADERS = {
     "Accept": "text/event-stream, application/json",
     "Authorization": "Bearer bench",
 }
-LIMITS = Timeouts()
+LIMITS = UpstreamTimeouts()
 
 Ask = Callable[[bytes], Awaitable[int]]
 """Send a body, read the whole answer, and say how long it was."""

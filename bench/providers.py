@@ -7,14 +7,14 @@ figures are the medians of all rounds, and a ratio is the median of the ratios o
 import time
 from collections.abc import Callable, Mapping
 
-from antiphon.providers.anthropic_stream import AnthropicStream
+from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.azure import AzureStream
-from antiphon.providers.bedrock_stream import BedrockStream
-from antiphon.providers.chat_stream import ChatStream
+from antiphon.providers.bedrock.stream import BedrockStream
+from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Parser
-from antiphon.providers.gemini_stream import GeminiStream
-from antiphon.providers.ollama_stream import OllamaStream
-from antiphon.providers.responses_stream import ResponsesStream
+from antiphon.providers.gemini.stream import GeminiStream
+from antiphon.providers.ollama.stream import OllamaStream
+from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import TextDelta

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from antiphon.config import load
 from antiphon.server.app import App
-from antiphon.server.process import Server, bind
+from antiphon.server.process import GatewayServer, bind
 
 TICK = 0.001
 WORST = struct.Struct("dd")
@@ -37,7 +37,7 @@ class Clock:
         self._loop.call_later(TICK, self._tick, now, spent)
 
 
-class Watched(Server):
+class Watched(GatewayServer):
     def watch(self, file: Path) -> "Watched":
         self._file = file
         return self

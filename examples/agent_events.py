@@ -3,8 +3,8 @@
 import asyncio
 
 from antiphon import Agent, Limits, tool
-from antiphon.client.agent_events import RunEnded, ToolCall, ToolEnded, ToolStarted
-from antiphon.spec.events import OutputTextDelta
+from antiphon.client.agent.events import RunEnded, ToolCall, ToolEnded, ToolStarted
+from antiphon.spec.events import OutputTextDeltaEvent
 
 # Plays the model on a gateway with the `script` provider; a real model needs none.
 SCRIPT = """
@@ -46,7 +46,7 @@ async def main() -> None:
     async with agent.stream("Read the notes, then delete them.") as run:
         async for event in run:
             match event:
-                case OutputTextDelta():
+                case OutputTextDeltaEvent():
                     print(event.delta, end="", flush=True)
                 case ToolStarted():
                     print("runs", event.call.name)

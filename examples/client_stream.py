@@ -5,7 +5,7 @@ the `script` provider; a real model needs none.
 """
 
 from antiphon import Client
-from antiphon.spec.events import OutputTextDelta, ReasoningDelta
+from antiphon.spec.events import OutputTextDeltaEvent, ReasoningDeltaEvent
 
 SCRIPT = """
 ```script
@@ -18,9 +18,9 @@ SCRIPT = """
 def main() -> None:
     with Client() as client, client.responses.stream("Greet me.", instructions="Be kind." + SCRIPT) as stream:
         for event in stream:
-            if isinstance(event, ReasoningDelta):
+            if isinstance(event, ReasoningDeltaEvent):
                 print(f"({event.delta})", end="", flush=True)
-            elif isinstance(event, OutputTextDelta):
+            elif isinstance(event, OutputTextDeltaEvent):
                 print(event.delta, end="|", flush=True)
         response = stream.final()
     usage = response.usage

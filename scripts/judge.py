@@ -28,11 +28,11 @@ sys.path.insert(0, str(ROOT))
 from antiphon import __version__  # noqa: E402
 from antiphon.compliance.catalog import LEVELS, select  # noqa: E402
 from antiphon.compliance.docs import PAGE, put_between  # noqa: E402
-from antiphon.compliance.probe import Target  # noqa: E402
+from antiphon.compliance.probe import ServerUnderTest  # noqa: E402
 from antiphon.compliance.reports import html, machine  # noqa: E402
 from antiphon.compliance.results import Report  # noqa: E402
 from antiphon.compliance.runner import CouldNotRun, run  # noqa: E402
-from antiphon.embedded.child import Settings  # noqa: E402
+from antiphon.embedded.child import ChildSettings  # noqa: E402
 
 KEY = "a-key-for-judging"
 MODEL = "smollm2-135m-instruct"
@@ -87,7 +87,7 @@ def table(names: list[str]) -> str:
 
 
 def judge(candidate: Candidate) -> Report:
-    target = Target(candidate.url, candidate.model, candidate.api_key, timeout=PATIENCE)
+    target = ServerUnderTest(candidate.url, candidate.model, candidate.api_key, timeout=PATIENCE)
     return asyncio.run(run(target, select(), concurrency=candidate.concurrency))
 
 
@@ -104,7 +104,7 @@ def row(candidate: Candidate, report: Report) -> str:
 @contextmanager
 def llama_server() -> Iterator[str]:
     """llama.cpp's server with the embedded model; its address."""
-    settings = Settings(MODEL, MODEL, KEY, slots=2, context=4096, threads=0)
+    settings = ChildSettings(MODEL, MODEL, KEY, slots=2, context=4096, threads=0)
     process = subprocess.Popen(
         [sys.executable, "-m", "antiphon.embedded.child"],
         cwd=ROOT,

@@ -19,12 +19,12 @@ LIFECYCLE = "antiphon.stream.lifecycle"
 EVENTS = "antiphon.spec.events"
 COMPOSING = {"antiphon.stream.composer", "antiphon.stream.open_items"}
 """They make events, and keep a state."""
-KEEPING_STATE = COMPOSING | {"antiphon.stream.sent"}
+KEEPING_STATE = COMPOSING | {"antiphon.stream.sent_events"}
 READING = {
-    "antiphon.spec.tolerant",
+    "antiphon.spec.tolerant_reader",
     "antiphon.stream.reader",
-    "antiphon.stream.assembly",
-    "antiphon.stream.growing",
+    "antiphon.stream.event_targets",
+    "antiphon.stream.partial_items",
 }
 """They tell what another server wrote."""
 STATUS_OF_ITS_OWN = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import Serving, configure
+from tests.server.servers import Serving, configure
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -55,7 +55,7 @@ class ServerSentEvents:
         return sse.DONE
 
 
-class Lines:
+class JsonLines:
     """One event a line; over a WebSocket each line is a message."""
 
     content_type: bytes = b"application/x-ndjson"

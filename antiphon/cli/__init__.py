@@ -13,7 +13,7 @@ from typing import Final
 
 from antiphon import __version__
 from antiphon.cli import comply, comply_client, config, models, serve, store
-from antiphon.cli.common import FAILED, Failure, show_help
+from antiphon.cli.common import FAILED, CommandFailed, show_help
 
 COMMANDS: Final = (serve, config, models, store, comply, comply_client)
 INTERRUPTED: Final = 130
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return PIPE_CLOSED
-    except Failure as failure:
+    except CommandFailed as failure:
         print(failure, file=sys.stderr)
         return failure.code
     except Exception as error:

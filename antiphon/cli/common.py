@@ -16,7 +16,7 @@ MISTAKE: Final = 2
 Run = Callable[[argparse.Namespace], int]
 
 
-class Failure(Exception):
+class CommandFailed(Exception):
     """Ends the command with a sentence for its user and an exit code."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
@@ -80,7 +80,7 @@ def load_config(
         raise mistakes(errors) from None
 
 
-def mistakes(errors: "ConfigErrors") -> Failure:
+def mistakes(errors: "ConfigErrors") -> CommandFailed:
     count = len(errors.mistakes)
     end = "1 mistake" if count == 1 else f"{count} mistakes"
-    return Failure(f"{errors}\nantiphon: {end} in the configuration", MISTAKE)
+    return CommandFailed(f"{errors}\nantiphon: {end} in the configuration", MISTAKE)

@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from antiphon.cli.common import MISTAKE, Failure, add_command
+from antiphon.cli.common import MISTAKE, CommandFailed, add_command
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
-    from antiphon.compliance.catalog import Level, Rule
-    from antiphon.compliance.probe import Target
+    from antiphon.compliance.catalog import Level, ServerRule
+    from antiphon.compliance.probe import ServerUnderTest
     from antiphon.compliance.results import Report
 
 ABOUT: Final = """\
@@ -114,7 +114,7 @@ def comply(arguments: argparse.Namespace) -> int:
             only=arguments.only,
         )
     except UnknownRule as error:
-        raise Failure(f"antiphon: {error}; `antiphon comply --list` shows all", MISTAKE) from None
+        raise CommandFailed(f"antiphon: {error}; `antiphon comply --list` shows all", MISTAKE) from None
     if arguments.list:
         for rule in rules.values():
             print(f"{rule.id:44} {rule.level:6} {rule.says}")
@@ -122,7 +122,9 @@ def comply(arguments: argparse.Namespace) -> int:
     if arguments.capture is not None:
         return _tell(_captured(arguments.capture, _read(arguments.capture), None, arguments.only), arguments)
     if arguments.url is None:
-        raise Failure("antiphon: name a server, such as http://127.0.0.1:8080/v1, or a --capture", MISTAKE)
+        raise CommandFailed(
+            "antiphon: name a server, such as http://127.0.0.1:8080/v1, or a --capture", MISTAKE
+        )
     return _tell(_live(arguments, rules), arguments)
 
 
@@ -130,7 +132,7 @@ def _read(file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise Failure(f"antiphon: {file} cannot be read: {error.strerror}", MISTAKE) from None
+        raise CommandFailed(f"antiphon: {file} cannot be read: {error.strerror}", MISTAKE) from None
 
 
 def audit_input(arguments: argparse.Namespace) -> int:
@@ -145,11 +147,11 @@ def _captured(subject: str, data: bytes, form: str | None, only: list[str]) -> "
     try:
         exchange = read(data, "sse" if form == "sse" else "jsonl" if form == "jsonl" else None)
     except NotACapture as error:
-        raise Failure(f"antiphon: {subject} is no stream: {error}", MISTAKE) from None
+        raise CommandFailed(f"antiphon: {subject} is no stream: {error}", MISTAKE) from None
     return audit_capture(subject, exchange, only=only)
 
 
-def _live(arguments: argparse.Namespace, rules: "dict[str, Rule]") -> "Report":
+def _live(arguments: argparse.Namespace, rules: "dict[str, ServerRule]") -> "Report":
     import asyncio
 
     from antiphon.compliance.recording import Recorder
@@ -158,7 +160,7 @@ def _live(arguments: argparse.Namespace, rules: "dict[str, Rule]") -> "Report":
 
     url = arguments.url.rstrip("/")
     if not url.startswith(("http://", "https://")):
-        raise Failure(f"antiphon: {url} is no address; it begins with http:// or https://", MISTAKE)
+        raise CommandFailed(f"antiphon: {url} is no address; it begins with http:// or https://", MISTAKE)
 
     async def judge() -> "Report":
         target = _target(arguments, url, arguments.model or "")
@@ -184,14 +186,14 @@ def _live(arguments: argparse.Namespace, rules: "dict[str, Rule]") -> "Report":
     try:
         return asyncio.run(judge())
     except CouldNotRun as error:
-        raise Failure(f"antiphon: {error}", MISTAKE) from None
+        raise CommandFailed(f"antiphon: {error}", MISTAKE) from None
 
 
-def _target(arguments: argparse.Namespace, url: str, model: str) -> "Target":
+def _target(arguments: argparse.Namespace, url: str, model: str) -> "ServerUnderTest":
     from antiphon.compliance.catalog import TRANSPORTS
-    from antiphon.compliance.probe import Target
+    from antiphon.compliance.probe import ServerUnderTest
 
-    return Target(
+    return ServerUnderTest(
         url,
         model,
         arguments.api_key,

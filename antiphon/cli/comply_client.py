@@ -4,11 +4,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from antiphon.cli.common import MISTAKE, Failure, add_command
+from antiphon.cli.common import MISTAKE, CommandFailed, add_command
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
-    from antiphon.compliance.client.stage import Stage
+    from antiphon.compliance.client.scenario_server import ScenarioServer
 
 ABOUT: Final = """\
 Starts a server that plays every legal and every odd stream, and says what the connecting client did wrong.
@@ -52,7 +52,7 @@ def comply_client(arguments: argparse.Namespace) -> int:
     from antiphon.compliance.client.verdicts import verdicts
     from antiphon.compliance.reports.clients import write
 
-    stages: list[Stage] = []
+    stages: list[ScenarioServer] = []
     try:
         asyncio.run(_perform(arguments, stages))
     except KeyboardInterrupt:
@@ -61,12 +61,12 @@ def comply_client(arguments: argparse.Namespace) -> int:
     return write(verdicts(stages[0].seen), sys.stdout, verbose=arguments.verbose)
 
 
-async def _perform(arguments: argparse.Namespace, stages: "list[Stage]") -> None:
+async def _perform(arguments: argparse.Namespace, stages: "list[ScenarioServer]") -> None:
     import asyncio
 
-    from antiphon.compliance.client.stage import Stage
+    from antiphon.compliance.client.scenario_server import ScenarioServer
 
-    async with Stage(arguments.host, arguments.port) as stage:
+    async with ScenarioServer(arguments.host, arguments.port) as stage:
         stages.append(stage)
         if arguments.program is None:
             print(f"the plays are at {stage.url}; Ctrl-C ends them and shows the verdict", flush=True)
@@ -85,7 +85,9 @@ async def _run(program: str, url: str) -> None:
     try:
         process = await asyncio.create_subprocess_exec(*command, env=environment)
     except OSError as error:
-        raise Failure(f"antiphon: {command[0]} could not be started: {error.strerror}", MISTAKE) from None
+        raise CommandFailed(
+            f"antiphon: {command[0]} could not be started: {error.strerror}", MISTAKE
+        ) from None
     try:
         code = await process.wait()
     except asyncio.CancelledError:
@@ -93,4 +95,4 @@ async def _run(program: str, url: str) -> None:
         await process.wait()
         raise
     if code != 0:
-        raise Failure(f"antiphon: the client ended with exit code {code}", MISTAKE)
+        raise CommandFailed(f"antiphon: the client ended with exit code {code}", MISTAKE)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from antiphon.cli.common import MISTAKE, Failure, add_command, add_config_option, add_group, load_config
+from antiphon.cli.common import MISTAKE, CommandFailed, add_command, add_config_option, add_group, load_config
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -59,7 +59,7 @@ def check(arguments: argparse.Namespace) -> int:
 
     config = load_config(arguments.config)
     if reason := check_exposure(config):
-        raise Failure(f"antiphon: {reason}", MISTAKE)
+        raise CommandFailed(f"antiphon: {reason}", MISTAKE)
     sources = [config.source or "no file", *config.variables]
     print(f"# The configuration is good. Read from: {', '.join(sources)}.")
     print(show(config), end="")

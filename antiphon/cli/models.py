@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from antiphon.cli.common import Failure, add_command, add_config_option, add_group, load_config
+from antiphon.cli.common import CommandFailed, add_command, add_config_option, add_group, load_config
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -121,4 +121,4 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except WeightsError as error:
-        raise Failure(f"antiphon: {error}") from error
+        raise CommandFailed(f"antiphon: {error}") from error

@@ -4,7 +4,7 @@ import argparse
 import errno
 from typing import TYPE_CHECKING, Final
 
-from antiphon.cli.common import MISTAKE, Failure, add_command, add_config_option, load_config, mistakes
+from antiphon.cli.common import MISTAKE, CommandFailed, add_command, add_config_option, load_config, mistakes
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -52,13 +52,13 @@ def serve(arguments: argparse.Namespace) -> int:
         },
     )
     if reason := check_exposure(config):
-        raise Failure(f"antiphon: {reason}", MISTAKE)
+        raise CommandFailed(f"antiphon: {reason}", MISTAKE)
     try:
         from antiphon.server import run
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.startswith("antiphon"):
             raise
-        raise Failure(
+        raise CommandFailed(
             f"antiphon: the server needs the package {missing.name}, which is not installed; "
             "install everything that it needs with: pip install 'antiphon[server]'"
         ) from missing
@@ -67,7 +67,7 @@ def serve(arguments: argparse.Namespace) -> int:
     except ConfigErrors as errors:  # a provider may find what the configuration alone cannot
         raise mistakes(errors) from errors
     except OSError as error:
-        raise Failure(f"antiphon: {explain(error, config.server.host, config.server.port)}") from error
+        raise CommandFailed(f"antiphon: {explain(error, config.server.host, config.server.port)}") from error
 
 
 def explain(error: OSError, host: str, port: int) -> str:

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from antiphon.cli.common import FAILED, Failure, add_command, add_config_option, add_group, load_config
+from antiphon.cli.common import FAILED, CommandFailed, add_command, add_config_option, add_group, load_config
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
-    from antiphon.config.schema import Store as StoreConfig
+    from antiphon.config.schema import StoreSettings as StoreConfig
     from antiphon.store import SqliteStore
 
 ABOUT: Final = """\
@@ -125,7 +125,7 @@ def _with_store(arguments: argparse.Namespace, work: "Callable[[SqliteStore, Pat
     try:
         asyncio.run(run())
     except StoreError as error:
-        raise Failure(f"antiphon: {error}") from error
+        raise CommandFailed(f"antiphon: {error}") from error
     return 0
 
 
@@ -135,7 +135,7 @@ def _found(arguments: argparse.Namespace) -> "tuple[StoreConfig, Path]":
     config = load_config(arguments.config, upstreams=False).store
     folder = Path(config.path) if config.path else default_data_folder()
     if not folder.exists():
-        raise Failure(f"antiphon: nothing is stored yet: there is no folder {folder}")
+        raise CommandFailed(f"antiphon: nothing is stored yet: there is no folder {folder}")
     return config, folder
 
 
@@ -143,4 +143,4 @@ def _new_file(path: str) -> IO[bytes]:
     try:
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
     except OSError as error:
-        raise Failure(f"antiphon: cannot write {path}: {error.strerror}") from error
+        raise CommandFailed(f"antiphon: cannot write {path}: {error.strerror}") from error

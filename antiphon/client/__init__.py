@@ -1,9 +1,9 @@
 """The client for Python, synchronous and asynchronous, for any Open Responses server."""
 
 from antiphon.client.agent import Agent
-from antiphon.client.agent_events import AgentResult, Hooks, Limits, ToolCall, ToolOutcome
-from antiphon.client.answers import via
-from antiphon.client.asynchronous import AsyncClient
+from antiphon.client.agent.events import AgentResult, Hooks, Limits, ToolCall, ToolOutcome
+from antiphon.client.agent.tasks import CapabilityViolation, TaskWorker
+from antiphon.client.async_client import AsyncClient
 from antiphon.client.errors import (
     AntiphonError,
     ConnectionFailed,
@@ -18,17 +18,17 @@ from antiphon.client.errors import (
     UnexpectedAnswer,
     UsageError,
 )
-from antiphon.client.mcp import MCPServer
-from antiphon.client.objects import Conversation, Deleted, InputTokens, Model
-from antiphon.client.parameters import Input, InputItem, InputTool, Parameters
-from antiphon.client.parsing import Parsed
+from antiphon.client.resources.objects import Conversation, Deleted, InputTokens, Model
+from antiphon.client.resources.parameters import Input, InputItem, InputTool, Parameters
+from antiphon.client.resources.parsing import Parsed
 from antiphon.client.session import AsyncSession
 from antiphon.client.settings import Retries, Timeouts
 from antiphon.client.streams import AsyncEventStream
-from antiphon.client.sync_streams import EventStream
-from antiphon.client.synchronous import Client, Session
-from antiphon.client.task import CapabilityViolation, TaskWorker
+from antiphon.client.sync.client import Client, Session
+from antiphon.client.sync.streams import EventStream
 from antiphon.client.tools import Tool, ToolError, tool
+from antiphon.client.tools.mcp import MCPServer
+from antiphon.client.transport.response_decoding import via
 
 __all__ = [
     "Agent",

@@ -10,17 +10,19 @@ import httpx
 import msgspec
 
 from antiphon.client.errors import AntiphonError, UsageError
-from antiphon.client.http import USER_AGENT, Body, Clock
-from antiphon.client.payloads import Payload, Payloads
-from antiphon.client.settings import Address, Timeouts, resolve
+from antiphon.client.settings import ServerAddress, Timeouts, resolve
+from antiphon.client.transport.body_formats import Payload, Payloads
+from antiphon.client.transport.http import USER_AGENT, Body, Clock
 from antiphon.spec.aliases import string
+from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import EVENTS, AnyEvent
-from antiphon.spec.opaque import encode, to_builtins
 from antiphon.spec.request import encode_request
 from antiphon.stream import aliases
-from antiphon.stream import hashbrown_frames as frames
-from antiphon.stream.hashbrown_messages import (
+from antiphon.stream.reader import Reader
+from antiphon.stream.sse import EventTooLarge
+from antiphon.wires.hashbrown import frames
+from antiphon.wires.hashbrown.messages import (
     AnyMessage,
     ErrorMessage,
     HashbrownBody,
@@ -34,8 +36,6 @@ from antiphon.stream.hashbrown_messages import (
     to_messages,
     to_request,
 )
-from antiphon.stream.reader import Reader
-from antiphon.stream.sse import EventTooLarge
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -138,7 +138,7 @@ def endpoint(base_url: str) -> str:
     return url + mark + query
 
 
-def _address(base_url: str, api_key: str | None) -> Address:
+def _address(base_url: str, api_key: str | None) -> ServerAddress:
     if not base_url:
         raise UsageError("`base_url` is missing: it says where the Open Responses server is")
     return resolve(endpoint(base_url), api_key or "")
@@ -186,7 +186,7 @@ class _Source:
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         headers: Mapping[str, str],
         transport: httpx.AsyncBaseTransport | None,
         timeouts: Timeouts,

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
-from antiphon.client.answers import via
-from antiphon.client.creating import Creator
 from antiphon.client.errors import (
     AntiphonError,
     ConnectionFailed,
@@ -19,8 +17,8 @@ from antiphon.client.errors import (
     TimedOut,
     UsageError,
 )
-from antiphon.client.http import Clock
-from antiphon.client.parameters import (
+from antiphon.client.resources.create import Creator
+from antiphon.client.resources.parameters import (
     Input,
     InputItem,
     Parameters,
@@ -29,10 +27,12 @@ from antiphon.client.parameters import (
     item_list,
     request_body,
 )
-from antiphon.client.retrying import pause_before_next
 from antiphon.client.settings import Timeouts
-from antiphon.client.streams import AsyncEventStream, Source
-from antiphon.client.websocket import NoWebSocket, Socket, envelope_in
+from antiphon.client.streams import AsyncEventStream, EventSource
+from antiphon.client.transport.http import Clock
+from antiphon.client.transport.response_decoding import via
+from antiphon.client.transport.retry import pause_before_next
+from antiphon.client.transport.websocket import ClientSocket, NoWebSocket, envelope_in
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream.reader import Reader
@@ -64,7 +64,7 @@ class AsyncSession:
         self._model = model
         self._parameters = parameters
         self._uses_socket = websocket
-        self._socket: Socket | None = None
+        self._socket: ClientSocket | None = None
         self._last: _Link | None = None
         self._turn: _Turn | None = None
         self._closed = False
@@ -157,7 +157,7 @@ class AsyncSession:
     def forget(self) -> None:
         self._last = None
 
-    async def socket(self, limits: Timeouts, clock: Clock) -> Socket | None:
+    async def socket(self, limits: Timeouts, clock: Clock) -> ClientSocket | None:
         """The open connection; None when this server has none to offer."""
         if self._closed:
             raise UsageError("this session was closed while it was being used")
@@ -166,7 +166,7 @@ class AsyncSession:
         if self._socket is None:
             try:
                 headers = {**self._http.headers, **self._parameters.get("extra_headers", {})}
-                self._socket = await Socket.dial(
+                self._socket = await ClientSocket.dial(
                     self._http.address, headers, limits, clock, trust_env=self._http.trust_env
                 )
             except NoWebSocket:
@@ -182,7 +182,7 @@ class AsyncSession:
 class _Link:
     """The last response: who remembers it."""
 
-    def __init__(self, id: str, stored: bool, socket: Socket | None) -> None:
+    def __init__(self, id: str, stored: bool, socket: ClientSocket | None) -> None:
         self.id = id
         self.stored = stored
         self.socket = socket
@@ -203,7 +203,7 @@ class _Turn:
         self._model = model
         self._parameters = parameters
         self._limits = parameters.get("timeouts", session.creator.http.timeouts)
-        self._source: Source | None = None
+        self._source: EventSource | None = None
 
     @property
     def response(self) -> Response:
@@ -289,7 +289,7 @@ class _SocketSource:
 
     request_id = ""
 
-    def __init__(self, socket: Socket, clock: Clock, limits: Timeouts) -> None:
+    def __init__(self, socket: ClientSocket, clock: Clock, limits: Timeouts) -> None:
         self._socket = socket
         self._clock = clock
         self._limits = limits

@@ -62,7 +62,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """A URL without secrets, and the secrets: a key, or the name and password that stood in the URL."""
 
     url: str
@@ -83,7 +83,9 @@ class Address:
         return {}
 
 
-def resolve(base_url: str | None, api_key: str | None, environ: Mapping[str, str] | None = None) -> Address:
+def resolve(
+    base_url: str | None, api_key: str | None, environ: Mapping[str, str] | None = None
+) -> ServerAddress:
     """What the arguments say; for the rest, the environment.
 
     Variables come in pairs. A key from the environment is sent to the address that goes with it and to no
@@ -99,7 +101,7 @@ def resolve(base_url: str | None, api_key: str | None, environ: Mapping[str, str
     if api_key is None:
         family = family or _family_of(url, urls)
         api_key = found.get(f"{family}_API_KEY", "") if family else ""
-    return Address(url, key_of(api_key), Key(login) if login else None, query)
+    return ServerAddress(url, key_of(api_key), Key(login) if login else None, query)
 
 
 def key_of(text: str) -> Key | None:

@@ -6,11 +6,11 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from antiphon.client.errors import AntiphonError, ResponseFailed, StreamBroken, UsageError
-from antiphon.spec.events import AnyEvent, OutputTextDelta
+from antiphon.spec.events import AnyEvent, OutputTextDeltaEvent
 from antiphon.spec.response import Response
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """Where the events of one response come from."""
 
     @property
@@ -38,7 +38,7 @@ class AsyncEventStream:
     only `final` raises for it.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: EventSource) -> None:
         self._source = source
         self._ready: deque[AnyEvent] = deque()
         self._state = "new"
@@ -76,7 +76,7 @@ class AsyncEventStream:
     async def text_deltas(self) -> AsyncIterator[str]:
         """Only the words of the answer, as they come."""
         async for event in self:
-            if isinstance(event, OutputTextDelta):
+            if isinstance(event, OutputTextDeltaEvent):
                 yield event.delta
 
     async def final(self) -> Response:

@@ -6,9 +6,9 @@ from typing import Literal
 import msgspec
 
 from antiphon import __version__
-from antiphon.compliance.catalog import LATEST, OBSERVED, Rule, Spec, select
-from antiphon.compliance.exchange import Arrival, Exchange
-from antiphon.compliance.observing import observations
+from antiphon.compliance.catalog import LATEST, OBSERVED, ServerRule, Spec, select
+from antiphon.compliance.http_exchange import Arrival, RecordedExchange
+from antiphon.compliance.observations import observations
 from antiphon.compliance.results import Report, Result
 from antiphon.stream.aliases import BROKEN
 from antiphon.stream.sse import Decoder
@@ -20,7 +20,7 @@ class NotACapture(ValueError):
     """The bytes hold no events."""
 
 
-def read(data: bytes, form: Form | None = None) -> Exchange:
+def read(data: bytes, form: Form | None = None) -> RecordedExchange:
     """The stream in these bytes; without a form it is told by the first line."""
     lines = [line for line in data.splitlines() if line.strip()]
     if not lines:
@@ -32,19 +32,21 @@ def read(data: bytes, form: Form | None = None) -> Exchange:
     return _jsonl(lines)
 
 
-def _sse(data: bytes) -> Exchange:
+def _sse(data: bytes) -> RecordedExchange:
     decoder = Decoder(max(1, len(data)))
     events = decoder.feed(data) + decoder.close()
     if not events:
         raise NotACapture("it holds no server-sent event")
-    exchange = Exchange("sse", "CAPTURE", "", b"", status=200, headers={"content-type": "text/event-stream"})
+    exchange = RecordedExchange(
+        "sse", "CAPTURE", "", b"", status=200, headers={"content-type": "text/event-stream"}
+    )
     exchange.body = data
     exchange.arrivals = [Arrival(0.0, event.data, event.event) for event in events]
     return exchange
 
 
-def _jsonl(lines: Iterable[bytes]) -> Exchange:
-    exchange = Exchange("websocket", "CAPTURE", "", b"")
+def _jsonl(lines: Iterable[bytes]) -> RecordedExchange:
+    exchange = RecordedExchange("websocket", "CAPTURE", "", b"")
     for number, line in enumerate(lines, 1):
         try:
             msgspec.json.decode(line)
@@ -55,7 +57,7 @@ def _jsonl(lines: Iterable[bytes]) -> Exchange:
 
 
 def audit_capture(
-    subject: str, exchange: Exchange, *, spec: Spec = LATEST, only: Iterable[str] = ()
+    subject: str, exchange: RecordedExchange, *, spec: Spec = LATEST, only: Iterable[str] = ()
 ) -> Report:
     """Judges one stream by every rule that can be seen in it."""
     findings, seen = observations(exchange, spec)
@@ -76,11 +78,11 @@ def audit_capture(
     return Report(subject, _model(exchange), spec, __version__, results, exchanges=1)
 
 
-def _visible(rule: Rule) -> bool:
+def _visible(rule: ServerRule) -> bool:
     return rule.id in OBSERVED
 
 
-def _model(exchange: Exchange) -> str:
+def _model(exchange: RecordedExchange) -> str:
     for event in exchange.events:
         if isinstance(response := event.get("response"), dict):
             return str(response.get("model"))

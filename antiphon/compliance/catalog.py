@@ -27,7 +27,7 @@ CheckRun = Callable[["Probe"], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ServerRule:
     """One rule. `source` is the part of the specification, or our requirement, that it comes from."""
 
     id: str
@@ -51,7 +51,7 @@ class Check:
     after all others, because some servers are busy with it for long.
     """
 
-    rule: Rule
+    rule: ServerRule
     run: CheckRun
     tries: int = 1
     tempts: bool = False
@@ -61,7 +61,7 @@ class Check:
 
 
 CHECKS: dict[str, Check] = {}
-OBSERVED: dict[str, Rule] = {}
+OBSERVED: dict[str, ServerRule] = {}
 
 MODEL_TRIES: Final = 3
 
@@ -81,7 +81,7 @@ def check(
 
     def register(run: CheckRun) -> CheckRun:
         add_check(
-            Rule(
+            ServerRule(
                 rule_id,
                 level,
                 says,
@@ -102,7 +102,7 @@ def check(
 
 
 def add_check(
-    rule: Rule,
+    rule: ServerRule,
     run: CheckRun,
     *,
     model: bool = False,
@@ -115,13 +115,13 @@ def add_check(
     CHECKS[rule.id] = Check(rule, run, MODEL_TRIES if model or tempts else 1, tempts, alone, drives)
 
 
-def observe(rule: Rule) -> None:
+def observe(rule: ServerRule) -> None:
     if rule.id in CHECKS or rule.id in OBSERVED:
         raise ValueError(f"two rules have the id {rule.id!r}")
     OBSERVED[rule.id] = rule
 
 
-def catalog() -> Mapping[str, Rule]:
+def catalog() -> Mapping[str, ServerRule]:
     """Every rule by its id, in the order of the documentation."""
     import_module("antiphon.compliance.checks")  # registers them
     return {**{name: each.rule for name, each in CHECKS.items()}, **OBSERVED}
@@ -137,7 +137,7 @@ def select(
     spec: Spec = LATEST,
     transports: Iterable[Transport] = TRANSPORTS,
     only: Iterable[str] = (),
-) -> dict[str, Rule]:
+) -> dict[str, ServerRule]:
     """The rules that a run is about. `only` takes ids, groups, and beginnings of ids such as `tools.`."""
     wanted, spoken = tuple(only), frozenset(transports)
     everything = catalog()
@@ -155,7 +155,7 @@ def select(
     }
 
 
-def _named(name: str, rule: Rule) -> bool:
+def _named(name: str, rule: ServerRule) -> bool:
     return name in (rule.id, rule.group) or (name.endswith((".", "-")) and rule.id.startswith(name))
 
 
@@ -194,7 +194,7 @@ _ONE_TRANSPORT: Final[Mapping[str, tuple[Transport, ...]]] = {
 
 for _rule in stream_rules.RULES.values():
     observe(
-        Rule(
+        ServerRule(
             _rule.id,
             _rule.level,
             _rule.summary,

@@ -8,30 +8,30 @@ from antiphon.compliance.results import Outcome, Report
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChecklistLine:
     number: int
     says: str
     rules: tuple[str, ...]
 
 
 SERVER: Final = (
-    Line(1, "takes POST /responses, with a key", ("basic-response", "key.required", "key.wrong")),
-    Line(
+    ChecklistLine(1, "takes POST /responses, with a key", ("basic-response", "key.required", "key.wrong")),
+    ChecklistLine(
         2,
         "gives every output item an id, a type and a status, and takes each input item as its type requires",
         ("keys.required", "union.item", "id.item_unique", "content.own_output", "limit.message_content"),
     ),
-    Line(
+    ChecklistLine(
         3,
         "moves an item from in progress to completed or incomplete, and no further",
         ("item.starts_in_progress", "item.done_status", "item.nothing_after_done"),
     ),
-    Line(
+    ChecklistLine(
         4,
         "moves a response through its states to one end",
         ("order.lifecycle", "response.status", "terminal.exactly_one", "order.nothing_after_terminal"),
     ),
-    Line(
+    ChecklistLine(
         5,
         "tells each state that a response comes to by its event",
         (
@@ -43,33 +43,33 @@ SERVER: Final = (
             "error.then_failed",
         ),
     ),
-    Line(
+    ChecklistLine(
         6,
         "ends a response as incomplete when an item is",
         ("status.completed_items", "status.incomplete_last", "response.cut_off", "response.consistent"),
     ),
-    Line(
+    ChecklistLine(
         7,
         "answers with JSON, or with server-sent events that are named by their type",
         ("http.json_type", "http.sse_type", "sse.event_named", "sse.event_matches_type", "sse.no_id"),
     ),
-    Line(8, "ends a stream with [DONE]", ("done.required", "done.last", "done.literal")),
-    Line(
+    ChecklistLine(8, "ends a stream with [DONE]", ("done.required", "done.last", "done.literal")),
+    ChecklistLine(
         9,
         "lets the model call functions, and takes their outputs back",
         ("tool-calling", "tools.required", "tools.result", "state.calls"),
     ),
-    Line(
+    ChecklistLine(
         10,
         "continues with previous_response_id: its input, its output, then the new input",
         ("state.previous", "state.depth", "state.order", "state.unknown"),
     ),
-    Line(
+    ChecklistLine(
         11,
         "tells errors with type, code, param and message, and the status that fits",
         ("error.object", "error.full", "error.type_and_status", "error.in_stream"),
     ),
-    Line(
+    ChecklistLine(
         12,
         "prefixes what is its own, and takes what it does not know",
         ("union.event", "union.item", "body.unknown_field", "content.vendor_item"),
@@ -81,7 +81,7 @@ SERVER: Final = (
 class Verdict:
     """What became of a line. It holds only if every rule of it that asks something of a server was asked."""
 
-    line: Line
+    line: ChecklistLine
     outcome: Outcome
     unchecked: tuple[str, ...] = ()
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from antiphon.compliance.catalog import OBSERVED, Rule, catalog
+from antiphon.compliance.catalog import OBSERVED, ServerRule, catalog
 from antiphon.compliance.checklist import SERVER
 from antiphon.compliance.client.verdicts import RULES
 
@@ -36,7 +36,7 @@ def tables() -> dict[str, str]:
 
 
 def _rules() -> Iterator[str]:
-    groups: dict[str, list[Rule]] = {}
+    groups: dict[str, list[ServerRule]] = {}
     for rule in catalog().values():
         groups.setdefault(rule.group, []).append(rule)
     yield f"{len(catalog())} rules, {len(OBSERVED)} of which are judged on everything that is sent in a run."

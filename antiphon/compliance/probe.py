@@ -19,7 +19,7 @@ from websockets.exceptions import (
 )
 
 from antiphon.compliance.catalog import LATEST, TRANSPORTS, Spec, Transport
-from antiphon.compliance.exchange import TERMINAL, Arrival, Exchange, Json
+from antiphon.compliance.http_exchange import TERMINAL, Arrival, Json, RecordedExchange
 from antiphon.stream.sse import Decoder, EventTooLarge
 
 MAX_BODY: Final = 64 * 1024 * 1024
@@ -46,7 +46,7 @@ class TooWeak(Skipped):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ServerUnderTest:
     """The server that is judged. `second_key` belongs to another tenant."""
 
     url: str
@@ -68,11 +68,11 @@ class Target:
 class Probe:
     """What one try of one check works with."""
 
-    target: Target
+    target: ServerUnderTest
     http: httpx.AsyncClient
     number: int = 1
     """Which try it is."""
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[RecordedExchange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -91,12 +91,12 @@ class Probe:
         anonymous: bool = False,
         content_type: str | None = "application/json",
         leave_after: int | None = None,
-    ) -> Exchange:
+    ) -> RecordedExchange:
         """One HTTP request, whatever comes back; `leave_after` closes it after so many events."""
         headers = {} if anonymous else self.target.headers(key)
         if content_type is not None:
             headers["content-type"] = content_type
-        exchange = Exchange("json", method, path, content, _without_key(headers))
+        exchange = RecordedExchange("json", method, path, content, _without_key(headers))
         self.exchanges.append(exchange)
         try:
             async with asyncio.timeout(self.target.timeout):
@@ -115,10 +115,10 @@ class Probe:
         exchange.seconds = exchange.now()
         return exchange
 
-    async def post(self, path: str, body: object, **options: Any) -> Exchange:
+    async def post(self, path: str, body: object, **options: Any) -> RecordedExchange:
         return await self.send("POST", path, json.dumps(body).encode(), **options)
 
-    async def ask(self, *, key: str | None = None, **body: Any) -> Exchange:
+    async def ask(self, *, key: str | None = None, **body: Any) -> RecordedExchange:
         """A request for a response, whatever comes back."""
         return await self.post("/responses", {"model": self.model, **body}, key=key)
 
@@ -128,7 +128,7 @@ class Probe:
         """A response that must come: HTTP 200, JSON, with output."""
         return respond(await self.ask(key=key, **body))
 
-    async def stream(self, **body: Any) -> Exchange:
+    async def stream(self, **body: Any) -> RecordedExchange:
         """A stream that must come and end."""
         exchange = await self.ask(stream=True, **body)
         require_answer(exchange)
@@ -151,7 +151,7 @@ class Probe:
         return respond(exchange)
 
     @asynccontextmanager
-    async def socket(self, *, key: str | None = None) -> AsyncIterator["Socket"]:
+    async def socket(self, *, key: str | None = None) -> AsyncIterator["ProbeSocket"]:
         address = self.target.url.replace("http", "ws", 1) + "/responses"
         try:
             async with asyncio.timeout(self.target.timeout):
@@ -169,11 +169,11 @@ class Probe:
             raise NotOffered(f"the WebSocket did not open: {error}") from error
         except (OSError, InvalidHandshake, TimeoutError) as error:
             raise Failed(f"the WebSocket did not open: {error}") from error
-        async with Socket(self, connection) as socket:
+        async with ProbeSocket(self, connection) as socket:
             yield socket
 
 
-class Socket:
+class ProbeSocket:
     """A WebSocket to the server; turns follow each other."""
 
     def __init__(self, probe: Probe, connection: ClientConnection) -> None:
@@ -205,17 +205,17 @@ class Socket:
                 async with asyncio.timeout(_BUFFERED):
                     last.arrivals.append(_message(last, await self._connection.recv()))
 
-    async def turn(self, **body: Any) -> Exchange:
+    async def turn(self, **body: Any) -> RecordedExchange:
         """One turn, whatever ends it."""
         return await self.say(json.dumps({"type": "response.create", "model": self._probe.model, **body}))
 
-    async def say(self, message: str) -> Exchange:
+    async def say(self, message: str) -> RecordedExchange:
         exchange = self._begin(message)
         await self._connection.send(message)
         await self._hear(exchange)
         return exchange
 
-    async def say_all(self, *bodies: Mapping[str, Any]) -> list[Exchange]:
+    async def say_all(self, *bodies: Mapping[str, Any]) -> list[RecordedExchange]:
         """Several turns sent at once, heard one after the other."""
         model = self._probe.model
         messages = [json.dumps({"type": "response.create", "model": model, **body}) for body in bodies]
@@ -233,7 +233,7 @@ class Socket:
             raise Failed(f"the turn ended as {response.get('status')!r}: {said(exchange)}")
         return response
 
-    async def wait_for_close(self, seconds: float) -> Exchange:
+    async def wait_for_close(self, seconds: float) -> RecordedExchange:
         """What the server says by itself until it closes the socket."""
         exchange = self._begin("")
         try:
@@ -247,12 +247,12 @@ class Socket:
         exchange.seconds = exchange.now()
         return exchange
 
-    def _begin(self, message: str) -> Exchange:
-        exchange = Exchange("websocket", "WEBSOCKET", "/responses", message.encode())
+    def _begin(self, message: str) -> RecordedExchange:
+        exchange = RecordedExchange("websocket", "WEBSOCKET", "/responses", message.encode())
         self._probe.exchanges.append(exchange)
         return exchange
 
-    async def _hear(self, exchange: Exchange) -> None:
+    async def _hear(self, exchange: RecordedExchange) -> None:
         try:
             async with asyncio.timeout(self._probe.target.timeout):
                 while not exchange.arrivals or exchange.arrivals[-1].type not in _ENDS:
@@ -264,7 +264,7 @@ class Socket:
         exchange.seconds = exchange.now()
 
 
-async def _receive(answer: httpx.Response, exchange: Exchange, leave_after: int | None) -> None:
+async def _receive(answer: httpx.Response, exchange: RecordedExchange, leave_after: int | None) -> None:
     exchange.status = answer.status_code
     exchange.headers = {name.lower(): value for name, value in answer.headers.items()}
     if exchange.is_stream:
@@ -290,7 +290,7 @@ async def _receive(answer: httpx.Response, exchange: Exchange, leave_after: int 
         exchange.arrivals += (Arrival(exchange.now(), e.data, e.event) for e in decoder.close())
 
 
-def _message(exchange: Exchange, message: str | bytes) -> Arrival:
+def _message(exchange: RecordedExchange, message: str | bytes) -> Arrival:
     text = message if isinstance(message, str) else message.decode(errors="replace")
     return Arrival(exchange.now(), text)
 
@@ -302,7 +302,7 @@ def _without_key(headers: Mapping[str, str]) -> dict[str, str]:
 # --- judging one exchange ---------------------------------------------------------------------------------
 
 
-def said(exchange: Exchange) -> str:
+def said(exchange: RecordedExchange) -> str:
     """What the server answered, in a few words."""
     if exchange.failure is not None:
         return exchange.failure
@@ -314,18 +314,18 @@ def said(exchange: Exchange) -> str:
     return f"{start}: {str(about)[:300]}" if about else start
 
 
-def require_contact(exchange: Exchange) -> None:
+def require_contact(exchange: RecordedExchange) -> None:
     if exchange.failure is not None:
         raise Failed(exchange.failure)
 
 
-def require_answer(exchange: Exchange) -> None:
+def require_answer(exchange: RecordedExchange) -> None:
     require_contact(exchange)
     if exchange.transport != "websocket" and exchange.status != 200:
         raise Failed(f"expected HTTP 200, got {said(exchange)}")
 
 
-def respond(exchange: Exchange) -> Json:
+def respond(exchange: RecordedExchange) -> Json:
     """The response of an answer that is one and has not failed."""
     require_answer(exchange)
     response = exchange.response
@@ -336,7 +336,7 @@ def respond(exchange: Exchange) -> Json:
     return response
 
 
-def judged(exchange: Exchange, what: str) -> Json | None:
+def judged(exchange: RecordedExchange, what: str) -> Json | None:
     """The response, or None where the server says that the model has failed.
 
     A server that lacks the means, or that has failed itself, has shown nothing of how it holds a model.
@@ -354,7 +354,7 @@ def judged(exchange: Exchange, what: str) -> Json | None:
     return None
 
 
-def _terminal(exchange: Exchange) -> Json:
+def _terminal(exchange: RecordedExchange) -> Json:
     require_contact(exchange)
     response = exchange.response
     if response is None:
@@ -366,7 +366,7 @@ def said_error(error: object) -> str:
     return str(error.get("message") or error.get("code")) if isinstance(error, dict) else "no error was given"
 
 
-def refusal(exchange: Exchange) -> Json:
+def refusal(exchange: RecordedExchange) -> Json:
     """The error of a refusal: 4xx over HTTP, an error or a failed response inside a stream or a turn."""
     require_contact(exchange)
     if exchange.is_stream:
@@ -385,7 +385,7 @@ def refusal(exchange: Exchange) -> Json:
     return error
 
 
-def require_offered(exchange: Exchange, what: str) -> None:
+def require_offered(exchange: RecordedExchange, what: str) -> None:
     if exchange.status in _ABSENT:
         raise NotOffered(f"there is no {what}: {said(exchange)}")
 

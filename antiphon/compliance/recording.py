@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.compliance.exchange import Exchange
+from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.reports.machine import exchange_to_builtins
 
 
@@ -16,7 +16,7 @@ class Recorder:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._count: dict[str, int] = {}
 
-    def keep(self, rule: str, exchange: Exchange) -> None:
+    def keep(self, rule: str, exchange: RecordedExchange) -> None:
         self._count[rule] = number = self._count.get(rule, 0) + 1
         path = self._folder / f"{rule}-{number}"
         document = msgspec.json.encode(exchange_to_builtins(exchange))

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from antiphon.compliance.catalog import LEVELS, Level, Rule, Spec
-from antiphon.compliance.exchange import Exchange
-from antiphon.compliance.observing import Finding
+from antiphon.compliance.catalog import LEVELS, Level, ServerRule, Spec
+from antiphon.compliance.http_exchange import RecordedExchange
+from antiphon.compliance.observations import Finding
 
 Outcome = Literal["pass", "fail", "skip"]
 
@@ -19,12 +19,12 @@ COULD_NOT_RUN: Final = 2
 class Result:
     """What became of one rule. `exchanges` are those of the try that decided it."""
 
-    rule: Rule
+    rule: ServerRule
     outcome: Outcome
     reason: str = ""
     tries: int = 1
     seconds: float = 0.0
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[RecordedExchange] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
 

@@ -11,10 +11,10 @@ from typing import Final
 import httpx
 
 from antiphon import __version__
-from antiphon.compliance.catalog import CHECKS, OBSERVED, Check, Rule
-from antiphon.compliance.exchange import Exchange
-from antiphon.compliance.observing import Finding, observations
-from antiphon.compliance.probe import Failed, NotOffered, Probe, Skipped, Target, TooWeak
+from antiphon.compliance.catalog import CHECKS, OBSERVED, Check, ServerRule
+from antiphon.compliance.http_exchange import RecordedExchange
+from antiphon.compliance.observations import Finding, observations
+from antiphon.compliance.probe import Failed, NotOffered, Probe, ServerUnderTest, Skipped, TooWeak
 from antiphon.compliance.results import Report, Result
 
 CONCURRENCY: Final = 8
@@ -40,7 +40,7 @@ class _Observed:
     streams: int = 0
     exchanges: int = 0
 
-    def add(self, exchange: Exchange, target: Target) -> None:
+    def add(self, exchange: RecordedExchange, target: ServerUnderTest) -> None:
         found, seen = observations(exchange, target.spec)
         self.exchanges += 1
         self.seen |= seen
@@ -51,7 +51,7 @@ class _Observed:
             if len(kept) < _KEPT:
                 kept.append(finding)
 
-    def result(self, rule: Rule) -> Result:
+    def result(self, rule: ServerRule) -> Result:
         if findings := self.findings.get(rule.id):
             more = self.counts[rule.id] - 1
             reason = findings[0].message + (f" (and {more} more)" if more else "")
@@ -64,12 +64,12 @@ class _Observed:
 
 
 async def run(
-    target: Target,
-    rules: Mapping[str, Rule],
+    target: ServerUnderTest,
+    rules: Mapping[str, ServerRule],
     *,
     concurrency: int = CONCURRENCY,
     watch: Watcher = lambda check, result: None,
-    keep: Callable[[str, Exchange], None] = lambda rule, exchange: None,
+    keep: Callable[[str, RecordedExchange], None] = lambda rule, exchange: None,
 ) -> Report:
     """Judges the server by these rules. `keep` is given every exchange with the rule it was made for."""
     begun = time.monotonic()
@@ -119,7 +119,7 @@ async def run(
     )
 
 
-def _checks(rules: Mapping[str, Rule], target: Target) -> list[Check]:
+def _checks(rules: Mapping[str, ServerRule], target: ServerUnderTest) -> list[Check]:
     """The checks of these rules; where only observed rules are asked for, those that drive them."""
     chosen = [CHECKS[name] for name in rules if name in CHECKS]
     observed = [rule for rule in rules.values() if rule.id in OBSERVED]
@@ -137,7 +137,7 @@ def _checks(rules: Mapping[str, Rule], target: Target) -> list[Check]:
     return chosen
 
 
-async def _contact(target: Target, http: httpx.AsyncClient) -> str:
+async def _contact(target: ServerUnderTest, http: httpx.AsyncClient) -> str:
     """What the server calls itself; raises when nobody answers at all."""
     try:
         answer = await http.get(f"{target.url}/models", headers=target.headers(), timeout=target.timeout)
@@ -147,7 +147,7 @@ async def _contact(target: Target, http: httpx.AsyncClient) -> str:
     return str(answer.headers.get("server", ""))
 
 
-async def find_model(target: Target) -> str:
+async def find_model(target: ServerUnderTest) -> str:
     """The first model that the server lists."""
     async with httpx.AsyncClient(timeout=target.timeout, trust_env=False) as http:
         try:
@@ -161,9 +161,11 @@ async def find_model(target: Target) -> str:
     return str(listed)
 
 
-async def _try(check: Check, target: Target, http: httpx.AsyncClient) -> tuple[Result, list[Exchange]]:
+async def _try(
+    check: Check, target: ServerUnderTest, http: httpx.AsyncClient
+) -> tuple[Result, list[RecordedExchange]]:
     begun = time.monotonic()
-    made: list[Exchange] = []
+    made: list[RecordedExchange] = []
     result = Result(check.rule, "skip")
     for number in range(1, check.tries + 1):
         probe = Probe(target, http, number)

@@ -12,10 +12,16 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from antiphon.config.mistakes import Path, quote, suggest
-from antiphon.config.reader import Reader, keys, secret_in
-from antiphon.config.schema import Config, Key, Local, UnknownModel
+from antiphon.config.reader import ConfigReader, keys, secret_in
+from antiphon.config.schema import ClientKey, Config, LocalSettings, UnknownModel
 from antiphon.config.secret import Secret
-from antiphon.config.upstreams import HttpProvider, LlamaProvider, OurProvider, Provider, Timeouts
+from antiphon.config.upstreams import (
+    HttpProvider,
+    LlamaProvider,
+    OurProvider,
+    ProviderSettings,
+    UpstreamTimeouts,
+)
 
 LOCAL: Final = "local"
 """The provider that is there without any configuration."""
@@ -24,7 +30,7 @@ _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-def complete(reader: Reader, config: Config, environ: Mapping[str, str] | None) -> Config:
+def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | None) -> Config:
     """The configuration with its secrets fetched and the embedded model added; mistakes go to the reader.
 
     Without an environment, secrets that lie there are left alone.
@@ -76,7 +82,7 @@ def _with_local(config: Config) -> Config:
     return replace(config, providers=providers, models=models, default_model=config.default_model or alias)
 
 
-def local_alias(local: Local) -> str:
+def local_alias(local: LocalSettings) -> str:
     """What clients call the embedded model: its name, or the file's name without its ending."""
     path = urlsplit(local.model).path if "://" in local.model else local.model
     name = PurePath(path).name
@@ -84,8 +90,8 @@ def local_alias(local: Local) -> str:
 
 
 def _provider(
-    reader: Reader, config: Config, provider: Provider, environ: Mapping[str, str] | None
-) -> Provider:
+    reader: ConfigReader, config: Config, provider: ProviderSettings, environ: Mapping[str, str] | None
+) -> ProviderSettings:
     path: Path = ("providers", provider.name)
     if not _PROVIDER_NAME.fullmatch(provider.name):
         reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
@@ -102,11 +108,11 @@ def _provider(
             reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
         secret = _from_environment(reader, (*path, "api_key_env"), provider.api_key_env, environ)
     given = _table(reader, (*path, "timeouts"))
-    own = {key: getattr(provider.timeouts, key) for key in keys(Timeouts) if key in given}
+    own = {key: getattr(provider.timeouts, key) for key in keys(UpstreamTimeouts) if key in given}
     return replace(provider, api_key=secret, timeouts=replace(config.timeouts, **own))
 
 
-def _key(reader: Reader, key: Key, environ: Mapping[str, str] | None) -> Key:
+def _key(reader: ConfigReader, key: ClientKey, environ: Mapping[str, str] | None) -> ClientKey:
     path: Path = ("keys", key.name)
     given = _table(reader, path).keys() & {"key_env", "key_sha256"}
     if len(given) != 1:
@@ -123,7 +129,7 @@ def _digest(secret: Secret) -> str:
 
 
 def _from_environment(
-    reader: Reader, path: Path, variable: str, environ: Mapping[str, str] | None
+    reader: ConfigReader, path: Path, variable: str, environ: Mapping[str, str] | None
 ) -> Secret | None:
     if environ is None:
         return None
@@ -135,7 +141,7 @@ def _from_environment(
     return secret
 
 
-def _check_models(reader: Reader, config: Config) -> None:
+def _check_models(reader: ConfigReader, config: Config) -> None:
     names = {*config.providers, *_table(reader, ("providers",))}
     for alias, targets in config.models.items():
         path: Path = ("models", alias)
@@ -155,7 +161,7 @@ def _check_models(reader: Reader, config: Config) -> None:
         _check_default(reader, config, config.default_model, names)
 
 
-def _check_default(reader: Reader, config: Config, model: str, providers: set[str]) -> None:
+def _check_default(reader: ConfigReader, config: Config, model: str, providers: set[str]) -> None:
     provider, _, upstream = model.partition("/")
     if model not in config.models and not (provider in providers and upstream):
         reader.wrong(("default_model",), f"{UnknownModel(model, config.available())}")
@@ -165,7 +171,7 @@ def _or(name: str, known: set[str]) -> str:
     return suggest(name, known) or f"; there is: {', '.join(sorted(known)) or 'none'}"
 
 
-def _check_keys(reader: Reader, clients: Mapping[str, Key]) -> None:
+def _check_keys(reader: ConfigReader, clients: Mapping[str, ClientKey]) -> None:
     seen: dict[str, str] = {}
     for name, key in clients.items():
         if key.key_sha256 is None:
@@ -174,7 +180,7 @@ def _check_keys(reader: Reader, clients: Mapping[str, Key]) -> None:
             reader.wrong(("keys", name), f"the same key as `{other}`; each client needs its own")
 
 
-def _table(reader: Reader, path: Path) -> Mapping[str, Any]:
+def _table(reader: ConfigReader, path: Path) -> Mapping[str, Any]:
     """The raw table at a path, empty when there is none."""
     table: Any = reader.document.tree
     for part in path:

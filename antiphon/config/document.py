@@ -22,7 +22,7 @@ _PLAINER: Final = {
 _NESTED_TOO_DEEP: Final = "keys and lists are nested too deep"
 
 
-class Text(str):
+class OverlayText(str):
     """A value from a variable or an option: only text until its field says what it is."""
 
     __slots__ = ()
@@ -58,13 +58,13 @@ class Document:
                 table[key] = {}
                 self._overlay[path] = origin
             inner = table[key]
-            if isinstance(inner, Text):
+            if isinstance(inner, OverlayText):
                 inner = table[key] = parsed(inner)
             if not isinstance(inner, dict):
                 return  # The value that stands where a table belongs is reported by itself.
             table = inner
         key = _existing(str(names[-1]), table)
-        table[key] = Text(text)
+        table[key] = OverlayText(text)
         self._overlay[(*path, key)] = origin
 
     def lay_over_environment(
@@ -118,14 +118,14 @@ class Document:
             raise _unusable(Where(str(file)), _NESTED_TOO_DEEP) from None
 
 
-def parsed(text: Text, *, separated: bool = False) -> Any:
+def parsed(text: OverlayText, *, separated: bool = False) -> Any:
     """A table or list from a text that spells one in TOML, or from parts with commas between them."""
     if text.lstrip().startswith(("[", "{")):
         try:
             return toml_value(text)
         except ValueError:
             return text
-    return [Text(part.strip()) for part in text.split(",") if part.strip()] if separated else text
+    return [OverlayText(part.strip()) for part in text.split(",") if part.strip()] if separated else text
 
 
 def toml_value(text: str) -> Any:

@@ -107,7 +107,7 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 SectionType = type[Section]
 
 
-class Options(dict[str, Any]):
+class ExtraOptions(dict[str, Any]):
     """A provider's own options. Some may be secret, so the `repr` shows only their names."""
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from antiphon.config.checks import complete
 from antiphon.config.document import Document
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
-from antiphon.config.reader import Reader, sections
+from antiphon.config.reader import ConfigReader, sections
 from antiphon.config.schema import Config
 
 FILE_NAME: Final = "antiphon.toml"
@@ -63,7 +63,7 @@ def load(
     9000
     """
     document = Document(locate(path, environ))
-    reader = Reader(document, Config)
+    reader = ConfigReader(document, Config)
     reader.mistakes.extend(document.lay_over_environment(environ, sections(Config)))
     for key, (option, text) in (options or {}).items():
         document.lay_over(tuple(key.split(".")), text, Where(option))

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo
 
-from antiphon.config.document import Document, Text, parsed, toml_value
-from antiphon.config.kinds import Options, Section
+from antiphon.config.document import Document, OverlayText, parsed, toml_value
+from antiphon.config.kinds import ExtraOptions, Section
 from antiphon.config.mistakes import Mistake, Path, quote, spell, suggest
 from antiphon.config.secret import Secret
 from antiphon.config.units import amount
@@ -50,7 +50,7 @@ def sections(root: type[Section]) -> dict[str, list[str]]:
     }
 
 
-class Reader:
+class ConfigReader:
     """Reads the sections of `root`, the whole configuration, from a document."""
 
     def __init__(self, document: Document, root: type[Section]) -> None:
@@ -86,7 +86,9 @@ class Reader:
         """The value as its type wants it."""
         bare, extra = _unwrap(kind)
         container = get_origin(bare)
-        if isinstance(value, Text) and (container in (dict, tuple) or bare is Options or _is_section(bare)):
+        if isinstance(value, OverlayText) and (
+            container in (dict, tuple) or bare is ExtraOptions or _is_section(bare)
+        ):
             value = parsed(value, separated=container is tuple)
         if container is tuple:
             if extra.get("single") and isinstance(value, str):
@@ -94,11 +96,11 @@ class Reader:
             if not isinstance(value, list):
                 raise self._unexpected(kind, value, path)
             return self._elements(get_args(bare)[0], value, path)
-        if container is dict or bare is Options or _is_section(bare):
+        if container is dict or bare is ExtraOptions or _is_section(bare):
             if not isinstance(value, dict):
                 raise self._unexpected(kind, value, path)
-            if bare is Options:
-                return Options((key, _guess(inner)) for key, inner in value.items())
+            if bare is ExtraOptions:
+                return ExtraOptions((key, _guess(inner)) for key, inner in value.items())
             if container is None:
                 return self.section(bare, value, path)
             return self._entries(get_args(bare)[1], value, path)
@@ -121,7 +123,7 @@ class Reader:
             if found is None:
                 raise self._unexpected(kind, value, path)
             return found
-        text = isinstance(value, Text)
+        text = isinstance(value, OverlayText)
         try:
             return msgspec.convert(str(value) if text else value, kind, strict=not text)
         except (msgspec.ValidationError, ValueError):
@@ -152,7 +154,7 @@ class Reader:
         if "origin" in section.filled_in:
             values["origin"] = self.document.where((*path, "type"))
         if section.rest is not None:
-            values[section.rest] = Options(
+            values[section.rest] = ExtraOptions(
                 (key, _guess(value)) for key, value in raw.items() if key not in keys(section)
             )
         return values
@@ -239,7 +241,7 @@ def _guess(value: Any) -> Any:
     """A third party's option from a text: a TOML value when it spells one, else the text itself."""
     if isinstance(value, dict):
         return {key: _guess(inner) for key, inner in value.items()}
-    if not isinstance(value, Text):
+    if not isinstance(value, OverlayText):
         return value
     try:
         return toml_value(value)

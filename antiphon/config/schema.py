@@ -23,10 +23,10 @@ from antiphon.config.kinds import (
     Variable,
 )
 from antiphon.config.mistakes import ConfigErrors, Mistake, quote, suggest
-from antiphon.config.upstreams import Provider, Timeouts
+from antiphon.config.upstreams import ProviderSettings, UpstreamTimeouts
 
 
-class Server(Section, frozen=True, kw_only=True):
+class ServerSettings(Section, frozen=True, kw_only=True):
     host: Name = "127.0.0.1"
     port: Port = 8080
     workers: Count = 1
@@ -46,7 +46,7 @@ class Server(Section, frozen=True, kw_only=True):
     strict: bool = False
 
 
-class Key(Section, frozen=True, kw_only=True):
+class ClientKey(Section, frozen=True, kw_only=True):
     """A client's key. Only its SHA-256 is kept, also when the key comes from the environment."""
 
     filled_in: ClassVar[frozenset[str]] = frozenset({"name"})
@@ -58,7 +58,7 @@ class Key(Section, frozen=True, kw_only=True):
     name: str = ""
 
 
-class Store(Section, frozen=True, kw_only=True):
+class StoreSettings(Section, frozen=True, kw_only=True):
     path: Name | None = None
     synchronous: Literal["normal", "full"] = "normal"
     ttl: Seconds = 30 * 86400.0
@@ -66,11 +66,11 @@ class Store(Section, frozen=True, kw_only=True):
     pairing: Literal["reject", "repair"] = "reject"
 
 
-class Sealing(Section, frozen=True, kw_only=True):
+class SealingSettings(Section, frozen=True, kw_only=True):
     keys: tuple[SealingKey, ...] = ()
 
 
-class Local(Section, frozen=True, kw_only=True):
+class LocalSettings(Section, frozen=True, kw_only=True):
     """The embedded model."""
 
     enabled: bool = True
@@ -82,7 +82,7 @@ class Local(Section, frozen=True, kw_only=True):
     threads: Annotated[int, Meta(ge=0, le=1024, description="a whole number, or 0 for as many as fit")] = 0
 
 
-class Media(Section, frozen=True, kw_only=True):
+class MediaSettings(Section, frozen=True, kw_only=True):
     """Images and files that a request names by address, for providers that want their bytes."""
 
     fetch: bool = True
@@ -91,7 +91,7 @@ class Media(Section, frozen=True, kw_only=True):
     timeout: Seconds = 15.0
 
 
-class Chat(Section, frozen=True, kw_only=True):
+class ChatRouteSettings(Section, frozen=True, kw_only=True):
     """The front ends at `/api/v1/chat`."""
 
     protocol: Literal["ui", "data-v1", "open-responses"] = "ui"
@@ -123,16 +123,16 @@ class Config(Section, frozen=True, kw_only=True):
     filled_in: ClassVar[frozenset[str]] = frozenset({"source", "variables"})
 
     default_model: Name | None = None
-    providers: dict[str, Provider] = field(default_factory=dict)
+    providers: dict[str, ProviderSettings] = field(default_factory=dict)
     models: dict[str, Targets] = field(default_factory=dict)
-    server: Server = field(default_factory=Server)
-    keys: dict[str, Key] = field(default_factory=dict)
-    store: Store = field(default_factory=Store)
-    sealing: Sealing = field(default_factory=Sealing)
-    local: Local = field(default_factory=Local)
-    media: Media = field(default_factory=Media)
-    chat: Chat = field(default_factory=Chat)
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    server: ServerSettings = field(default_factory=ServerSettings)
+    keys: dict[str, ClientKey] = field(default_factory=dict)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    sealing: SealingSettings = field(default_factory=SealingSettings)
+    local: LocalSettings = field(default_factory=LocalSettings)
+    media: MediaSettings = field(default_factory=MediaSettings)
+    chat: ChatRouteSettings = field(default_factory=ChatRouteSettings)
+    timeouts: UpstreamTimeouts = field(default_factory=UpstreamTimeouts)
     source: str | None = None
     variables: tuple[str, ...] = ()
 
@@ -153,7 +153,7 @@ class Config(Section, frozen=True, kw_only=True):
             raise UnknownModel(model, self.available())
         return Target(provider, upstream)
 
-    def provider(self, name: str) -> Provider:
+    def provider(self, name: str) -> ProviderSettings:
         return self.providers[name]
 
     def check_types(self, known: Collection[str]) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 from antiphon.config.kinds import Section
 from antiphon.config.mistakes import Path, quote, spell
 from antiphon.config.reader import keys
-from antiphon.config.schema import Config, Key
+from antiphon.config.schema import ClientKey, Config
 from antiphon.config.secret import HIDDEN, Secret
-from antiphon.config.upstreams import Provider
+from antiphon.config.upstreams import ProviderSettings
 
 
 def show(config: Config) -> str:
@@ -28,13 +28,13 @@ def show(config: Config) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Section):
         plain = {key: _plain(getattr(value, key)) for key in keys(type(value))}
-        if isinstance(value, Provider):
+        if isinstance(value, ProviderSettings):
             plain |= _hidden(value.options) if value.rest else {}
             if value.api_key_env:
                 del plain["api_key"]
-        if isinstance(value, Key) and value.key_env:
+        if isinstance(value, ClientKey) and value.key_env:
             del plain["key_sha256"]
-        elif isinstance(value, Key):
+        elif isinstance(value, ClientKey):
             plain["key_sha256"] = HIDDEN
         return {key: inner for key, inner in plain.items() if inner is not None and inner != {}}
     if isinstance(value, Mapping):

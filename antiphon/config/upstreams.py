@@ -8,15 +8,15 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from antiphon.config.kinds import Name, Options, Profile, Seconds, Section, SectionType, Url, Variable
+from antiphon.config.kinds import ExtraOptions, Name, Profile, Seconds, Section, SectionType, Url, Variable
 from antiphon.config.mistakes import Where
 from antiphon.config.secret import Secret
-from antiphon.spec.retelling import SystemPrompt, ToolHistory
+from antiphon.spec.history_text import SystemPrompt, ToolHistory
 
 Tokens = Annotated[int, Meta(ge=1, le=2**24, description="a number of tokens")]
 
 
-class Timeouts(Section, frozen=True, kw_only=True, dict=True):
+class UpstreamTimeouts(Section, frozen=True, kw_only=True, dict=True):
     """How long an upstream may take, in seconds; 0 is no limit."""
 
     connect: Seconds = 10.0
@@ -25,7 +25,7 @@ class Timeouts(Section, frozen=True, kw_only=True, dict=True):
     idle: Seconds = 120.0
     total: Seconds = 7200.0
 
-    def patient(self, *, stream: bool) -> "Timeouts":
+    def patient(self, *, stream: bool) -> "UpstreamTimeouts":
         """The limits for one answer: one that is not streamed begins only when it is complete."""
         if stream:
             return self
@@ -38,7 +38,7 @@ class Timeouts(Section, frozen=True, kw_only=True, dict=True):
         return min(limit or inf for limit in (self.first_byte, self.idle, self.total, self.whole))
 
 
-class Provider(Section, frozen=True, kw_only=True):
+class ProviderSettings(Section, frozen=True, kw_only=True):
     """An upstream. Types that are not described here keep their own keys in `options`."""
 
     filled_in: ClassVar[frozenset[str]] = frozenset({"name", "origin", "options"})
@@ -48,11 +48,11 @@ class Provider(Section, frozen=True, kw_only=True):
     base_url: Url | None = None
     api_key: Secret | None = None
     api_key_env: Variable | None = None
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    timeouts: UpstreamTimeouts = field(default_factory=UpstreamTimeouts)
     name: str = ""
     origin: Where = Where("built in")
     """Where the type is set."""
-    options: Options = field(default_factory=Options)
+    options: ExtraOptions = field(default_factory=ExtraOptions)
 
     @classmethod
     def variant(cls, raw: Mapping[str, Any]) -> "SectionType":
@@ -60,7 +60,7 @@ class Provider(Section, frozen=True, kw_only=True):
         return DESCRIBED.get(kind, cls) if isinstance(kind, str) else cls
 
 
-class OurProvider(Provider, frozen=True, kw_only=True):
+class OurProvider(ProviderSettings, frozen=True, kw_only=True):
     """A type that is described here in full, so that an unknown key is a mistake."""
 
     rest: ClassVar[str | None] = None
@@ -161,7 +161,7 @@ class ResponsesProvider(HttpProvider, frozen=True, kw_only=True):
     fallback: bool = True
 
 
-DESCRIBED: Final[Mapping[str, type[Provider]]] = {
+DESCRIBED: Final[Mapping[str, type[ProviderSettings]]] = {
     "anthropic": AnthropicProvider,
     "azure": AzureProvider,
     "bedrock": BedrockProvider,

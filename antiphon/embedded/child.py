@@ -16,7 +16,7 @@ from typing import Any
 
 from antiphon.embedded import weights
 from antiphon.embedded.gguf import NotHere, WeightsError
-from antiphon.embedded.progress import Milestones, Step
+from antiphon.embedded.progress import Milestones, ProgressStep
 
 # A prompt is read in pieces of this many tokens: between two of them others get their turn, and a request
 # whose connection has closed is dropped.
@@ -26,7 +26,7 @@ Say = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ChildSettings:
     """What the parent decides."""
 
     model: str
@@ -41,7 +41,7 @@ class Settings:
 
 def main() -> None:
     say = _speaker()
-    settings = Settings(**json.loads(sys.stdin.buffer.readline()))
+    settings = ChildSettings(**json.loads(sys.stdin.buffer.readline()))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         server = serve(settings, say)
@@ -56,10 +56,10 @@ def main() -> None:
     threading.Event().wait()
 
 
-def serve(settings: Settings, say: Say) -> Any:
+def serve(settings: ChildSettings, say: Say) -> Any:
     """Starts llama.cpp's server on a port that the kernel chooses; it runs as long as the result lives."""
     file = _weights(settings.model, Milestones(lambda step: say({"step": asdict(step)})))
-    say({"step": asdict(Step(f"loading the model {settings.alias}"))})
+    say({"step": asdict(ProgressStep(f"loading the model {settings.alias}"))})
     # Threads that spin while they wait would take the cores from each other.
     os.environ["OMP_WAIT_POLICY"] = "passive"
     import xllamacpp

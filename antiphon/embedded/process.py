@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from antiphon.config import Local
-from antiphon.embedded.sharing import Sharing
+from antiphon.config import LocalSettings
+from antiphon.embedded.process_sharing import Sharing
 from antiphon.embedded.spawn import Child, Endpoint, ModelError
 from antiphon.embedded.weights import models_folder
 
@@ -53,7 +53,7 @@ def available() -> str | None:
 class ModelProcess:
     """The one model process of this host, started, found or restarted as needed."""
 
-    def __init__(self, local: Local, alias: str, folder: Path) -> None:
+    def __init__(self, local: LocalSettings, alias: str, folder: Path) -> None:
         """The gateway processes of a host meet in `folder`, which is their user's own: the data folder."""
         self._local = local
         self._alias = alias

@@ -9,7 +9,7 @@ _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgressStep:
     """Something that takes a while; with `done` it counts bytes."""
 
     what: str
@@ -30,10 +30,10 @@ class Step:
         return f"{self.what}: {self.percent} % of {(self.total or 0) / _MIB:.0f} MiB"
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[ProgressStep], None]
 
 
-def silent(step: Step) -> None:
+def silent(step: ProgressStep) -> None:
     """Shows nothing."""
 
 
@@ -44,7 +44,7 @@ class Milestones:
         self._show = show
         self._last: tuple[str, int | None] | None = None
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: ProgressStep) -> None:
         mark = None if step.done is None else step.done // (16 * _MIB)
         if step.percent is not None:
             mark = step.percent // 10
@@ -62,13 +62,13 @@ class Console:
         self._width = 0
         self._show: Progress = self._rewrite if self._stream.isatty() else Milestones(self._write)
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: ProgressStep) -> None:
         self._show(step)
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: ProgressStep) -> None:
         print(f"antiphon: {step}", file=self._stream, flush=True)
 
-    def _rewrite(self, step: Step) -> None:
+    def _rewrite(self, step: ProgressStep) -> None:
         if self._what is not None and step.what != self._what:
             self.close()
         line = f"antiphon: {step}"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import antiphon
-from antiphon.embedded.child import Settings
-from antiphon.embedded.progress import Step
+from antiphon.embedded.child import ChildSettings
+from antiphon.embedded.progress import ProgressStep
 
 logger = logging.getLogger("antiphon.embedded")
 
@@ -53,7 +53,7 @@ class Endpoint:
 class Child:
     """One child process with a loaded model."""
 
-    def __init__(self, process: asyncio.subprocess.Process, settings: Settings) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, settings: ChildSettings) -> None:
         self._process = process
         self._settings = settings
         self._said: deque[str] = deque(maxlen=40)
@@ -64,7 +64,7 @@ class Child:
     @classmethod
     async def start(cls, model: str, alias: str, *, slots: int, context: int, threads: int) -> Self:
         """A child whose model is loaded and answers; raises `ModelError` when that cannot be."""
-        settings = Settings(model, alias, secrets.token_urlsafe(32), slots, context, threads)
+        settings = ChildSettings(model, alias, secrets.token_urlsafe(32), slots, context, threads)
         root = str(Path(antiphon.__file__).parent.parent)
         search = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         process = await asyncio.create_subprocess_exec(
@@ -124,7 +124,7 @@ class Child:
         while line := await stdout.readline():
             message: dict[str, Any] = json.loads(line)
             if step := message.get("step"):
-                logger.info("%s", Step(**step))
+                logger.info("%s", ProgressStep(**step))
             elif error := message.get("error"):
                 await self._process.wait()
                 await self._listening

@@ -19,7 +19,7 @@ from urllib.parse import urldefrag, urlsplit
 
 from antiphon.embedded.gguf import InWheel, NotHere, WeightsError, readable, sha256, shown
 from antiphon.embedded.locks import FileLock
-from antiphon.embedded.progress import Console, Progress, Step, silent
+from antiphon.embedded.progress import Console, Progress, ProgressStep, silent
 
 DEFAULT: Final = "smollm2-135m-instruct"
 PUBLISHED: Final = {
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class InstalledModel:
     """A model that is here, or that can be fetched by its name."""
 
     name: str
@@ -81,10 +81,10 @@ def models_folder() -> Path:
     return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "antiphon" / "models"
 
 
-def list_models() -> list[Model]:
+def list_models() -> list[InstalledModel]:
     """What is here, and what has a name but is not here yet (its `path` is None)."""
-    found: dict[str, Model] = {
-        name: Model(name, None, wheel.size, str(wheel)) for name, wheel in PUBLISHED.items()
+    found: dict[str, InstalledModel] = {
+        name: InstalledModel(name, None, wheel.size, str(wheel)) for name, wheel in PUBLISHED.items()
     }
     folder = models_folder()
     for file in folder.glob(f"[!.]*{_ENDING}") if folder.is_dir() else ():
@@ -93,9 +93,9 @@ def list_models() -> list[Model]:
         try:
             size = file.stat().st_size
         except OSError:  # a link to a file that has moved away
-            found[name] = Model(name, None, 0, record.source if record else "")
+            found[name] = InstalledModel(name, None, 0, record.source if record else "")
             continue
-        found[name] = Model(name, file, size, record.source if record else "")
+        found[name] = InstalledModel(name, file, size, record.source if record else "")
     return sorted(found.values(), key=lambda model: (model.name != DEFAULT, model.name))
 
 
@@ -122,7 +122,7 @@ def pull(reference: str = DEFAULT, progress: Progress = silent) -> Path:
         return _present(wanted) or _get(wanted, folder, progress)
 
 
-def remove(name: str) -> Model:
+def remove(name: str) -> InstalledModel:
     """Forgets a model: deletes what was fetched, and for a file of the user's own only the link to it."""
     file = _place(name)
     known = {model.name: model for model in list_models()}
@@ -224,7 +224,7 @@ def _fetch(wanted: _Reference, scratch: Path, progress: Progress) -> Path:
             raise WeightsError(f"{shown(url)} does not have the SHA-256 {checksum}, so it was thrown away.")
     place = _place(wanted.name)
     file.replace(place)
-    progress(Step(f"the model {wanted.name} is in {place}"))
+    progress(ProgressStep(f"the model {wanted.name} is in {place}"))
     return _keep(place, wanted.source, checksum or None)
 
 
@@ -265,7 +265,7 @@ def _alone(folder: Path, progress: Progress) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     if not lock.acquire(wait=False):
-        progress(Step("waiting for another process that is fetching a model"))
+        progress(ProgressStep("waiting for another process that is fetching a model"))
     with lock:
         yield
 

@@ -9,10 +9,10 @@ import logging
 from contextlib import suppress
 
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.job import Job, Pace
+from antiphon.engine.failures import SHUTDOWN
+from antiphon.engine.job import BackgroundJob, Pace
 from antiphon.engine.lease import Lease
 from antiphon.engine.orphans import last_words
-from antiphon.engine.problems import SHUTDOWN
 from antiphon.spec import ids
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.request import Request
@@ -34,7 +34,7 @@ class Background:
         self._engine = engine
         self._store = engine.store
         self._pace = pace or PACE
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BackgroundJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._orphans: dict[str, StoredResponse] = {}
         self._keeper: asyncio.Task[None] | None = None
@@ -51,7 +51,7 @@ class Background:
         self._lease = Lease(self._beat_late, self._pace)
         self._lease.start()
 
-    async def start(self, request: Request, caller: Caller) -> Job:
+    async def start(self, request: Request, caller: Caller) -> BackgroundJob:
         """Begin the work; when this returns, the response is stored as `queued`."""
         if not request.store:
             message = "a background response must be stored to be found again; leave out `store: false`"
@@ -59,7 +59,7 @@ class Background:
         if self.stopping:
             raise SpecError(SHUTDOWN, 503)
         run = await self._engine.start(request, caller)
-        job = Job(self._engine, run, caller, self.owner, self._pace)
+        job = BackgroundJob(self._engine, run, caller, self.owner, self._pace)
         await job.save()
         self._jobs[job.id] = job
         task = asyncio.create_task(self._carry_out(job))
@@ -130,12 +130,12 @@ class Background:
         if self._lease is not None:
             self._lease.stop()
 
-    def _working(self, id: str) -> Job | None:
+    def _working(self, id: str) -> BackgroundJob | None:
         """The job of a response that is made here and has not ended."""
         job = self._jobs.get(id)
         return None if job is None or job.ended.is_set() else job
 
-    async def _carry_out(self, job: Job) -> None:
+    async def _carry_out(self, job: BackgroundJob) -> None:
         if self.stopping:
             job.stop(lambda composer: composer.fail(SHUTDOWN))
         try:

@@ -4,7 +4,7 @@ from functools import cache
 
 from antiphon.engine.truncation import known_window
 from antiphon.providers.base import UNMET, Provider, Turn
-from antiphon.spec.opaque import extras
+from antiphon.spec.codec import extras
 from antiphon.spec.request import ReasoningParam
 
 # Sampling and other parameters that only a provider can honour; the gateway sees to the rest itself.

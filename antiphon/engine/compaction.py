@@ -6,10 +6,10 @@ from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run
 from antiphon.providers.base import Provider, Turn
 from antiphon.spec import ids
+from antiphon.spec.codec import encode
 from antiphon.spec.content import InputText
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Compaction, Item, Message
-from antiphon.spec.opaque import encode
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response, Usage
 from antiphon.stream.composer import Composer

@@ -4,11 +4,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from antiphon.engine.pictures import check_pictures
+from antiphon.engine.image_check import check_pictures
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal, SealBroken, is_sealed
-from antiphon.providers.apart import apart
+from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec import ids
+from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import (
@@ -27,7 +28,6 @@ from antiphon.spec.items import (
     type_of,
 )
 from antiphon.spec.limits import LARGE
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.store.base import Context, Store
 
@@ -112,10 +112,10 @@ async def resolve(
         return Resolved(_opened(items, len(before), tenant, seal, proofs), given, previous, is_large)
 
     is_large = is_large or len(earlier) > LARGE
-    before, given = await apart(read) if is_large else read()
+    before, given = await in_worker_thread(read) if is_large else read()
     if ItemReference in set(map(type, given)):
         given = await _dereferenced(given, before, tenant, store)
-    return await apart(joined) if is_large else joined()
+    return await in_worker_thread(joined) if is_large else joined()
 
 
 def input_items(given: str | list[Item] | None) -> list[Item]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve
-from antiphon.engine.media import Media, may_have_addresses
+from antiphon.engine.media import MediaFetcher, may_have_addresses
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save, checks_of
@@ -16,16 +16,16 @@ from antiphon.engine.schema_check import check_schema
 from antiphon.engine.schema_pool import SchemaPool
 from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
-from antiphon.providers.apart import apart
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.providers.silent import Silent
-from antiphon.spec.echo import new_response
+from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item
-from antiphon.spec.opaque import encode
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.store.base import Append, Context, NewResponse, Store
-from antiphon.store.base import Item as StoredItem
+from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
 
@@ -55,7 +55,7 @@ class Engine:
         store: Store,
         seal: Seal,
         clock: Callable[[], float],
-        media: Media | None = None,
+        media: MediaFetcher | None = None,
     ) -> None:
         self.config = config
         self.providers = providers
@@ -231,7 +231,7 @@ class _Saving(Struct, eq=False):
         if run.turn.request.store:
             record = self.engine.record
             is_large = run.turn.is_large
-            new = await apart(record, run, self.caller) if is_large else record(run, self.caller)
+            new = await in_worker_thread(record, run, self.caller) if is_large else record(run, self.caller)
             await self.engine.store.save(new)
         if self.memory is not None and run.response.status in ("completed", "incomplete"):
             self.memory.keep(remembered(run))

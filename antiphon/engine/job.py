@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from antiphon.engine.engine import Caller, Engine, encode_all, stored
-from antiphon.engine.problems import problem_of
+from antiphon.engine.failures import problem_of
 from antiphon.engine.run import Run
-from antiphon.providers.apart import apart
+from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.spec.codec import encode
 from antiphon.spec.events import AnyEvent, LifecycleEvent
-from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response
 from antiphon.store.base import Append, Change, NewResponse, StoreError
 from antiphon.stream.composer import Composer
@@ -55,7 +55,7 @@ class Lost(Exception):
     """The row is no longer ours: it was deleted, or another owner took this one for dead."""
 
 
-class Job:
+class BackgroundJob:
     """`save`, then `work` to its end; anyone may `stop` it, or wait until it has got `beyond` an event.
 
     It is the end that its run puts events into.
@@ -85,7 +85,7 @@ class Job:
 
     async def save(self) -> None:
         """The row comes first: what is not stored does not begin."""
-        new = await apart(self._record) if self._run.turn.is_large else self._record()
+        new = await in_worker_thread(self._record) if self._run.turn.is_large else self._record()
         await self._engine.store.save(new)
 
     def _record(self) -> NewResponse:

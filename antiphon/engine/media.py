@@ -15,18 +15,18 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from msgspec.structs import replace
 
-from antiphon.config import Media as Settings
-from antiphon.config import Timeouts
+from antiphon.config import MediaSettings as Settings
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.errors import UNSUPPORTED_CONTENT, ForbiddenAddress
-from antiphon.providers.media import UNKNOWN
-from antiphon.providers.pictures import kind_of
+from antiphon.providers.media.data_urls import UNKNOWN
+from antiphon.providers.media.image_info import kind_of
 from antiphon.spec.content import ContentPart, InputFile, InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
 
 if TYPE_CHECKING:
-    from antiphon.providers.http import Exchange, UpstreamClient
+    from antiphon.providers.http import UpstreamClient, UpstreamExchange
 
 FAILED = "media_fetch_failed"
 FORBIDDEN = "media_address_forbidden"
@@ -75,7 +75,7 @@ class _Trouble(Exception):
         self.code = code
 
 
-class Media:
+class MediaFetcher:
     """Fetches for everyone; what one request fetches is not kept for another."""
 
     def __init__(self, settings: Settings, http: "UpstreamClient") -> None:
@@ -127,7 +127,7 @@ class _Visit:
         self._together = self._left = settings.limit * _TOGETHER
         self._allowed = {host.lower() for host in settings.allow}
         self._seconds = settings.timeout
-        self._limits = Timeouts(connect=self._seconds, first_byte=self._seconds, idle=self._seconds)
+        self._limits = UpstreamTimeouts(connect=self._seconds, first_byte=self._seconds, idle=self._seconds)
         self._deadline = asyncio.get_running_loop().time() + settings.timeout if settings.timeout else None
 
     async def fetch(self, wanted: _Wanted) -> Fetched:
@@ -173,7 +173,7 @@ class _Visit:
             raise _Trouble(FAILED, f"{host} could not be read ({error.payload.code})") from None
         return Fetched(media_type, b64encode(body).decode())
 
-    async def _read(self, response: "Exchange", host: str) -> bytes:
+    async def _read(self, response: "UpstreamExchange", host: str) -> bytes:
         declared = response.headers.get("content-length", "")
         self._check_size(int(declared[:20]) if declared.isdecimal() else 0, host)
         body = bytearray()

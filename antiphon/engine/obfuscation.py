@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from secrets import token_urlsafe
 
 from antiphon.spec import events as ev
-from antiphon.spec.opaque import encode
+from antiphon.spec.codec import encode
 from antiphon.spec.request import Request
 
 BLOCK = 32
 _PADDED = (
-    ev.OutputTextDelta,
-    ev.ReasoningDelta,
-    ev.ReasoningSummaryTextDelta,
-    ev.FunctionCallArgumentsDelta,
+    ev.OutputTextDeltaEvent,
+    ev.ReasoningDeltaEvent,
+    ev.ReasoningSummaryTextDeltaEvent,
+    ev.FunctionCallArgumentsDeltaEvent,
 )
 
 

@@ -1,15 +1,15 @@
 """The end of a background response whose owner has died, told from what is left of it."""
 
 from antiphon.engine.engine import stored
+from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.opaque import encode
 from antiphon.store.base import Change, Store, StoredResponse
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import of_log
 from antiphon.stream.framing import single_line
 from antiphon.stream.reader import Reader
-from antiphon.stream.sent import Sent
+from antiphon.stream.sent_events import SentEvents
 
 RESTARTED = ErrorPayload(
     "server_error",
@@ -25,7 +25,7 @@ async def last_words(store: Store, orphan: StoredResponse, owner: str, now: int)
     They are spelled in the dialect of the log.
     """
     dialect = of_log(orphan.dialect)
-    reader, sent = Reader(), Sent(next_number=dialect.first_sequence_number)
+    reader, sent = Reader(), SentEvents(next_number=dialect.first_sequence_number)
     while logged := await store.events_after(orphan.tenant, orphan.id, sent.next_number - 1, _PAGE):
         for line in logged:
             reader.feed(line.data)

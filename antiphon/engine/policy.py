@@ -7,8 +7,8 @@ forbade is suppressed here, before the Composer gives it an index.
 from collections.abc import Iterable
 
 from antiphon.providers.base import SUPPRESSED, Sink, Turn, WrappingSink
+from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import Request
 from antiphon.spec.tools import (
     AllowedTools,

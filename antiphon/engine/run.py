@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from antiphon.engine import obfuscation, schema_check
 from antiphon.engine.context import Resolved
+from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
 from antiphon.engine.policy import Policy, restricts
-from antiphon.engine.problems import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
 from antiphon.engine.schema_pool import SchemaPool
 from antiphon.providers.base import Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError

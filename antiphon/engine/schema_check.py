@@ -8,10 +8,10 @@ import msgspec
 from antiphon.engine.policy import POLICY
 from antiphon.engine.schema_pool import SchemaPool
 from antiphon.providers.base import UNMET, Sink, Turn, WrappingSink
+from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Message
-from antiphon.spec.opaque import UNREADABLE, encode
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from antiphon.engine.schemas import Budget, TooCostly, objection, objection_to_schema
+from antiphon.engine.json_schema import Budget, TooCostly, objection, objection_to_schema
 
 STEPS = 2_000_000
 SECONDS = 5.0

@@ -44,20 +44,20 @@ class SchemaPool:
 
     async def objection_to_schema(self, tenant: str, schema: dict[str, Any], size: int) -> str | None:
         """Why this is no schema, or why that could not be found out; None when it is one."""
-        from antiphon.engine import schemas  # loaded on first use: most requests have none
+        from antiphon.engine import json_schema  # loaded on first use: most requests have none
 
         if size <= SMALL:
-            with suppress(schemas.TooCostly):
-                return schemas.objection_to_schema(schema, _few(schemas))
+            with suppress(json_schema.TooCostly):
+                return json_schema.objection_to_schema(schema, _few(json_schema))
         return await self._apart(tenant, schema, [])
 
     async def objection(self, tenant: str, schema: dict[str, Any], value: Any, size: int) -> str | None:
         """Why the value does not fit, or why that could not be found out; `size` is that of both."""
-        from antiphon.engine import schemas
+        from antiphon.engine import json_schema
 
         if size <= 2 * SMALL:
-            with suppress(schemas.TooCostly):
-                return schemas.objection(schema, value, _few(schemas))
+            with suppress(json_schema.TooCostly):
+                return json_schema.objection(schema, value, _few(json_schema))
         return await self._apart(tenant, schema, [value])
 
     async def close(self) -> None:
@@ -107,8 +107,8 @@ class SchemaPool:
                 del self._tenants[tenant]
 
 
-def _few(schemas: Any) -> Any:
-    return schemas.Budget(FEW_STEPS, FEW_SECONDS, expressions=False)
+def _few(json_schema: Any) -> Any:
+    return json_schema.Budget(FEW_STEPS, FEW_SECONDS, expressions=False)
 
 
 class _Line:

@@ -1,9 +1,9 @@
 """`truncation: auto`: leave out the oldest items until the rest fits the model's window."""
 
 from antiphon.providers.base import TRUNCATED, Capabilities, Provider, Turn
+from antiphon.spec.codec import encode
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item, Message, is_call
-from antiphon.spec.opaque import encode
 
 _RESERVE = 16
 

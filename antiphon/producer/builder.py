@@ -19,13 +19,13 @@ import msgspec
 
 from antiphon.producer.usage import estimate, mark_estimated
 from antiphon.spec import ids
+from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart
-from antiphon.spec.echo import new_response
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import FunctionCallOutput, Phase
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 from antiphon.stream import lifecycle, sse

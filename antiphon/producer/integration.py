@@ -5,8 +5,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Self
 
-from antiphon.producer.bridge import ThreadEvent, ThreadEventBridge
 from antiphon.producer.options import BridgeOptions
+from antiphon.producer.thread_bridge import ThreadEvent, ThreadEventBridge
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream.framing import frames

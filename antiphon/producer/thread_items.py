@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.spec import ids
+from antiphon.spec.codec import Opaque
 from antiphon.spec.extensions import vendor_item
 from antiphon.spec.items import FunctionCallOutput
-from antiphon.spec.opaque import Opaque
 from antiphon.stream.deltas import AnyDelta, CallDelta, ItemDelta, ItemEnd, PartEnd, Words, WordsStart
 
 Fields = Mapping[str, Any]
@@ -151,7 +151,7 @@ class VendorItem(ThreadItem):
         return vendor_item(self._vendor, self._name, id=self._id, data=data, status=status)
 
 
-class Calls:
+class ThreadCalls:
     """Which call an output belongs to: by the harness's own id, or by the provider's."""
 
     def __init__(self, new_id: Callable[[str], str]) -> None:

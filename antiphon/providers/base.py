@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import Local, Timeouts
-from antiphon.config import Provider as ProviderConfig
+from antiphon.config import LocalSettings, UpstreamTimeouts
+from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -194,8 +194,8 @@ class Environment:
 
     http: "UpstreamClient"
     """The shared upstream client."""
-    timeouts: Timeouts
-    local: Local
+    timeouts: UpstreamTimeouts
+    local: LocalSettings
     """The settings of the embedded model."""
     folder: Path
     """The data folder."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from antiphon.providers.base import UpstreamError
+from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import (
     CONTENT_FILTER,
     CONTEXT_LENGTH_EXCEEDED,
@@ -21,7 +22,6 @@ from antiphon.spec.errors import (
     TIMEOUT,
     ErrorPayload,
 )
-from antiphon.spec.opaque import UNREADABLE
 
 FORBIDDEN_ADDRESS = "forbidden_address"
 UPSTREAM_AUTH = "upstream_auth"

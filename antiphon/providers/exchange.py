@@ -5,14 +5,14 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers import errors
-from antiphon.providers.apart import apart
 from antiphon.providers.base import Sink, Turn, UpstreamError
-from antiphon.providers.http import Exchange, UpstreamClient
-from antiphon.providers.tools import ToolNames
+from antiphon.providers.http import UpstreamClient, UpstreamExchange
+from antiphon.providers.tools.names import ToolNames
+from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import AnyDelta, Failure
 
 
@@ -41,7 +41,7 @@ class Call(Struct, frozen=True, gc=False):
     headers: Mapping[str, str]
     body: bytes
     parser: Parser
-    timeouts: Timeouts
+    timeouts: UpstreamTimeouts
     reuse: bool = True
     secrets: Collection[str] = ()
 
@@ -79,7 +79,7 @@ Prepare = Callable[[Turn], Call | Awaitable[Call]]
 
 async def ask(http: UpstreamClient, turn: Turn, prepare: Prepare, sink: Sink) -> None:
     """Send a request and put its answer into the sink: one batch if it comes whole, else one a read."""
-    call = await apart(prepare, turn) if turn.is_large else prepare(turn)
+    call = await in_worker_thread(prepare, turn) if turn.is_large else prepare(turn)
     if not isinstance(call, Call):
         call = await call
     provider, parser, reuse, secrets = call.provider, call.parser, call.reuse, call.secrets
@@ -105,7 +105,7 @@ async def ask(http: UpstreamClient, turn: Turn, prepare: Prepare, sink: Sink) ->
     sink.put(last)
 
 
-def _whole(exchange: Exchange, parser: Parser, body: bytes) -> list[AnyDelta]:
+def _whole(exchange: UpstreamExchange, parser: Parser, body: bytes) -> list[AnyDelta]:
     try:
         return parser.whole(body)
     except UpstreamError as error:
@@ -113,7 +113,7 @@ def _whole(exchange: Exchange, parser: Parser, body: bytes) -> list[AnyDelta]:
         raise
 
 
-async def _follow(exchange: Exchange, parser: Parser, sink: Sink, reuse: bool) -> list[AnyDelta]:
+async def _follow(exchange: UpstreamExchange, parser: Parser, sink: Sink, reuse: bool) -> list[AnyDelta]:
     """Put what comes into the sink as it leaves the socket; the last batch is given back."""
     last: list[AnyDelta] = []
 

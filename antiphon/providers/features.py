@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from antiphon.config import Local, Timeouts
+from antiphon.config import LocalSettings, UpstreamTimeouts
 from antiphon.config.upstreams import DESCRIBED
 from antiphon.providers.base import Capabilities, Environment
-from antiphon.providers.chat_profiles import PROFILES
+from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
 
@@ -78,7 +78,7 @@ outside the specification that do."""
 def capabilities() -> dict[str, Capabilities]:
     """Of every type; `chat` has a row for each of its profiles."""
     environment = Environment(
-        http=UpstreamClient(), timeouts=Timeouts(), local=Local(), folder=Path("unused")
+        http=UpstreamClient(), timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=Path("unused")
     )
     found: dict[str, Capabilities] = {}
     for kind, described in sorted(DESCRIBED.items()):

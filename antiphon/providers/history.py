@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from antiphon.providers.base import SUPPRESSED, Turn
+from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -22,7 +23,6 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
-from antiphon.spec.opaque import Opaque, extras
 
 Call = FunctionCall | CustomToolCall
 Output = FunctionCallOutput | CustomToolCallOutput

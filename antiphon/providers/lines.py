@@ -6,7 +6,7 @@ from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 (_LF,) = b"\n"
 
 
-class Lines:
+class LineSplitter:
     """Feed it what comes; a line that grows over the limit is the upstream's fault."""
 
     __slots__ = ("_limit", "_provider", "pending")

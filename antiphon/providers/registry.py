@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from antiphon.config import ConfigErrors, Mistake
-from antiphon.config import Provider as ProviderConfig
+from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.providers.base import Environment, Factory, Provider
 
 GROUP = "antiphon.providers"
@@ -25,7 +25,7 @@ _OURS = {
     "ollama": "antiphon.providers.ollama",
     "responses": "antiphon.providers.responses",
     "script": "antiphon.providers.script",
-    "vertex": "antiphon.providers.vertex",
+    "vertex": "antiphon.providers.gemini.vertex",
     "writer": "antiphon.providers.writer",
 }
 

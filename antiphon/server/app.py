@@ -5,22 +5,22 @@ import logging
 import re
 
 from antiphon.config import Config, ConfigErrors
-from antiphon.engine.problems import Problem, problem_of
-from antiphon.server import (
-    catalog,
+from antiphon.engine.failures import Problem, problem_of
+from antiphon.server.access import AccessControl
+from antiphon.server.asgi_exchange import AsgiExchange, Receive, Scope, Send
+from antiphon.server.exchange import ClientGone, Exchange, Handler, Head
+from antiphon.server.gateway import Gateway
+from antiphon.server.routes import (
     chat,
     compaction,
     conversations,
     hashbrown,
+    info,
     responses,
-    stored,
+    stored_responses,
     vscode,
     websocket,
 )
-from antiphon.server.asgi import AsgiExchange, Receive, Scope, Send
-from antiphon.server.exchange import ClientGone, Exchange, Handler, Head
-from antiphon.server.gate import Gate
-from antiphon.server.gateway import Gateway
 from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 
@@ -33,9 +33,9 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/responses": {"POST": responses.create},
     "/v1/responses/compact": {"POST": compaction.compact},
     "/v1/responses/input_tokens": {"POST": responses.input_tokens},
-    "/v1/responses/{id}": {"GET": stored.retrieve, "DELETE": stored.delete},
-    "/v1/responses/{id}/cancel": {"POST": stored.cancel},
-    "/v1/responses/{id}/input_items": {"GET": stored.input_items},
+    "/v1/responses/{id}": {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete},
+    "/v1/responses/{id}/cancel": {"POST": stored_responses.cancel},
+    "/v1/responses/{id}/input_items": {"GET": stored_responses.input_items},
     "/v1/conversations": {"POST": conversations.create},
     "/v1/conversations/{id}": {
         "GET": conversations.retrieve,
@@ -48,18 +48,18 @@ _ROUTES: dict[str, dict[str, Handler]] = {
         "DELETE": conversations.delete_item,
     },
     "/api/v1/chat": {"POST": chat.create, "GET": chat.resume_v1},
-    "/api/v1/chat/health": {"GET": catalog.healthz},
+    "/api/v1/chat/health": {"GET": info.healthz},
     "/api/v1/chat/{id}/stream": {"GET": chat.resume},
     "/api/hashbrown": {"POST": hashbrown.chat},
     "/api/vscode/chat": {"POST": vscode.chat},
-    "/v1/models": {"GET": catalog.models},
-    "/v1/models/{id...}": {"GET": catalog.model},
-    "/v1/audit": {"GET": catalog.audit},
-    "/healthz": {"GET": catalog.healthz},
-    "/readyz": {"GET": catalog.readyz},
-    "/openapi.json": {"GET": catalog.openapi},
-    "/docs": {"GET": catalog.docs},
-    "/": {"GET": catalog.docs},
+    "/v1/models": {"GET": info.models},
+    "/v1/models/{id...}": {"GET": info.model},
+    "/v1/audit": {"GET": info.audit},
+    "/healthz": {"GET": info.healthz},
+    "/readyz": {"GET": info.readyz},
+    "/openapi.json": {"GET": info.openapi},
+    "/docs": {"GET": info.docs},
+    "/": {"GET": info.docs},
 }
 
 
@@ -131,7 +131,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _admit(gate: Gate, head: Head) -> Handler:
+def _admit(gate: AccessControl, head: Head) -> Handler:
     """What handles such a request, if it may come in; the head knows its caller from then on."""
     if head.refusal is not None:
         raise head.refusal

@@ -16,7 +16,7 @@ import msgspec
 
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
 from antiphon.engine.engine import Caller
-from antiphon.server.objects import AuditReport, LastViolation
+from antiphon.server.api.objects import AuditReport, LastViolation
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.tools import Tool
 from antiphon.stream.auditor import Auditor, Violation

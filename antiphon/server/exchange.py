@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qs
 
 from antiphon.engine.engine import Caller
-from antiphon.providers.apart import apart
+from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.server.content_encoding import Unpacker, unpack, unpacker_of
 from antiphon.server.memory import Held, Memory
-from antiphon.server.unpacking import Unpacker, unpack, unpacker_of
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
@@ -163,7 +163,7 @@ class Exchange(ABC):
         if len(body) <= LARGE:
             return decode(body, max_bytes=limit)
         self.caller.is_large = True
-        return await apart(partial(decode, body, max_bytes=limit))
+        return await in_worker_thread(partial(decode, body, max_bytes=limit))
 
     async def _unpacked(self, packed: bytes, unpacker: Unpacker, limit: int) -> bytes:
         def check(size: int) -> None:

@@ -11,17 +11,17 @@ from typing import Protocol
 from antiphon.config import Config
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Engine
-from antiphon.engine.media import Media
+from antiphon.engine.media import MediaFetcher
 from antiphon.engine.run import Run
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.watch import GRAIN, Watch
 from antiphon.providers.registry import create_provider
+from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
-from antiphon.server.gate import Gate
 from antiphon.server.memory import Memory
-from antiphon.server.models import Models
+from antiphon.server.models import ModelLists
 from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
 
 log = logging.getLogger("antiphon.server")
@@ -42,12 +42,12 @@ class Gateway:
         self, config: Config, store: Store, seal: Seal, providers: dict[str, Provider], http: UpstreamClient
     ) -> None:
         self.config = config
-        self.gate = Gate(config)
+        self.gate = AccessControl(config)
         self.memory = Memory(config.server.memory_limit)
         self.store = store
-        self.engine = Engine(config, providers, store, seal, time.time, Media(config.media, http))
+        self.engine = Engine(config, providers, store, seal, time.time, MediaFetcher(config.media, http))
         self.background = Background(self.engine)
-        self.models = Models(providers)
+        self.models = ModelLists(providers)
         self.pulse = Watch(min(GRAIN, config.server.keepalive or GRAIN))
         self.audits = Audits(config.server.audit, time.time)
         self.started = int(self.engine.clock())

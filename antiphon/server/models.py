@@ -8,7 +8,7 @@ from antiphon.providers.base import Provider
 _PATIENCE = 2.0
 
 
-class Models:
+class ModelLists:
     """One question to a provider at a time; an answer that comes too late is there for the next who asks."""
 
     def __init__(self, providers: Mapping[str, Provider]) -> None:

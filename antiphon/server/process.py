@@ -21,8 +21,8 @@ import uvicorn
 from antiphon.config import Config
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
-from antiphon.server.protocol import Connection
-from antiphon.server.sockets import WebSocketConnection
+from antiphon.server.http1.connection import ClientConnection
+from antiphon.server.http1.websockets import WebSocketConnection
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
@@ -102,12 +102,12 @@ def serve(
     config: Config, listener: socket.socket, announce: Callable[[], None] | None = None, parent: int = 0
 ) -> None:
     app = App(config)
-    Server(app, config, announce, parent).run(sockets=[listener])
+    GatewayServer(app, config, announce, parent).run(sockets=[listener])
     if app.failure is not None:
         raise app.failure
 
 
-class Server(uvicorn.Server):
+class GatewayServer(uvicorn.Server):
     """uvicorn, except for its ends: it starts with one sentence or none, and stops as the gateway says.
 
     `announce` is called once requests are answered. A worker whose `parent` is gone stops by itself.
@@ -121,7 +121,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop" if sys.platform != "win32" else "asyncio",
-                http=Connection,
+                http=ClientConnection,
                 ws=WebSocketConnection,
                 ws_max_size=settings.body_limit,
                 ws_per_message_deflate=False,
@@ -170,10 +170,10 @@ class Server(uvicorn.Server):
         for connection in self._connections():
             connection.close_if_silent(now)
 
-    def _connections(self) -> list[Connection]:
+    def _connections(self) -> list[ClientConnection]:
         """Those that speak HTTP."""
         every: list[object] = list(self.server_state.connections)
-        return [connection for connection in every if isinstance(connection, Connection)]
+        return [connection for connection in every if isinstance(connection, ClientConnection)]
 
     def _cut_off(self) -> None:
         """End the connections of those who do not read, for they will not read their end either."""

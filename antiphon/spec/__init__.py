@@ -1,5 +1,6 @@
 """The wire of Open Responses 2026-04-24 as typed data, without I/O."""
 
+from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.decode import (
     decode_compact_request,
     decode_compact_resource,
@@ -15,7 +16,6 @@ from antiphon.spec.decode import (
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import Item
-from antiphon.spec.opaque import Opaque, encode, extras
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate, encode_request
 from antiphon.spec.response import CompactResource, Response, Usage
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Raw, Struct, json
 
+from antiphon.spec.codec import BRACE, BRACKET, NULL, QUOTE, first_byte
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, ErrorPayload, ResponseError
 from antiphon.spec.items import (
     CustomToolCall,
@@ -18,7 +19,6 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
-from antiphon.spec.opaque import BRACE, BRACKET, NULL, QUOTE, first_byte
 from antiphon.spec.request import ReasoningParam, Request
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from antiphon.spec.codec import Opaque
 from antiphon.spec.limits import FileData, ImageUrl, Index, Text
-from antiphon.spec.opaque import Opaque
 
 ImageDetail = Literal["low", "high", "auto"]
 

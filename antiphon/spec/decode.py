@@ -15,17 +15,17 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.spec.aliases import Fields, string
-from antiphon.spec.complaints import came, complain, describe, join, too_deep, walk, wrong
+from antiphon.spec.codec import UNREADABLE
+from antiphon.spec.error_paths import came, complain, describe, join, too_deep, walk, wrong
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item
+from antiphon.spec.json_size import has_more_values, is_deep
 from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_VALUES
-from antiphon.spec.opaque import UNREADABLE
-from antiphon.spec.reading import Reading, is_settled
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
-from antiphon.spec.scanning import has_more_values, is_deep
-from antiphon.spec.tolerant import TolerantReading
+from antiphon.spec.struct_reader import Reading, is_settled
+from antiphon.spec.tolerant_reader import TolerantReading
 
 S = TypeVar("S", bound=Struct)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import UNSET, Struct, UnsetType, json
 
+from antiphon.spec.codec import encode
 from antiphon.spec.content import Annotation, ContentPart, LogProb
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Item
-from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response
 
 
@@ -43,27 +43,27 @@ class LifecycleEvent(Event):
         return self.response.id
 
 
-class ResponseCreated(LifecycleEvent, tag="response.created"):
+class ResponseCreatedEvent(LifecycleEvent, tag="response.created"):
     pass
 
 
-class ResponseQueued(LifecycleEvent, tag="response.queued"):
+class ResponseQueuedEvent(LifecycleEvent, tag="response.queued"):
     pass
 
 
-class ResponseInProgress(LifecycleEvent, tag="response.in_progress"):
+class ResponseInProgressEvent(LifecycleEvent, tag="response.in_progress"):
     pass
 
 
-class ResponseCompleted(LifecycleEvent, tag="response.completed"):
+class ResponseCompletedEvent(LifecycleEvent, tag="response.completed"):
     is_terminal: ClassVar[bool] = True
 
 
-class ResponseFailed(LifecycleEvent, tag="response.failed"):
+class ResponseFailedEvent(LifecycleEvent, tag="response.failed"):
     is_terminal: ClassVar[bool] = True
 
 
-class ResponseIncomplete(LifecycleEvent, tag="response.incomplete"):
+class ResponseIncompleteEvent(LifecycleEvent, tag="response.incomplete"):
     is_terminal: ClassVar[bool] = True
 
 
@@ -72,11 +72,11 @@ class ItemEvent(Event):
     item: Item | None
 
 
-class OutputItemAdded(ItemEvent, tag="response.output_item.added"):
+class OutputItemAddedEvent(ItemEvent, tag="response.output_item.added"):
     pass
 
 
-class OutputItemDone(ItemEvent, tag="response.output_item.done"):
+class OutputItemDoneEvent(ItemEvent, tag="response.output_item.done"):
     pass
 
 
@@ -86,44 +86,44 @@ class ContentEvent(Event):
     content_index: int
 
 
-class ContentPartAdded(ContentEvent, tag="response.content_part.added"):
+class ContentPartAddedEvent(ContentEvent, tag="response.content_part.added"):
     part: ContentPart
 
 
-class ContentPartDone(ContentEvent, tag="response.content_part.done"):
+class ContentPartDoneEvent(ContentEvent, tag="response.content_part.done"):
     part: ContentPart
 
 
-class OutputTextDelta(ContentEvent, tag="response.output_text.delta"):
+class OutputTextDeltaEvent(ContentEvent, tag="response.output_text.delta"):
     delta: str
     logprobs: list[LogProb] | UnsetType = UNSET
     obfuscation: str | UnsetType = UNSET
 
 
-class OutputTextDone(ContentEvent, tag="response.output_text.done"):
+class OutputTextDoneEvent(ContentEvent, tag="response.output_text.done"):
     text: str
     logprobs: list[LogProb] | UnsetType = UNSET
 
 
-class OutputTextAnnotationAdded(ContentEvent, tag="response.output_text.annotation.added"):
+class OutputTextAnnotationAddedEvent(ContentEvent, tag="response.output_text.annotation.added"):
     annotation_index: int
     annotation: Annotation | None
 
 
-class RefusalDelta(ContentEvent, tag="response.refusal.delta"):
+class RefusalDeltaEvent(ContentEvent, tag="response.refusal.delta"):
     delta: str
 
 
-class RefusalDone(ContentEvent, tag="response.refusal.done"):
+class RefusalDoneEvent(ContentEvent, tag="response.refusal.done"):
     refusal: str
 
 
-class ReasoningDelta(ContentEvent, tag="response.reasoning.delta"):
+class ReasoningDeltaEvent(ContentEvent, tag="response.reasoning.delta"):
     delta: str
     obfuscation: str | UnsetType = UNSET
 
 
-class ReasoningDone(ContentEvent, tag="response.reasoning.done"):
+class ReasoningDoneEvent(ContentEvent, tag="response.reasoning.done"):
     text: str
 
 
@@ -133,20 +133,20 @@ class SummaryEvent(Event):
     summary_index: int
 
 
-class ReasoningSummaryPartAdded(SummaryEvent, tag="response.reasoning_summary_part.added"):
+class ReasoningSummaryPartAddedEvent(SummaryEvent, tag="response.reasoning_summary_part.added"):
     part: ContentPart
 
 
-class ReasoningSummaryPartDone(SummaryEvent, tag="response.reasoning_summary_part.done"):
+class ReasoningSummaryPartDoneEvent(SummaryEvent, tag="response.reasoning_summary_part.done"):
     part: ContentPart
 
 
-class ReasoningSummaryTextDelta(SummaryEvent, tag="response.reasoning_summary_text.delta"):
+class ReasoningSummaryTextDeltaEvent(SummaryEvent, tag="response.reasoning_summary_text.delta"):
     delta: str
     obfuscation: str | UnsetType = UNSET
 
 
-class ReasoningSummaryTextDone(SummaryEvent, tag="response.reasoning_summary_text.done"):
+class ReasoningSummaryTextDoneEvent(SummaryEvent, tag="response.reasoning_summary_text.done"):
     text: str
 
 
@@ -155,20 +155,20 @@ class CallEvent(Event):
     output_index: int
 
 
-class FunctionCallArgumentsDelta(CallEvent, tag="response.function_call_arguments.delta"):
+class FunctionCallArgumentsDeltaEvent(CallEvent, tag="response.function_call_arguments.delta"):
     delta: str
     obfuscation: str | UnsetType = UNSET
 
 
-class FunctionCallArgumentsDone(CallEvent, tag="response.function_call_arguments.done"):
+class FunctionCallArgumentsDoneEvent(CallEvent, tag="response.function_call_arguments.done"):
     arguments: str
 
 
-class CustomToolCallInputDelta(CallEvent, tag="response.custom_tool_call_input.delta"):
+class CustomToolCallInputDeltaEvent(CallEvent, tag="response.custom_tool_call_input.delta"):
     delta: str
 
 
-class CustomToolCallInputDone(CallEvent, tag="response.custom_tool_call_input.done"):
+class CustomToolCallInputDoneEvent(CallEvent, tag="response.custom_tool_call_input.done"):
     input: str
 
 
@@ -204,32 +204,32 @@ class OtherEvent:
 
 
 STANDARD: tuple[type[Event], ...] = (
-    ResponseCreated,
-    ResponseQueued,
-    ResponseInProgress,
-    ResponseCompleted,
-    ResponseFailed,
-    ResponseIncomplete,
-    OutputItemAdded,
-    OutputItemDone,
-    ContentPartAdded,
-    ContentPartDone,
-    OutputTextDelta,
-    OutputTextDone,
-    OutputTextAnnotationAdded,
-    RefusalDelta,
-    RefusalDone,
-    ReasoningDelta,
-    ReasoningDone,
-    ReasoningSummaryPartAdded,
-    ReasoningSummaryPartDone,
-    ReasoningSummaryTextDelta,
-    ReasoningSummaryTextDone,
-    FunctionCallArgumentsDelta,
-    FunctionCallArgumentsDone,
+    ResponseCreatedEvent,
+    ResponseQueuedEvent,
+    ResponseInProgressEvent,
+    ResponseCompletedEvent,
+    ResponseFailedEvent,
+    ResponseIncompleteEvent,
+    OutputItemAddedEvent,
+    OutputItemDoneEvent,
+    ContentPartAddedEvent,
+    ContentPartDoneEvent,
+    OutputTextDeltaEvent,
+    OutputTextDoneEvent,
+    OutputTextAnnotationAddedEvent,
+    RefusalDeltaEvent,
+    RefusalDoneEvent,
+    ReasoningDeltaEvent,
+    ReasoningDoneEvent,
+    ReasoningSummaryPartAddedEvent,
+    ReasoningSummaryPartDoneEvent,
+    ReasoningSummaryTextDeltaEvent,
+    ReasoningSummaryTextDoneEvent,
+    FunctionCallArgumentsDeltaEvent,
+    FunctionCallArgumentsDoneEvent,
     ErrorEvent,
 )
-EXTENDED: tuple[type[Event], ...] = (CustomToolCallInputDelta, CustomToolCallInputDone)
+EXTENDED: tuple[type[Event], ...] = (CustomToolCallInputDeltaEvent, CustomToolCallInputDoneEvent)
 EVENTS: dict[str, type[Event]] = {str(e.__struct_config__.tag): e for e in STANDARD + EXTENDED}
 
 if TYPE_CHECKING:

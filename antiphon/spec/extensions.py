@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.codec import Opaque
 
 _EXTENSION = re.compile(r"[A-Za-z0-9_]+:[A-Za-z0-9_]+")
 

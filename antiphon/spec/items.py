@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.spec import ids
+from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, OutputText, ReasoningText, SummaryText, UrlCitation, text_of
 from antiphon.spec.limits import CallId, FunctionName, Text
-from antiphon.spec.opaque import UNREADABLE, Opaque
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 Role = Literal["user", "assistant", "system", "developer"]

@@ -4,9 +4,9 @@ from typing import Literal, TypeVar
 
 from msgspec import UNSET, Struct, field, structs
 
+from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.items import Item
 from antiphon.spec.limits import Identifier, MaxOutputTokens, MaxToolCalls, Metadata, Text, TopLogprobs
-from antiphon.spec.opaque import Opaque, encode
 from antiphon.spec.response import Effort, Summary, Truncation
 from antiphon.spec.tools import Format, Tool, ToolChoice, Verbosity
 

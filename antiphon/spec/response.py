@@ -6,10 +6,10 @@ from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from antiphon.spec import ids
+from antiphon.spec.codec import Opaque
 from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import Compaction, FunctionCall, Item, ItemReference, Message
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.tools import TextFormat, TextOptions, Tool, ToolChoice
 
 ResponseStatus = Literal["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]

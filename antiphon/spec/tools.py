@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
 
+from antiphon.spec.codec import Opaque
 from antiphon.spec.limits import FunctionName
-from antiphon.spec.opaque import Opaque
 
 ToolChoiceMode = Literal["none", "auto", "required"]
 Verbosity = Literal["low", "medium", "high"]

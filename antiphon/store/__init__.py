@@ -1,31 +1,31 @@
 """Responses, items, conversations and event logs, kept: the `Store` protocol and SQLite behind it."""
 
-from .base import (
+from antiphon.store.base import (
     RUNNING,
     Append,
     Change,
     Context,
     Conversation,
-    Item,
+    ItemPosition,
     LoggedEvent,
     NewResponse,
     Page,
-    Place,
     Size,
     Stats,
     Store,
     StoreBusy,
     StoreConflict,
+    StoredItem,
     StoredResponse,
     StoreError,
     StoreFull,
     UnknownCursor,
     fragment,
 )
-from .check import Checked, check
-from .folder import default_data_folder
-from .keys import Keys, load_keys
-from .sqlite import SqliteStore
+from antiphon.store.check import Checked, check
+from antiphon.store.folder import default_data_folder
+from antiphon.store.sealing_keys import Keys, load_keys
+from antiphon.store.sqlite import SqliteStore
 
 __all__ = [
     "RUNNING",
@@ -34,12 +34,11 @@ __all__ = [
     "Checked",
     "Context",
     "Conversation",
-    "Item",
+    "ItemPosition",
     "Keys",
     "LoggedEvent",
     "NewResponse",
     "Page",
-    "Place",
     "Size",
     "SqliteStore",
     "Stats",
@@ -48,6 +47,7 @@ __all__ = [
     "StoreConflict",
     "StoreError",
     "StoreFull",
+    "StoredItem",
     "StoredResponse",
     "UnknownCursor",
     "check",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from . import conversations, responses
-from .base import RUNNING, Change, LoggedEvent, StoreConflict, StoredResponse, fragment
+from antiphon.store import conversations, responses
+from antiphon.store.base import RUNNING, Change, LoggedEvent, StoreConflict, StoredResponse, fragment
 
 # A terminal response has no owner, so a row with this owner is running.
 MINE = "SELECT key, tenant, input FROM responses WHERE id = ? AND owner = ?"

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from . import responses
-from .base import RUNNING, NewResponse, StoreConflict, StoreError
-from .journal import Abandoned, Journal
-from .records import DAMAGED, VERSION, Record
-from .responses import Plan
+from antiphon.store import responses
+from antiphon.store.base import RUNNING, NewResponse, StoreConflict, StoreError
+from antiphon.store.journal import Abandoned, Journal
+from antiphon.store.records import DAMAGED, VERSION, Record
+from antiphon.store.responses import Plan
 
 log = logging.getLogger(__name__)
 

@@ -40,14 +40,14 @@ def fragment(items: Iterable[bytes]) -> bytes:
     return b",".join([item for item in items if item])
 
 
-class Item(Struct, frozen=True, gc=False):
+class StoredItem(Struct, frozen=True, gc=False):
     """One encoded item. An item with an id can be referred to later; in a conversation it should have one."""
 
     id: str | None
     data: bytes
 
 
-class Place(Struct, frozen=True, gc=False):
+class ItemPosition(Struct, frozen=True, gc=False):
     """Where a response stands: its chain, and its position in it."""
 
     chain: int
@@ -65,7 +65,7 @@ class Context(Struct, frozen=True, gc=False):
     before: tuple[bytes, ...]
     input: bytes
     output: bytes
-    place: Place | None = None
+    place: ItemPosition | None = None
 
     def fragments(self) -> tuple[bytes, ...]:
         return (*self.before, self.input, self.output)
@@ -84,7 +84,7 @@ class Append:
     """Items to add at the end of a conversation; `expires_at` moves the end of its life."""
 
     conversation: str
-    items: Sequence[Item]
+    items: Sequence[StoredItem]
     expires_at: int | None = None
 
 
@@ -120,7 +120,7 @@ class Change:
     owner: str
     status: str
     body: bytes
-    output: Sequence[Item] | None = None
+    output: Sequence[StoredItem] | None = None
     first_event: int = 0
     events: Sequence[bytes] = ()
     append: Append | None = None
@@ -159,7 +159,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    items: tuple[Item, ...]
+    items: tuple[StoredItem, ...]
     more: bool
 
 
@@ -245,7 +245,9 @@ class Store(Protocol):
         """Takes over the running responses of owners silent since then; each goes to one claimer."""
         ...
 
-    async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None: ...
+    async def create_conversation(
+        self, conversation: Conversation, items: Sequence[StoredItem] = ()
+    ) -> None: ...
 
     async def conversation(self, tenant: str, id: str) -> Conversation | None: ...
 

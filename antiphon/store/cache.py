@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from .files import make_room
+from antiphon.store.files import make_room
 
 T = TypeVar("T")
 

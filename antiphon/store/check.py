@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from .backlog import row_of
-from .journal import journals, records_of, set_aside
-from .opening import FILE
-from .records import DAMAGED, Record
-from .responses import BODY, whole
-from .writer import explain
+from antiphon.store.backlog import row_of
+from antiphon.store.journal import journals, records_of, set_aside
+from antiphon.store.opening import FILE
+from antiphon.store.records import DAMAGED, Record
+from antiphon.store.responses import BODY, whole
+from antiphon.store.writer import explain
 
 _JSON = msgspec.json.Decoder(msgspec.Raw).decode
 _AT_ONCE = 200

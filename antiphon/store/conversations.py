@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from .base import Append, Conversation, Item, Page, StoreConflict, UnknownCursor
+from antiphon.store.base import Append, Conversation, Page, StoreConflict, StoredItem, UnknownCursor
 
 KEY = "SELECT key FROM conversations WHERE id = ? AND tenant = ?"
 ITEM = """
@@ -35,7 +35,7 @@ def key_of(db: sqlite3.Connection, tenant: str, id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def create(db: sqlite3.Connection, key: int, new: Conversation, items: Sequence[Item]) -> None:
+def create(db: sqlite3.Connection, key: int, new: Conversation, items: Sequence[StoredItem]) -> None:
     try:
         db.execute(
             "INSERT INTO conversations (key, id, tenant, metadata, created_at, expires_at) "
@@ -69,7 +69,7 @@ def delete(db: sqlite3.Connection, tenant: str, id: str) -> bool:
     return True
 
 
-def extend(db: sqlite3.Connection, key: int, items: Sequence[Item], verb: str = "INSERT") -> int:
+def extend(db: sqlite3.Connection, key: int, items: Sequence[StoredItem], verb: str = "INSERT") -> int:
     """Adds items at the end and returns the number of the first."""
     (start,) = db.execute(
         "SELECT coalesce(max(n), -1) + 1 FROM conversation_items WHERE conversation = ?", (key,)
@@ -145,7 +145,7 @@ def page(
         f"ORDER BY {order} LIMIT ?",
         (key, start, limit + 1),
     ).fetchall()
-    return Page(tuple(Item(*row) for row in rows[:limit]), len(rows) > limit)
+    return Page(tuple(StoredItem(*row) for row in rows[:limit]), len(rows) > limit)
 
 
 def item(db: sqlite3.Connection, tenant: str, id: str, item: str) -> bytes | None:

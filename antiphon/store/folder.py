@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from .base import StoreError
+from antiphon.store.base import StoreError
 
 
 def default_data_folder() -> Path:

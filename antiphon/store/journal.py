@@ -17,9 +17,19 @@ from mmap import mmap
 from pathlib import Path
 from secrets import token_hex
 
-from .base import StoreError, StoreFull
-from .files import make_room, reason
-from .records import END, START, Record, framed, has_rows, new_mark, opening, read, read_unversioned
+from antiphon.store.base import StoreError, StoreFull
+from antiphon.store.files import make_room, reason
+from antiphon.store.records import (
+    END,
+    START,
+    Record,
+    framed,
+    has_rows,
+    new_mark,
+    opening,
+    read,
+    read_unversioned,
+)
 
 log = logging.getLogger(__name__)
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from .backlog import adopt
-from .base import StoreBusy, StoreError, StoreFull
-from .cache import Cell
-from .files import Reserve, reason
-from .folder import make_folder
-from .journal import Journal, abandoned, finish
-from .schema import migrate
-from .writer import explain
+from antiphon.store.backlog import adopt
+from antiphon.store.base import StoreBusy, StoreError, StoreFull
+from antiphon.store.cache import Cell
+from antiphon.store.files import Reserve, reason
+from antiphon.store.folder import make_folder
+from antiphon.store.journal import Journal, abandoned, finish
+from antiphon.store.schema import migrate
+from antiphon.store.writer import explain
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,16 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from . import conversations
-from .base import RUNNING, Context, NewResponse, Place, StoreConflict, StoredResponse, fragment
+from antiphon.store import conversations
+from antiphon.store.base import (
+    RUNNING,
+    Context,
+    ItemPosition,
+    NewResponse,
+    StoreConflict,
+    StoredResponse,
+    fragment,
+)
 
 Row = tuple[Any, ...]
 
@@ -116,16 +124,16 @@ class Plan(Struct, frozen=True, gc=False):
     """
 
     response: NewResponse
-    wish: Place
+    wish: ItemPosition
     row: Row
 
 
 def plan(new: NewResponse) -> Plan:
     key, previous, output = new_key(), new.previous, new.output
     if previous is None or previous.place is None:
-        wish, follows = Place(key, 0), ""
+        wish, follows = ItemPosition(key, 0), ""
     else:
-        wish, follows = Place(previous.place.chain, previous.place.position + 1), previous.response
+        wish, follows = ItemPosition(previous.place.chain, previous.place.position + 1), previous.response
     body, spliced = splice(new.body, output)
     row = (
         key,
@@ -207,7 +215,7 @@ def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Plan]:
     return [plan for plan in plans if plan.row in left] if left else []
 
 
-def insert_branch(db: sqlite3.Connection, plan: Plan) -> Place:
+def insert_branch(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
     """Writes a response that begins a chain of its own, on a copy of everything said before it."""
     previous = plan.response.previous
     return _insert_branch(db, plan.row, previous.fragments() if previous else None)
@@ -221,7 +229,7 @@ def insert_again(db: sqlite3.Connection, row: Row) -> None:
     _insert_branch(db, row, previous.fragments() if previous else None)
 
 
-def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | None) -> Place:
+def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | None) -> ItemPosition:
     _, id, tenant, _, _, status, model, created_at, *rest, _ = row
     chain = new_key()
     position = 0 if before is None else 1
@@ -232,10 +240,10 @@ def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | N
         rows.insert(0, (new_key(), None, tenant, chain, 0, *facts, b"", None, -1, ""))
     if insert(db, rows):
         raise StoreConflict(f"A response with the id {id!r} is already stored.")
-    return Place(chain, position)
+    return ItemPosition(chain, position)
 
 
-def insert_one(db: sqlite3.Connection, plan: Plan) -> Place:
+def insert_one(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
     place = plan.wish
     if not place.position or insert_plain(db, [plan]):
         place = insert_branch(db, plan)
@@ -266,7 +274,7 @@ def context(db: sqlite3.Connection, tenant: str, id: str) -> Context | None:
     if conversation is not None:
         before = conversations.beginning(db, conversation, start)
     final = conversation is None and status not in RUNNING
-    place = Place(chain, position) if final else None
+    place = ItemPosition(chain, position) if final else None
     return Context(id, status, (before,) if before else (), input or b"", output or b"", place)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from . import conversations
-from .base import Size
-from .responses import BODY, whole
+from antiphon.store import conversations
+from antiphon.store.base import Size
+from antiphon.store.responses import BODY, whole
 
 AT_ONCE = 200
 PAGES = 2000

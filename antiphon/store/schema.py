@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from .base import StoreError
+from antiphon.store.base import StoreError
 
 FIRST = (
     """

@@ -17,32 +17,32 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeVar
 
-from . import background, conversations, responses, retention
-from .backlog import SHARED, SOON, Backlog, adopt
-from .base import (
+from antiphon.store import background, conversations, responses, retention
+from antiphon.store.backlog import SHARED, SOON, Backlog, adopt
+from antiphon.store.base import (
     RUNNING,
     Append,
     Change,
     Context,
     Conversation,
-    Item,
+    ItemPosition,
     LoggedEvent,
     NewResponse,
     Page,
-    Place,
     Size,
     Stats,
     StoreConflict,
+    StoredItem,
     StoredResponse,
     StoreError,
     StoreFull,
     fragment,
 )
-from .cache import Cache, Cell, weight
-from .files import Reserve
-from .journal import Journal, abandoned, finish
-from .opening import FILE, Opening, Prepared
-from .writer import Job, Lane, Queue, Writer
+from antiphon.store.cache import Cache, Cell, weight
+from antiphon.store.files import Reserve
+from antiphon.store.journal import Journal, abandoned, finish
+from antiphon.store.opening import FILE, Opening, Prepared
+from antiphon.store.writer import Lane, Queue, WriteJob, WriterThread
 
 T = TypeVar("T")
 
@@ -94,8 +94,8 @@ class SqliteStore:
         self._hits = self._misses = 0
         self._reads: Queue = SimpleQueue()
         self._writes: Queue = SimpleQueue()
-        self._held: list[Job] = []  # writes that the writer has not been given yet
-        self._writer = Writer("antiphon-store-writer", connections[0], self._writes, reserve)
+        self._held: list[WriteJob] = []  # writes that the writer has not been given yet
+        self._writer = WriterThread("antiphon-store-writer", connections[0], self._writes, reserve)
         self._readers = [
             Lane(f"antiphon-store-reader-{n}", db, self._reads) for n, db in enumerate(connections[1:], 1)
         ]
@@ -176,7 +176,7 @@ class SqliteStore:
         future: asyncio.Future[T] = self._loop.create_future()
         if not self._held:
             self._loop.call_soon(self._hand_over)
-        self._held.append(Job(future, work, then, is_needed))
+        self._held.append(WriteJob(future, work, then, is_needed))
         return future
 
     def _hand_over(self) -> None:
@@ -187,7 +187,7 @@ class SqliteStore:
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._check_open()
         future: asyncio.Future[T] = self._loop.create_future()
-        self._reads.put(Job(future, work))
+        self._reads.put(WriteJob(future, work))
         return await future
 
     async def _find(self, work: Callable[[sqlite3.Connection], T], missing: Callable[[T], bool]) -> T:
@@ -276,7 +276,7 @@ class SqliteStore:
         if final and generation == self._cell.read():
             self._remember_new(response, place)
 
-    def _remember_new(self, response: NewResponse, place: Place) -> None:
+    def _remember_new(self, response: NewResponse, place: ItemPosition) -> None:
         previous = response.previous
         before: tuple[bytes, ...] = ()
         if previous is not None:
@@ -336,12 +336,12 @@ class SqliteStore:
 
     def beat(self, owner: str, now: float) -> None:
         if not self._closed:
-            self._writes.put(Job(ThreadFuture(), lambda db: background.heartbeat(db, owner, now)))
+            self._writes.put(WriteJob(ThreadFuture(), lambda db: background.heartbeat(db, owner, now)))
 
     async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
         return await self._remove(lambda db: background.claim_orphans(db, me, now, stale_before))
 
-    async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
+    async def create_conversation(self, conversation: Conversation, items: Sequence[StoredItem] = ()) -> None:
         await self._write(lambda db: conversations.create(db, responses.new_key(), conversation, items))
 
     async def conversation(self, tenant: str, id: str) -> Conversation | None:

@@ -18,9 +18,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .base import StoreBusy, StoreError, StoreFull
-from .files import Reserve, free, reason
-from .retention import shrink
+from antiphon.store.base import StoreBusy, StoreError, StoreFull
+from antiphon.store.files import Reserve, free, reason
+from antiphon.store.retention import shrink
 
 FULL = (
     "The disk, or the size allowed for the store, is full: nothing was written. "
@@ -57,7 +57,7 @@ def explain(error: Exception) -> Exception:
 
 
 @dataclass(slots=True)
-class Job:
+class WriteJob:
     future: asyncio.Future[Any] | ThreadFuture[Any]
     work: Callable[[sqlite3.Connection], Any]
     then: Callable[[], None] | None = None
@@ -75,12 +75,12 @@ class Job:
             self.future.set_exception(self.error)
 
 
-def settle(jobs: Sequence[Job]) -> None:
+def settle(jobs: Sequence[WriteJob]) -> None:
     for job in jobs:
         job.settle()
 
 
-Queue = SimpleQueue[Job | None]
+Queue = SimpleQueue[WriteJob | None]
 
 
 class Lane(threading.Thread):
@@ -117,9 +117,9 @@ class Lane(threading.Thread):
         self._db.close()
         self._call(self.ended.set_result, None)
 
-    def _take(self) -> tuple[list[Job], bool]:
+    def _take(self) -> tuple[list[WriteJob], bool]:
         job = self._queue.get()
-        jobs: list[Job] = []
+        jobs: list[WriteJob] = []
         while job is not None:
             jobs.append(job)
             if len(jobs) == self.most:
@@ -137,7 +137,7 @@ class Lane(threading.Thread):
             # The loop is closed, and everyone who waited went with it.
             return
 
-    def carry_out(self, jobs: Sequence[Job]) -> None:
+    def carry_out(self, jobs: Sequence[WriteJob]) -> None:
         for job in jobs:
             try:
                 job.result = job.work(self._db)
@@ -145,7 +145,7 @@ class Lane(threading.Thread):
                 job.error = explain(error)
 
 
-class Writer(Lane):
+class WriterThread(Lane):
     """Writes a batch in one transaction; when it fails, its jobs are tried again one by one."""
 
     most = 64
@@ -154,7 +154,7 @@ class Writer(Lane):
         super().__init__(name, db, queue)
         self._reserve = reserve
 
-    def carry_out(self, jobs: Sequence[Job]) -> None:
+    def carry_out(self, jobs: Sequence[WriteJob]) -> None:
         has_room = self._reserve.take()
         if has_room and len(jobs) > 1 and self._together(jobs):
             return
@@ -166,7 +166,7 @@ class Writer(Lane):
             if job.is_needed and isinstance(job.error, StoreFull):
                 self._from_reserve(job)
 
-    def _from_reserve(self, job: Job) -> None:
+    def _from_reserve(self, job: WriteJob) -> None:
         """Tries again with the room that was kept for it, and gives back what that makes free."""
         try:
             with self._reserve.lent():
@@ -189,7 +189,7 @@ class Writer(Lane):
             if pages * size - path.stat().st_size <= free(path):
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _together(self, jobs: Sequence[Job]) -> bool:
+    def _together(self, jobs: Sequence[WriteJob]) -> bool:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             for job in jobs:
@@ -200,7 +200,7 @@ class Writer(Lane):
             return not self._after(explain(error), jobs)
         return True
 
-    def _alone(self, job: Job) -> None:
+    def _alone(self, job: WriteJob) -> None:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             job.result = job.work(self._db)
@@ -213,7 +213,7 @@ class Writer(Lane):
         with suppress(sqlite3.Error):
             self._db.rollback()
 
-    def _after(self, error: Exception, jobs: Sequence[Job]) -> list[Job]:
+    def _after(self, error: Exception, jobs: Sequence[WriteJob]) -> list[WriteJob]:
         """What to try again after a failure: nothing if the database is locked, for it is locked for all."""
         if not isinstance(error, StoreBusy):
             return list(jobs)

@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import MsgspecError, Raw, json
 
 from antiphon.spec.aliases import snake_case, string
+from antiphon.spec.codec import NULL, QUOTE, encode, first_byte
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, STATUS
 from antiphon.spec.events import EVENTS
-from antiphon.spec.opaque import NULL, QUOTE, encode, first_byte
 from antiphon.stream import lifecycle
 
 Fields = dict[str, Raw]

@@ -11,17 +11,17 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from antiphon.spec.codec import Opaque, to_builtins
 from antiphon.spec.events import Event, OtherEvent
 from antiphon.spec.extensions import is_valid_extension_type
-from antiphon.spec.opaque import Opaque, to_builtins
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.aliases import BROKEN
+from antiphon.stream.audit_state import AuditState, Payload, alike, text_at
 from antiphon.stream.dialects import HOSTED_NOTES, SHOWN_IMAGE
-from antiphon.stream.ledger import Ledger, Payload, alike, text_at
-from antiphon.stream.resources import check_resource
+from antiphon.stream.json_shapes import EVENT_SHAPES, VENDOR_EVENT, WEBSOCKET_ERROR, is_int, outline, show
 from antiphon.stream.rules import RESPONSE_RULES, RULES, Level
-from antiphon.stream.shapes import EVENT_SHAPES, VENDOR_EVENT, WEBSOCKET_ERROR, is_int, outline, show
 from antiphon.stream.sse import Decoder, SSEEvent
+from antiphon.stream.whole_answers import check_resource
 
 Transport = Literal["sse", "websocket", "none"]
 
@@ -78,7 +78,7 @@ class Auditor:
         self._done = False
         self._turned_away = False
         self._finished = False
-        self._ledger = Ledger(self)
+        self._ledger = AuditState(self)
 
     def feed(self, payload: object, event_name: str | None = None) -> None:
         """One event: decoded JSON, or a typed event; `event_name` is its `event:` line, if it had one."""

@@ -58,11 +58,11 @@ from antiphon.stream.open_items import (
     silence,
     with_id,
 )
-from antiphon.stream.sent import Sent
+from antiphon.stream.sent_events import SentEvents
 
 _TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(event, ev.LifecycleEvent)}
 _MAX_CALL_ID = 64
-_text_event = ev.OutputTextDelta
+_text_event = ev.OutputTextDeltaEvent
 _EVENT_TYPE = re.compile(r"[\w.:-]+")
 
 
@@ -108,10 +108,10 @@ class Composer(Struct, eq=False, weakref=True):
         """`response.created`, then `queued` if it has to wait, else `in_progress`."""
         if self.state == lifecycle.ABSENT:
             status = lifecycle.QUEUED if queued else lifecycle.IN_PROGRESS
-            self._lifecycle(ev.ResponseCreated, status)
-            self._lifecycle(ev.ResponseQueued if queued else ev.ResponseInProgress, status)
+            self._lifecycle(ev.ResponseCreatedEvent, status)
+            self._lifecycle(ev.ResponseQueuedEvent if queued else ev.ResponseInProgressEvent, status)
         elif self.state == lifecycle.QUEUED and not queued:
-            self._lifecycle(ev.ResponseInProgress, lifecycle.IN_PROGRESS)
+            self._lifecycle(ev.ResponseInProgressEvent, lifecycle.IN_PROGRESS)
         return self._speak().take()
 
     def feed(self, deltas: Iterable[AnyDelta]) -> list[ev.AnyEvent]:
@@ -160,7 +160,7 @@ class Composer(Struct, eq=False, weakref=True):
         self._fail(error)
         return voice.take()
 
-    def resume(self, sent: Sent) -> None:
+    def resume(self, sent: SentEvents) -> None:
         """Go on after events that were sent before, by this process or another."""
         voice = self._voice = Voice(sent.next_number)
         self.state, self.error = sent.state, sent.error
@@ -426,9 +426,9 @@ class Composer(Struct, eq=False, weakref=True):
                 self._close_ended()
         if reason in INCOMPLETE:
             self.response.incomplete_details = IncompleteDetails(INCOMPLETE[reason])
-            self._end(ev.ResponseIncomplete, lifecycle.INCOMPLETE)
+            self._end(ev.ResponseIncompleteEvent, lifecycle.INCOMPLETE)
         else:
-            self._end(ev.ResponseCompleted, lifecycle.COMPLETED)
+            self._end(ev.ResponseCompletedEvent, lifecycle.COMPLETED)
 
     def _fail(self, error: ErrorPayload) -> None:
         self._cut()
@@ -437,7 +437,7 @@ class Composer(Struct, eq=False, weakref=True):
             self.state = lifecycle.step(lifecycle.RESPONSE, self.state, lifecycle.ERROR)
             self._emit(ev.ErrorEvent, error)
         self.response.error = ResponseError(error.code or error.type, error.message)
-        self._end(ev.ResponseFailed, lifecycle.FAILED)
+        self._end(ev.ResponseFailedEvent, lifecycle.FAILED)
 
     def _cut(self) -> None:
         """End in the middle: what is whole is completed, from the first that is not all are incomplete."""

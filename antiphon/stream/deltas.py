@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from antiphon.spec.codec import Opaque
 from antiphon.spec.content import Annotation, LogProb
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Compaction, CustomToolCallOutput, FunctionCallOutput, Phase
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Usage
 
 Key = str | int

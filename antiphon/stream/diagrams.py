@@ -6,7 +6,7 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from antiphon.stream import lifecycle as lc
-from antiphon.stream.rules import RESPONSE_RULES, RULES, SPECIFICATION, Rule
+from antiphon.stream.rules import RESPONSE_RULES, RULES, SPECIFICATION, StreamRule
 
 _MADE = "<!-- Written by `python -m antiphon.stream.diagrams`; change the tables instead. -->"
 
@@ -103,7 +103,7 @@ def rules_page() -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _rules(rules: Iterable[Rule]) -> str:
+def _rules(rules: Iterable[StreamRule]) -> str:
     rows = ((f"`{r.id}`", r.level, r.summary, r.area) for r in rules)
     return _table(("rule", "level", "says", "from"), rows)
 

@@ -14,10 +14,10 @@ from msgspec.json import Encoder
 from msgspec.structs import replace as altered
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque, encode, to_builtins
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
-from antiphon.spec.opaque import Opaque, encode, to_builtins
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
 
@@ -242,7 +242,7 @@ class Dialect:
     def _lifecycle(self, event: ev.LifecycleEvent) -> bytes:
         response = self._response(event.response)
         data = encode(event if response is event.response else altered(event, response=response))
-        if self.error_beside_failed and isinstance(event, ev.ResponseFailed):
+        if self.error_beside_failed and isinstance(event, ev.ResponseFailedEvent):
             return b'%b,"error":%b}' % (data[:-1], encode(response.error))
         return data
 

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from antiphon.spec import events as ev
-from antiphon.spec.opaque import encode, encoder
+from antiphon.spec.codec import encode, encoder
 from antiphon.stream import sse
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect
 
 _DELTAS = (
-    ev.OutputTextDelta,
-    ev.RefusalDelta,
-    ev.ReasoningDelta,
-    ev.ReasoningSummaryTextDelta,
-    ev.FunctionCallArgumentsDelta,
-    ev.CustomToolCallInputDelta,
+    ev.OutputTextDeltaEvent,
+    ev.RefusalDeltaEvent,
+    ev.ReasoningDeltaEvent,
+    ev.ReasoningSummaryTextDeltaEvent,
+    ev.FunctionCallArgumentsDeltaEvent,
+    ev.CustomToolCallInputDeltaEvent,
 )
 _LF, _CR = b"\n\r"
 _HEADS: dict[type, bytes] = {cls: f"event: {cls.__struct_config__.tag}\ndata: ".encode() for cls in _DELTAS}

@@ -13,9 +13,9 @@ from typing import TypeVar, cast
 import msgspec
 
 from antiphon.spec import items
+from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import CORE_TYPES, Compaction, Item, ItemReference
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Response
 
 AnyItem = TypeVar("AnyItem", bound=Item)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import (
     Annotation,
     ContentPart,
@@ -31,7 +32,6 @@ from antiphon.spec.items import (
     Phase,
     Reasoning,
 )
-from antiphon.spec.opaque import UNREADABLE, Opaque
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import CallDelta, Key, WholeItem
 
@@ -85,13 +85,13 @@ class OpenItem(ABC):
     def announce(self) -> None:
         self.state = lifecycle.step(self.table, self.state, lifecycle.ITEM_ADDED)
         if self.emit is not silence:
-            self.emit(ev.OutputItemAdded, self.index, self.snapshot("in_progress"))
+            self.emit(ev.OutputItemAddedEvent, self.index, self.snapshot("in_progress"))
 
     def close(self, status: ItemStatus) -> None:
         self.end_part()
         final = self.snapshot(status)
         self.settle(final, status)
-        self.emit(ev.OutputItemDone, self.index, final)
+        self.emit(ev.OutputItemDoneEvent, self.index, final)
         self.emit = silence
 
     def settle(self, final: Item, status: ItemStatus = "completed") -> None:
@@ -138,16 +138,16 @@ class OpenMessage(OpenItem):
         self.chunks.append(text)
         if logprobs:
             self.logprobs += logprobs
-        self._emit(ev.OutputTextDelta, text, logprobs if logprobs else UNSET)
+        self._emit(ev.OutputTextDeltaEvent, text, logprobs if logprobs else UNSET)
 
     def refusal(self, text: str) -> None:
         self._begin(Refusal)
         self.chunks.append(text)
-        self._emit(ev.RefusalDelta, text)
+        self._emit(ev.RefusalDeltaEvent, text)
 
     def annotate(self, annotation: Annotation) -> None:
         self._begin(OutputText)
-        self._emit(ev.OutputTextAnnotationAdded, len(self.annotations), annotation)
+        self._emit(ev.OutputTextAnnotationAddedEvent, len(self.annotations), annotation)
         self.annotations.append(annotation)
 
     def end_part(self) -> None:
@@ -157,10 +157,10 @@ class OpenMessage(OpenItem):
         part = self._open(self.part)
         if self.emit is not silence:
             if isinstance(part, OutputText):
-                self._emit(ev.OutputTextDone, part.text, part.logprobs)
+                self._emit(ev.OutputTextDoneEvent, part.text, part.logprobs)
             else:
-                self._emit(ev.RefusalDone, part.refusal)
-            self._emit(ev.ContentPartDone, part)
+                self._emit(ev.RefusalDoneEvent, part.refusal)
+            self._emit(ev.ContentPartDoneEvent, part)
         self.parts.append(part)
         self.part_index += 1
         self.part, self.chunks, self.annotations, self.logprobs, self.held = None, [], [], [], []
@@ -169,7 +169,7 @@ class OpenMessage(OpenItem):
         if self.part is not part:
             self.end_part()
             self.part = part
-            self._emit(ev.ContentPartAdded, part(""))
+            self._emit(ev.ContentPartAddedEvent, part(""))
 
     def _open(self, part: type[OutputText] | type[Refusal]) -> OutputText | Refusal:
         """The open part as it stands."""
@@ -210,29 +210,31 @@ class OpenReasoning(OpenItem):
         """Open the part of raw reasoning, unless it is open."""
         if self.raw_chunks is None:
             self.raw_chunks = []
-            self.emit(ev.ContentPartAdded, self.id, self.index, len(self.content), ReasoningText(""))
+            self.emit(ev.ContentPartAddedEvent, self.id, self.index, len(self.content), ReasoningText(""))
         return self.raw_chunks
 
     def text(self, text: str) -> None:
         self.begin().append(text)
-        self.emit(ev.ReasoningDelta, self.id, self.index, len(self.content), text)
+        self.emit(ev.ReasoningDeltaEvent, self.id, self.index, len(self.content), text)
 
     def summarise(self, text: str, part: int) -> None:
         if part != self.summary_part:
             self.end_summary()
         if self.summary_chunks is None:
             self.summary_chunks, self.summary_part = [], part
-            self.emit(ev.ReasoningSummaryPartAdded, self.id, self.index, len(self.summary), SummaryText(""))
+            self.emit(
+                ev.ReasoningSummaryPartAddedEvent, self.id, self.index, len(self.summary), SummaryText("")
+            )
         self.summary_chunks.append(text)
-        self.emit(ev.ReasoningSummaryTextDelta, self.id, self.index, len(self.summary), text)
+        self.emit(ev.ReasoningSummaryTextDeltaEvent, self.id, self.index, len(self.summary), text)
 
     def end_part(self) -> None:
         self.end_summary()
         if self.raw_chunks is not None:
             part = ReasoningText("".join(self.raw_chunks))
             where = (self.id, self.index, len(self.content))
-            self.emit(ev.ReasoningDone, *where, part.text)
-            self.emit(ev.ContentPartDone, *where, part)
+            self.emit(ev.ReasoningDoneEvent, *where, part.text)
+            self.emit(ev.ContentPartDoneEvent, *where, part)
             self.content.append(part)
             self.raw_chunks = None
 
@@ -240,8 +242,8 @@ class OpenReasoning(OpenItem):
         if self.summary_chunks is not None:
             part = SummaryText("".join(self.summary_chunks))
             where = (self.id, self.index, len(self.summary))
-            self.emit(ev.ReasoningSummaryTextDone, *where, part.text)
-            self.emit(ev.ReasoningSummaryPartDone, *where, part)
+            self.emit(ev.ReasoningSummaryTextDoneEvent, *where, part.text)
+            self.emit(ev.ReasoningSummaryPartDoneEvent, *where, part)
             self.summary.append(part)
             self.summary_chunks = None
 
@@ -295,7 +297,7 @@ class OpenCall(OpenItem):
 
     def arguments(self, text: str) -> None:
         self.chunks.append(text)
-        self.emit(ev.FunctionCallArgumentsDelta, self.id, self.index, text)
+        self.emit(ev.FunctionCallArgumentsDeltaEvent, self.id, self.index, text)
 
     def close(self, status: ItemStatus) -> None:
         if not self.chunks and status == "completed":
@@ -309,7 +311,7 @@ class OpenCall(OpenItem):
         )
 
     def _end_arguments(self, text: str) -> None:
-        self.emit(ev.FunctionCallArgumentsDone, self.id, self.index, text)
+        self.emit(ev.FunctionCallArgumentsDoneEvent, self.id, self.index, text)
 
 
 class OpenCustomCall(OpenCall):
@@ -329,7 +331,7 @@ class OpenCustomCall(OpenCall):
 
     def arguments(self, text: str) -> None:
         self.chunks.append(text)
-        self.emit(ev.CustomToolCallInputDelta, self.id, self.index, text)
+        self.emit(ev.CustomToolCallInputDeltaEvent, self.id, self.index, text)
 
     def close(self, status: ItemStatus) -> None:
         self._end_arguments("".join(self.chunks))
@@ -339,7 +341,7 @@ class OpenCustomCall(OpenCall):
         return self.over
 
     def _end_arguments(self, text: str) -> None:
-        self.emit(ev.CustomToolCallInputDone, self.id, self.index, text)
+        self.emit(ev.CustomToolCallInputDoneEvent, self.id, self.index, text)
 
 
 class OpenWhole(OpenItem):

@@ -15,27 +15,27 @@ from msgspec.structs import replace
 from antiphon.spec import events as ev
 from antiphon.spec import ids
 from antiphon.spec.aliases import snake_case, string
+from antiphon.spec.codec import BRACE, NULL, Opaque, encode, first_byte
 from antiphon.spec.content import ContentPart, OutputText
 from antiphon.spec.decode import decode_event, decode_output_item
 from antiphon.spec.errors import ErrorPayload, ResponseError, SpecError
 from antiphon.spec.items import TERMINAL_STATUSES, ItemStatus
-from antiphon.spec.opaque import BRACE, NULL, Opaque, encode, first_byte
 from antiphon.spec.response import Response
 from antiphon.stream import aliases, lifecycle
-from antiphon.stream.assembly import Assembly, Place
-from antiphon.stream.growing import (
+from antiphon.stream.event_targets import Assembly, EventTarget
+from antiphon.stream.partial_items import (
     KIND_OF,
     REASONING,
     SUMMARY,
     TEXT,
-    Growing,
     Kind,
-    Text,
+    PartialItem,
+    PartialText,
     as_output,
     kind_of_part,
     texts_of,
 )
-from antiphon.stream.halves import Halves
+from antiphon.stream.surrogates import SurrogatePairs
 
 _NOTHING: tuple[str, int, None, None] = ("", -1, None, None)
 MAX_ODDITIES = 256
@@ -43,9 +43,9 @@ MAX_ODDITY = 300  # characters
 
 # The event that ends a response of each status; the statuses of one that has not ended.
 _ENDS: dict[str, type[ev.LifecycleEvent]] = {
-    lifecycle.COMPLETED: ev.ResponseCompleted,
-    lifecycle.FAILED: ev.ResponseFailed,
-    lifecycle.INCOMPLETE: ev.ResponseIncomplete,
+    lifecycle.COMPLETED: ev.ResponseCompletedEvent,
+    lifecycle.FAILED: ev.ResponseFailedEvent,
+    lifecycle.INCOMPLETE: ev.ResponseIncompleteEvent,
 }
 _RUNNING = frozenset({lifecycle.QUEUED, lifecycle.IN_PROGRESS})
 
@@ -53,25 +53,25 @@ E = TypeVar("E", bound=ev.AnyEvent)
 
 
 # Deltas under their other names, so that these too can go the short way (C04).
-class _ReasoningText(ev.ReasoningDelta, tag="response.reasoning_text.delta"):
+class _ReasoningText(ev.ReasoningDeltaEvent, tag="response.reasoning_text.delta"):
     pass
 
 
-class _ReasoningContent(ev.ReasoningDelta, tag="response.reasoning_content.delta"):
+class _ReasoningContent(ev.ReasoningDeltaEvent, tag="response.reasoning_content.delta"):
     pass
 
 
-class _ReasoningSummary(ev.ReasoningSummaryTextDelta, tag="response.reasoning_summary.delta"):
+class _ReasoningSummary(ev.ReasoningSummaryTextDeltaEvent, tag="response.reasoning_summary.delta"):
     pass
 
 
 _Hot = (
-    ev.OutputTextDelta
-    | ev.ReasoningDelta
-    | ev.ReasoningSummaryTextDelta
-    | ev.FunctionCallArgumentsDelta
-    | ev.CustomToolCallInputDelta
-    | ev.RefusalDelta
+    ev.OutputTextDeltaEvent
+    | ev.ReasoningDeltaEvent
+    | ev.ReasoningSummaryTextDeltaEvent
+    | ev.FunctionCallArgumentsDeltaEvent
+    | ev.CustomToolCallInputDeltaEvent
+    | ev.RefusalDeltaEvent
     | _ReasoningText
     | _ReasoningContent
     | _ReasoningSummary
@@ -122,11 +122,11 @@ class Reader:
         self.error: ErrorPayload | None = None
         self._assembly = Assembly(self._odd, new_id)
         self._base = Response(id=new_id(ids.RESPONSE), model="", created_at=0)
-        self._latest: tuple[str, int, Growing | None, Text | None] = _NOTHING
+        self._latest: tuple[str, int, PartialItem | None, PartialText | None] = _NOTHING
         """The text that the last delta went to, so that the next one need not be looked up."""
         self._position = -1
         self._next_number: int | None = None
-        self._halves = Halves(self._odd)
+        self._halves = SurrogatePairs(self._odd)
         self._reported: set[str] = set()
 
     @property
@@ -176,7 +176,7 @@ class Reader:
         except aliases.BROKEN:
             return None
         id, part, growing, text = self._latest
-        if type(event) is ev.OutputTextDelta and event.item_id == id and event.content_index == part:
+        if type(event) is ev.OutputTextDeltaEvent and event.item_id == id and event.content_index == part:
             kind = TEXT
         else:
             kind = _HOT[type(event)]
@@ -278,7 +278,7 @@ class Reader:
             else:
                 aliases.words(fields, kind.key, "text", "delta")
         event = self._decoded(fields, number)
-        place = Place(
+        place = EventTarget(
             number,
             string(fields, "item_id") or "",
             self._told(fields, "output_index"),
@@ -287,21 +287,21 @@ class Reader:
             string(fields, "name") or "",
         )
         match event:
-            case ev.OutputItemAdded(item=item):
+            case ev.OutputItemAddedEvent(item=item):
                 return assembly.item_added(place, item)
-            case ev.OutputItemDone(item=item):
+            case ev.OutputItemDoneEvent(item=item):
                 return assembly.item_done(place, item)
-            case ev.ContentPartAdded(part=part):
+            case ev.ContentPartAddedEvent(part=part):
                 part = _typed(part)
                 return assembly.part_added(place, part, kind_of_part(part))
-            case ev.ContentPartDone(part=part):
+            case ev.ContentPartDoneEvent(part=part):
                 part = _typed(part)
                 return assembly.part_done(place, part, kind_of_part(part))
-            case ev.ReasoningSummaryPartAdded(part=part):
+            case ev.ReasoningSummaryPartAddedEvent(part=part):
                 return assembly.part_added(place, _typed(part), SUMMARY)
-            case ev.ReasoningSummaryPartDone(part=part):
+            case ev.ReasoningSummaryPartDoneEvent(part=part):
                 return assembly.part_done(place, _typed(part), SUMMARY)
-            case ev.OutputTextAnnotationAdded(annotation=annotation):
+            case ev.OutputTextAnnotationAddedEvent(annotation=annotation):
                 return assembly.annotated(place, annotation, self._told(fields, "annotation_index"))
         assert kind is not None
         logprobs = getattr(event, "logprobs", None) or []
@@ -354,7 +354,7 @@ class Reader:
             if n not in self._assembly.items:
                 ended = getattr(item, "status", None) in TERMINAL_STATUSES
                 tell = self._assembly.item_done if ended else self._assembly.item_added
-                tell(Place(number, output_index=n), item)
+                tell(EventTarget(number, output_index=n), item)
         self._base = replace(response, output=[])
         return event
 
@@ -409,7 +409,7 @@ class Reader:
             output=self._assembly.output(),
         )
         self.finished = True
-        self._tell(ev.ResponseFailed(number, self.response))
+        self._tell(ev.ResponseFailedEvent(number, self.response))
 
     # --- bookkeeping --------------------------------------------------------------------------------------
 
@@ -464,7 +464,7 @@ def _due_status(name: str, cls: type[ev.LifecycleEvent]) -> str:
     if "cancel" in name:
         return lifecycle.CANCELLED
     kind = str(cls.__struct_config__.tag).removeprefix("response.")
-    return lifecycle.IN_PROGRESS if cls is ev.ResponseCreated else kind
+    return lifecycle.IN_PROGRESS if cls is ev.ResponseCreatedEvent else kind
 
 
 def _typed(part: ContentPart) -> ContentPart:

@@ -13,7 +13,7 @@ Level = Literal["MUST", "SHOULD"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StreamRule:
     """One rule. `area` says where it comes from: the part of the specification, or our requirement."""
 
     id: str
@@ -24,122 +24,132 @@ class Rule:
 
 _OF_STREAMS = (
     # what an event is
-    Rule("event.object", "MUST", "The data of every event is a JSON object.", "Streaming HTTP responses"),
-    Rule("event.type", "MUST", "Every event has a `type`, and it is a string.", "Streaming events"),
+    StreamRule(
+        "event.object", "MUST", "The data of every event is a JSON object.", "Streaming HTTP responses"
+    ),
+    StreamRule("event.type", "MUST", "Every event has a `type`, and it is a string.", "Streaming events"),
     # closed unions
-    Rule(
+    StreamRule(
         "union.event",
         "MUST",
         "An event type is one of the specification's 24, or an allowed `slug:name` extension.",
         "Extending streaming events",
     ),
-    Rule(
+    StreamRule(
         "union.item",
         "MUST",
         "An item type is one of the specification's five, or an allowed `slug:name` extension.",
         "Extending items; 1.7, C02",
     ),
-    Rule(
+    StreamRule(
         "union.part",
         "MUST",
         "Parts, annotations, tools, tool choices and text formats have a type that their schema names.",
         "Schema; 1.8",
     ),
     # keys
-    Rule("keys.required", "MUST", "Every key that the schema requires is there.", "Schema; 1.4 to 1.8, C01"),
-    Rule(
+    StreamRule(
+        "keys.required", "MUST", "Every key that the schema requires is there.", "Schema; 1.4 to 1.8, C01"
+    ),
+    StreamRule(
         "keys.type", "MUST", "Values have the JSON type of the schema; null only where it may be.", "Schema"
     ),
-    Rule("keys.value", "MUST", "Values of an enumeration are members of it.", "Schema"),
+    StreamRule("keys.value", "MUST", "Values of an enumeration are members of it.", "Schema"),
     # order
-    Rule("order.created_first", "MUST", "The first event is `response.created`.", "R000-16, R001-54"),
-    Rule(
+    StreamRule("order.created_first", "MUST", "The first event is `response.created`.", "R000-16, R001-54"),
+    StreamRule(
         "order.lifecycle",
         "MUST",
         "`response.created` comes once, `response.queued` only before work begins, "
         "`response.in_progress` once.",
         "State machines; R002-11",
     ),
-    Rule(
+    StreamRule(
         "order.in_progress_first",
         "SHOULD",
         "`response.in_progress` comes before any output and before completion.",
         "R000-16, C14",
     ),
-    Rule(
+    StreamRule(
         "order.queued_silent",
         "MUST",
         "A queued response has no output until `response.in_progress`.",
         "State machine events; R002-14",
     ),
-    Rule(
+    StreamRule(
         "order.nothing_after_terminal",
         "MUST",
         "No event follows the terminal event.",
         "R002-14, R000-34",
     ),
     # the end
-    Rule("terminal.exactly_one", "MUST", "A stream has exactly one terminal event.", "R000-16, A5"),
-    Rule(
+    StreamRule("terminal.exactly_one", "MUST", "A stream has exactly one terminal event.", "R000-16, A5"),
+    StreamRule(
         "terminal.completed_at",
         "MUST",
         "`completed_at` is set on a completed response and null on one that still runs.",
         "Schema; R000-06",
     ),
-    Rule(
+    StreamRule(
         "terminal.ended_at",
         "SHOULD",
         "`completed_at` is also set on a failed or incomplete response.",
         "R000-06",
     ),
-    Rule("terminal.error", "MUST", "`error` is set on a failed response and on no other.", "Errors; R000-06"),
-    Rule(
+    StreamRule(
+        "terminal.error", "MUST", "`error` is set on a failed response and on no other.", "Errors; R000-06"
+    ),
+    StreamRule(
         "terminal.incomplete_details",
         "MUST",
         "`incomplete_details` is set on an incomplete response and on no other.",
         "Schema; R000-06",
     ),
-    Rule(
+    StreamRule(
         "error.then_failed",
         "MUST",
         "After an `error` event output may only be closed, and `response.failed` follows.",
         "Errors; 1.11, C11",
     ),
     # the response object
-    Rule("response.id_constant", "MUST", "Every response object in a stream has the same id.", "1.5"),
-    Rule(
+    StreamRule("response.id_constant", "MUST", "Every response object in a stream has the same id.", "1.5"),
+    StreamRule(
         "response.status",
         "MUST",
         "The status of a response object is the one its event tells.",
         "State machine events; C14",
     ),
-    Rule(
+    StreamRule(
         "response.output_starts_empty",
         "SHOULD",
         "Response objects before the terminal event have an empty output: the stream itself tells it.",
         "R000-16",
     ),
-    Rule(
+    StreamRule(
         "response.output_final",
         "MUST",
         "The terminal response's output is exactly the items that were done, in their order.",
         "A2",
     ),
     # sequence numbers
-    Rule("seq.increasing", "MUST", "`sequence_number` grows with every event.", "R002-17, R001-54"),
-    Rule("seq.no_gaps", "SHOULD", "`sequence_number` grows by one, so that a loss shows.", "R002-17, C12"),
+    StreamRule("seq.increasing", "MUST", "`sequence_number` grows with every event.", "R002-17, R001-54"),
+    StreamRule(
+        "seq.no_gaps", "SHOULD", "`sequence_number` grows by one, so that a loss shows.", "R002-17, C12"
+    ),
     # transport
-    Rule("sse.event_named", "MUST", "Every event has an `event:` line.", "Streaming HTTP responses; 1.3"),
-    Rule(
+    StreamRule(
+        "sse.event_named", "MUST", "Every event has an `event:` line.", "Streaming HTTP responses; 1.3"
+    ),
+    StreamRule(
         "sse.event_matches_type",
         "MUST",
         "The `event:` line equals the `type` in the data.",
         "Streaming HTTP responses; 1.3",
     ),
-    Rule("done.required", "MUST", "A stream of server-sent events ends with `[DONE]`.", "1.3"),
-    Rule("done.last", "MUST", "`[DONE]` comes once and nothing follows it.", "1.3, R002-14"),
-    Rule("done.not_on_websocket", "MUST", "`[DONE]` is never sent on a WebSocket.", "1.16 d"),
-    Rule(
+    StreamRule("done.required", "MUST", "A stream of server-sent events ends with `[DONE]`.", "1.3"),
+    StreamRule("done.last", "MUST", "`[DONE]` comes once and nothing follows it.", "1.3, R002-14"),
+    StreamRule("done.not_on_websocket", "MUST", "`[DONE]` is never sent on a WebSocket.", "1.16 d"),
+    StreamRule(
         "websocket.one_ending",
         "MUST",
         "On a WebSocket one message ends a failed turn: an error before `response.created`, "
@@ -147,122 +157,124 @@ _OF_STREAMS = (
         "1.14, C11",
     ),
     # items
-    Rule(
+    StreamRule(
         "item.added_first", "MUST", "An item is added before anything is said of it.", "Items are streamable"
     ),
-    Rule("item.starts_in_progress", "SHOULD", "A message or a call is added in progress.", "R000-17"),
-    Rule(
+    StreamRule("item.starts_in_progress", "SHOULD", "A message or a call is added in progress.", "R000-17"),
+    StreamRule(
         "item.starts_empty",
         "SHOULD",
         "An item added in progress has no text yet: no parts, empty arguments.",
         "C07, 8.4",
     ),
-    Rule(
+    StreamRule(
         "item.nothing_after_done",
         "MUST",
         "Nothing is said of an item after it is done.",
         "Items are state machines; R000-03, R002-12",
     ),
-    Rule(
+    StreamRule(
         "item.done_status",
         "MUST",
         "An item is done as completed or incomplete; an extension item may also fail.",
         "Items are state machines; C03",
     ),
-    Rule(
+    StreamRule(
         "item.stable",
         "MUST",
         "An item keeps its type, role, name and call id from added to done.",
         "Items are streamable; R000-32",
     ),
-    Rule(
+    StreamRule(
         "item.done_before_terminal",
         "MUST",
         "Every item of the specification's kinds is done before the terminal event.",
         "R000-35",
     ),
     # indexes
-    Rule(
+    StreamRule(
         "index.output",
         "MUST",
         "Each new item takes the next `output_index`, from 0, and shares it with no other.",
         "R003-29, R000-50",
     ),
-    Rule(
+    StreamRule(
         "index.part",
         "MUST",
         "Each new part of an item takes the next `content_index` or `summary_index`, from 0.",
         "1.4, R003-28",
     ),
-    Rule(
+    StreamRule(
         "index.annotation",
         "MUST",
         "Each new annotation of a part takes the next `annotation_index`, from 0.",
         "1.4",
     ),
     # ids
-    Rule(
+    StreamRule(
         "id.item_matches", "MUST", "`item_id` is the id of the item at that `output_index`.", "1.4, R002-16"
     ),
-    Rule("id.item_unique", "MUST", "No two items have the same id.", "Required item fields"),
-    Rule("id.call_unique", "MUST", "No two calls have the same `call_id`.", "R000-32, R002-25"),
+    StreamRule("id.item_unique", "MUST", "No two items have the same id.", "Required item fields"),
+    StreamRule("id.call_unique", "MUST", "No two calls have the same `call_id`.", "R000-32, R002-25"),
     # kinds
-    Rule("kind.event", "MUST", "Events inside an item fit its kind and its part's type.", "R002-15, C27"),
-    Rule("kind.part", "MUST", "A part is of a type that its item can have.", "R002-15, C04"),
+    StreamRule(
+        "kind.event", "MUST", "Events inside an item fit its kind and its part's type.", "R002-15, C27"
+    ),
+    StreamRule("kind.part", "MUST", "A part is of a type that its item can have.", "R002-15, C04"),
     # parts
-    Rule(
+    StreamRule(
         "part.added_first",
         "MUST",
         "A part is added before anything is said of it.",
         "Items are streamable; C13",
     ),
-    Rule("part.starts_empty", "SHOULD", "A part is added without text and annotations.", "C07"),
-    Rule(
+    StreamRule("part.starts_empty", "SHOULD", "A part is added without text and annotations.", "C07"),
+    StreamRule(
         "part.text_done_first",
         "MUST",
         "The text of a part is done before the part is.",
         "Items are streamable; R000-16",
     ),
-    Rule(
+    StreamRule(
         "part.nothing_after_done",
         "MUST",
         "No delta follows the done of a text or of a call's arguments; nothing follows the done of a part.",
         "Items are streamable; R002-12",
     ),
-    Rule("part.stable", "MUST", "A part keeps its type from added to done.", "Items are streamable"),
-    Rule(
+    StreamRule("part.stable", "MUST", "A part keeps its type from added to done.", "Items are streamable"),
+    StreamRule(
         "part.done_before_item",
         "MUST",
         "The parts and the arguments of an item are done before the item is.",
         "Items are streamable; R001-23 c, d",
     ),
     # text
-    Rule(
+    StreamRule(
         "text.deltas_equal_done",
         "MUST",
         "Joined deltas are the text of the done event, after what was there when it was added.",
         "Delta events; C07",
     ),
-    Rule("text.done_equals_part", "MUST", "The done text is the text of the part that is done.", "C07"),
-    Rule(
+    StreamRule("text.done_equals_part", "MUST", "The done text is the text of the part that is done.", "C07"),
+    StreamRule(
         "text.part_equals_item",
         "MUST",
         "A done item holds exactly the parts, or the arguments, that were streamed.",
         "A2, C07",
     ),
-    Rule("text.no_empty_delta", "SHOULD", "A delta is not empty.", "C22, R000-37"),
-    Rule(
+    StreamRule("text.no_empty_delta", "SHOULD", "A delta is not empty.", "C22, R000-37"),
+    StreamRule(
         "annotation.kept", "MUST", "An announced annotation stands in the done part, at its index.", "1.8, A2"
     ),
-    Rule("annotation.announced", "SHOULD", "Annotations of a done part were announced.", "1.8, A2"),
+    StreamRule("annotation.announced", "SHOULD", "Annotations of a done part were announced.", "1.8, A2"),
     # response against items
-    Rule(
+    StreamRule(
         "status.completed_items",
         "MUST",
         "All items of a completed response are completed.",
         "Items are state machines; 1.12, R002-13",
     ),
-    Rule(
+    StreamRule(
         "status.incomplete_last",
         "MUST",
         "An incomplete item is followed by nothing but incomplete items.",
@@ -271,19 +283,19 @@ _OF_STREAMS = (
 )
 
 _OF_RESPONSES = (
-    Rule(
+    StreamRule(
         "usage.adds_up",
         "SHOULD",
         "The total of the usage is its input and its output, and no detail is more than its whole.",
         "Schema of Usage; 1.6",
     ),
-    Rule(
+    StreamRule(
         "response.times",
         "SHOULD",
         "`created_at` and `completed_at` are in seconds, and the end is not before the beginning.",
         "Schema of ResponseResource; 1.5, R000-05",
     ),
-    Rule(
+    StreamRule(
         "response.consistent",
         "MUST",
         "What a whole response says of itself fits its status: `completed_at`, `error`, "
@@ -292,6 +304,6 @@ _OF_RESPONSES = (
     ),
 )
 
-RULES: Mapping[str, Rule] = {rule.id: rule for rule in _OF_STREAMS}
-RESPONSE_RULES: Mapping[str, Rule] = {rule.id: rule for rule in _OF_RESPONSES}
+RULES: Mapping[str, StreamRule] = {rule.id: rule for rule in _OF_STREAMS}
+RESPONSE_RULES: Mapping[str, StreamRule] = {rule.id: rule for rule in _OF_RESPONSES}
 """What a response that was not streamed is held to, besides its keys."""

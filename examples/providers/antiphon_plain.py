@@ -2,7 +2,7 @@
 
 import codecs
 
-from antiphon.config import Provider as ProviderConfig
+from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, ask
 from antiphon.providers.history import speeches

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.exchange import Parser
-from antiphon.providers.gemini_stream import GeminiStream
+from antiphon.providers.gemini.stream import GeminiStream
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta, UsageDelta
 from bench import load

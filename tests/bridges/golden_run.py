@@ -7,29 +7,29 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from antiphon.bridges.data_stream import DataStream
-from antiphon.bridges.encoder import Encoder, Lines, ServerSentEvents
+from antiphon.bridges.ai_sdk.data_stream import DataStream
+from antiphon.bridges.ai_sdk.ui_stream import UIStream
+from antiphon.bridges.encoder import Encoder, JsonLines, ServerSentEvents
 from antiphon.bridges.hashbrown import Frames
-from antiphon.bridges.ui_stream import UIStream
 from antiphon.bridges.vscode import VsCodeLines
+from antiphon.spec.codec import Opaque
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.decode import decode_event
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import FunctionCallOutput
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import deltas as d
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import lines
-from antiphon.stream.hashbrown_frames import telling
+from antiphon.wires.hashbrown.frames import telling
 
 FOLDER = Path(__file__).parent / "golden"
 EVENTS = FOLDER / "events.jsonl"
 # One file for each protocol; a new encoder is a new line here.
 ENCODERS: dict[str, Callable[[], Encoder]] = {
     "server-sent-events.txt": ServerSentEvents,
-    "websocket.jsonl": Lines,
+    "websocket.jsonl": JsonLines,
     "ai-sdk-ui.txt": UIStream,
     "ai-sdk-data-v1.txt": DataStream,
     "hashbrown-generation.bin": Frames,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from antiphon.bridges.encoder import Encoder, Lines, ServerSentEvents
-from antiphon.spec.opaque import Opaque
+from antiphon.bridges.encoder import Encoder, JsonLines, ServerSentEvents
+from antiphon.spec.codec import Opaque
 from antiphon.stream import deltas as d
 from antiphon.stream.auditor import audit_sse
 from antiphon.stream.dialects import DIALECTS
@@ -44,7 +44,7 @@ def test_server_sent_events_are_the_specifications() -> None:
 def test_each_line_is_one_event(dialect: str) -> None:
     odd = Opaque(b'{\n  "type": "acme:search",\r\n  "id": "se_1", "text": "a\\nb"}')
     told, _ = compose(d.TextDelta("a\nb"), d.TextDelta("c"), d.ItemDelta(odd), d.Finish())
-    lines = Lines(DIALECTS[dialect]).encode(told).decode().split("\n")
+    lines = JsonLines(DIALECTS[dialect]).encode(told).decode().split("\n")
     assert lines.pop() == ""
     assert [json.loads(line)["type"] for line in lines] == [
         DIALECTS[dialect].type_of(event) for event in told

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.client import AsyncClient, Client
-from tests.client.playing import PATIENT, QUICK
-from tests.server.serving import Serving, configure
+from tests.client.scripted_server import PATIENT, QUICK
+from tests.server.servers import Serving, configure
 
 SCRIPTED = """
 default_model = "demo"

@@ -22,7 +22,7 @@ from antiphon.client import (
     Parsed,
     Session,
 )
-from antiphon.spec.events import OutputTextDelta, ResponseCompleted
+from antiphon.spec.events import OutputTextDeltaEvent, ResponseCompletedEvent
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message
 from antiphon.spec.response import CompactResource
 from antiphon.spec.tools import FunctionTool
@@ -52,9 +52,9 @@ def synchronous() -> str:
         with client.responses.stream("Hello", reasoning={"effort": "low"}) as stream:
             assert_type(stream, EventStream)
             for event in stream:
-                if isinstance(event, OutputTextDelta):
+                if isinstance(event, OutputTextDeltaEvent):
                     assert_type(event.delta, str)
-                elif isinstance(event, ResponseCompleted):
+                elif isinstance(event, ResponseCompletedEvent):
                     assert_type(event.response, Response)
             assert_type(stream.text_deltas(), Iterator[str])
             assert_type(stream.final(), Response)

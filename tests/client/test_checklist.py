@@ -5,8 +5,8 @@ import json
 
 from antiphon.client import AsyncClient
 from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Message, Reasoning
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import (
     AnyDelta,
@@ -18,7 +18,7 @@ from antiphon.stream.deltas import (
     VendorDelta,
 )
 from antiphon.stream.sse import DONE
-from tests.client.playing import Player, composed, events, streamed, whole
+from tests.client.scripted_server import Player, composed, events, streamed, whole
 
 WEATHER = {
     "type": "function",

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from antiphon.client import AntiphonError, AsyncClient, Retries, Timeouts
+from antiphon.spec.codec import encode
 from antiphon.spec.errors import server_error
-from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ReasoningDelta, TextDelta
 from antiphon.stream.sse import DONE
-from tests.client.playing import Player, composed
-from tests.client.sockets import DROP, SocketServer
+from tests.client.scripted_server import Player, composed
+from tests.client.websocket_server import DROP, SocketServer
 from tests.providers.fake_server import Piece, Step, Wire
-from tests.server.serving import DEADLINE
+from tests.server.servers import DEADLINE
 
 HASTY = Timeouts(connect=2, read=0.04, idle=0.04, total=2)
 ONCE = Retries(times=1, base=0.001, cap=0.001)

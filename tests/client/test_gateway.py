@@ -5,10 +5,10 @@ import json
 import pytest
 
 from antiphon.client import AsyncClient, Client, StatusError, StreamBroken
+from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Compaction, FunctionCall, FunctionCallOutput, Message
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.tools import FunctionTool
-from tests.server.serving import Serving
+from tests.server.servers import Serving
 
 
 def script(steps: object) -> str:

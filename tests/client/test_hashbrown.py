@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from antiphon.client import hashbrown
 from antiphon.client.hashbrown import endpoint, hashbrown_frames
-from antiphon.client.payloads import Payloads
 from antiphon.client.settings import Timeouts
+from antiphon.client.transport.body_formats import Payloads
+from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import CallDelta, Failure, Finish, ReasoningDelta, RefusalDelta, TextDelta
-from antiphon.stream.hashbrown_frames import NO_THREADS, OTHER_THREAD
 from antiphon.stream.sse import DONE
-from tests.client.playing import PATIENT, Player, Reply, answer, composed, events, say, streamed
+from antiphon.wires.hashbrown.frames import NO_THREADS, OTHER_THREAD
+from tests.client.scripted_server import PATIENT, Player, Reply, answer, composed, events, say, streamed
 from tests.providers.fake_server import Step
-from tests.server.serving import Serving
-from tests.stream.unframed import Frame, frame_types, message, unframed
+from tests.server.servers import Serving
+from tests.wires.hashbrown.frame_reader import Frame, frame_types, message, unframed
 
 Json = dict[str, Any]
 

@@ -20,15 +20,15 @@ from antiphon.client import (
     Timeouts,
     UsageError,
 )
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.errors import server_error
 from antiphon.spec.items import Message
-from antiphon.spec.opaque import to_builtins
 from antiphon.stream.deltas import AnyDelta, Failure, ReasoningDelta, SignatureDelta, TextDelta
 from tests.client.conftest import SCRIPTED
-from tests.client.playing import PATIENT, Player, error, say, streamed
-from tests.client.sockets import CUT, DEAF, DROP, HANG, SocketServer
+from tests.client.scripted_server import PATIENT, Player, error, say, streamed
+from tests.client.websocket_server import CUT, DEAF, DROP, HANG, SocketServer
 from tests.providers.fake_server import Step, Wire, refusing_address
-from tests.server.serving import DEADLINE, Serving, Spawned, configure
+from tests.server.servers import DEADLINE, Serving, Spawned, configure
 
 
 def envelope(code: str, status: int = 400, **rest: Any) -> dict[str, Any]:
@@ -218,7 +218,7 @@ async def test_leaving_a_turn_early_ends_it_and_the_next_one_recovers() -> None:
 async def test_a_server_that_does_not_say_goodbye_is_left_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("antiphon.client.websocket._CLOSING", 0.05)
+    monkeypatch.setattr("antiphon.client.transport.websocket._CLOSING", 0.05)
     async with (
         SocketServer(DEAF, say("b")) as server,
         server.client() as client,

@@ -7,8 +7,8 @@ from base64 import b64encode
 import pytest
 
 from antiphon.client import AsyncClient, Client, StatusError, UsageError
-from antiphon.client.settings import DEFAULT_URL, Address, Key, resolve
-from tests.client.playing import Player, error, whole
+from antiphon.client.settings import DEFAULT_URL, Key, ServerAddress, resolve
+from tests.client.scripted_server import Player, error, whole
 
 OURS, OPEN, OPENAI = (
     {"ANTIPHON_BASE_URL": "http://a.test/v1", "ANTIPHON_API_KEY": "key-a"},
@@ -17,7 +17,7 @@ OURS, OPEN, OPENAI = (
 )
 
 
-def told(address: Address) -> tuple[str, str | None]:
+def told(address: ServerAddress) -> tuple[str, str | None]:
     return address.url, address.key.reveal() if address.key else None
 
 

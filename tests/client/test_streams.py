@@ -15,13 +15,13 @@ from antiphon.client import (
     UsageError,
 )
 from antiphon.spec import events as ev
+from antiphon.spec.codec import encode
 from antiphon.spec.errors import server_error
-from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import CallDelta, Failure, Finish, ReasoningDelta, TextDelta
 from antiphon.stream.sse import DONE
-from tests.client.playing import Player, answer, composed, error, events, say, streamed
+from tests.client.scripted_server import Player, answer, composed, error, events, say, streamed
 from tests.providers.fake_server import Step, Wire
-from tests.server.serving import DEADLINE
+from tests.server.servers import DEADLINE
 
 
 async def test_events_words_and_the_growing_response(client: AsyncClient) -> None:
@@ -29,7 +29,7 @@ async def test_events_words_and_the_growing_response(client: AsyncClient) -> Non
     async with client.responses.stream(script, model="demo") as stream:
         seen: list[str] = []
         async for event in stream:
-            if isinstance(event, ev.OutputTextDelta):
+            if isinstance(event, ev.OutputTextDeltaEvent):
                 seen.append(event.delta)
                 assert stream.response.output_text == "".join(seen)
                 assert stream.response.status == "in_progress"
@@ -66,7 +66,7 @@ async def test_leaving_early_closes_the_connection() -> None:
     async with Player(Wire([*pieces[:5], Step.HANG])) as server, server.client() as client:
         async with client.responses.stream("x") as stream:
             async for event in stream:
-                if isinstance(event, ev.OutputTextDelta):
+                if isinstance(event, ev.OutputTextDeltaEvent):
                     break
         async with asyncio.timeout(DEADLINE):
             await server.gone.wait()
@@ -167,7 +167,7 @@ async def test_what_follows_the_end_is_ignored_and_not_waited_for() -> None:
         async with asyncio.timeout(DEADLINE), client.responses.stream("x") as stream:
             seen = [event async for event in stream]
         assert seen[-1].is_terminal
-        assert sum(isinstance(event, ev.OutputTextDelta) for event in seen) == 1
+        assert sum(isinstance(event, ev.OutputTextDeltaEvent) for event in seen) == 1
 
 
 async def test_unknown_events_come_through_and_break_nothing() -> None:
@@ -273,7 +273,7 @@ async def test_a_stored_stream_is_read_from_the_middle(client: AsyncClient) -> N
         seen = [event async for event in stream]
     async with await client.responses.retrieve(stream.response.id, stream=True, starting_after=5) as again:
         rest = [event async for event in again]
-    assert [event.delta for event in rest if isinstance(event, ev.OutputTextDelta)] == ["two"]
+    assert [event.delta for event in rest if isinstance(event, ev.OutputTextDeltaEvent)] == ["two"]
     assert {event.sequence_number for event in rest} == set(range(6, len(seen)))
     assert again.response == stream.response
     with pytest.raises(StatusError, match="background"):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compliance.model import obedient, toml
-from tests.server.serving import Serving, configure
+from tests.compliance.two_tenants import obedient, toml
+from tests.server.servers import Serving, configure
 
 
 @pytest.fixture(scope="module")

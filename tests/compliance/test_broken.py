@@ -5,18 +5,18 @@ from typing import Any, get_args
 
 import pytest
 
-from antiphon.compliance.catalog import OBSERVED, Rule, Transport, catalog, select
+from antiphon.compliance.catalog import OBSERVED, ServerRule, Transport, catalog, select
 from antiphon.compliance.runner import CouldNotRun
 from antiphon.stream.rules import RULES
 from tests.compliance.broken import Answer, Asked, Broken, Fault
+from tests.compliance.fault_coverage import Talk, talks_of
 from tests.compliance.faults import FAULTS
 from tests.compliance.faults.ways import crash
-from tests.compliance.judging import judge, judge_rules, told
-from tests.compliance.model import KEYS, toml
-from tests.compliance.serves import Replaying, Serves
-from tests.compliance.touching import Talk, talks_of
+from tests.compliance.other_servers import Replaying, Serves
+from tests.compliance.run_tool import judge, judge_rules, told
+from tests.compliance.two_tenants import KEYS, toml
 from tests.providers.fake_server import refusing_address
-from tests.server.serving import Serving, configure
+from tests.server.servers import Serving, configure
 from tests.stream.mutations import MUTATIONS, Mutation, Tape, play
 
 TENANTS: dict[str, Any] = {"api_key": KEYS["alice"], "second_key": KEYS["bob"], "timeout": 5.0}
@@ -46,7 +46,7 @@ def talks(broken: Serves[Broken]) -> list[Talk]:
     return talks_of(broken, _without_the_long(select()), **TENANTS)
 
 
-def _without_the_long(rules: dict[str, Rule]) -> dict[str, Rule]:
+def _without_the_long(rules: dict[str, ServerRule]) -> dict[str, ServerRule]:
     """Ten megabytes each time are too many; that rule is judged where it is broken."""
     return {name: rule for name, rule in rules.items() if name != "limit.text"}
 

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.cli import main
 from antiphon.compliance.capture import NotACapture, audit_capture, read
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.codec import Opaque
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
@@ -24,7 +24,7 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.rules import RULES
 from antiphon.stream.sse import DONE, encode
-from tests.compliance.judging import told
+from tests.compliance.run_tool import told
 from tests.stream import streams
 from tests.stream.mutations import END, MUTATIONS, Mutation, Tape
 

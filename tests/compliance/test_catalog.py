@@ -11,7 +11,7 @@ from antiphon.compliance.catalog import SPECS, UnknownRule, catalog, select
 from antiphon.compliance.checklist import SERVER
 from antiphon.compliance.checks.official import OFFICIAL
 from antiphon.compliance.client.verdicts import RULES as CLIENT_RULES
-from antiphon.stream import shapes
+from antiphon.stream import json_shapes
 from antiphon.stream.rules import RULES
 from tests.compliance.musts import CONTRADICTIONS, SPECIFICATION, SUMMARY
 
@@ -89,13 +89,13 @@ OBJECTS = {
     "JsonSchemaResponseFormat": "format/json_schema",
 }
 SHAPES = {
-    **{name: shapes._SHAPES[ours] for name, ours in OBJECTS.items()},
+    **{name: json_shapes._SHAPES[ours] for name, ours in OBJECTS.items()},
     **{
-        name: shapes.EVENT_SHAPES[schema["properties"]["type"]["enum"][0]]
+        name: json_shapes.EVENT_SHAPES[schema["properties"]["type"]["enum"][0]]
         for name, schema in SCHEMAS.items()
         if name.endswith("StreamingEvent")
     },
-    "WebSocketErrorEvent": shapes.WEBSOCKET_ERROR,
+    "WebSocketErrorEvent": json_shapes.WEBSOCKET_ERROR,
 }
 # What a client sends: its required keys are a matter of what a server refuses.
 REQUESTS = {name for name in SCHEMAS if name.endswith(("Param", "Param-2", "PublicBody"))} | {

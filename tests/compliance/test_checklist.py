@@ -5,12 +5,12 @@ import io
 import pytest
 
 from antiphon.compliance.catalog import select
-from antiphon.compliance.checklist import SERVER, Line, lines_of
+from antiphon.compliance.checklist import SERVER, ChecklistLine, lines_of
 from antiphon.compliance.reports import terminal
 from antiphon.compliance.results import Report
-from tests.compliance.judging import judge_rules, told
-from tests.compliance.model import KEYS
-from tests.server.serving import Serving
+from tests.compliance.run_tool import judge_rules, told
+from tests.compliance.two_tenants import KEYS
+from tests.server.servers import Serving
 
 UNSEEN = {"order.queued_silent"}
 
@@ -22,7 +22,7 @@ def report(gateway: Serving) -> Report:
 
 
 @pytest.mark.parametrize("line", SERVER, ids=lambda line: f"{line.number} {line.says}")
-def test_our_gateway(report: Report, line: Line) -> None:
+def test_our_gateway(report: Report, line: ChecklistLine) -> None:
     (verdict,) = [verdict for verdict in lines_of(report) if verdict.line is line]
     assert (verdict.outcome, verdict.unchecked) == ("pass", ())
     assert set(line.rules) - UNSEEN <= told(report, "pass").keys(), told(report, "fail")

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from antiphon.cli import main
-from antiphon.compliance.client.plays import PLAYS
-from antiphon.compliance.client.stage import Seen, Stage
+from antiphon.compliance.client.scenario_server import ScenarioServer, Seen
+from antiphon.compliance.client.scenarios import PLAYS
 from antiphon.compliance.client.verdicts import RULES, Verdict, verdicts
 from antiphon.stream.auditor import audit_sse
 from antiphon.stream.sse import Decoder
@@ -170,7 +170,7 @@ PROVED_BY = {
 
 
 async def perform(fault: str) -> dict[str, Seen]:
-    async with Stage(held=0.3) as stage, httpx.AsyncClient(trust_env=False, timeout=20) as http:
+    async with ScenarioServer(held=0.3) as stage, httpx.AsyncClient(trust_env=False, timeout=20) as http:
         client = Clumsy(fault, stage.url, http)
         await asyncio.gather(*(client.take_part(play) for play in PLAYS))
         return stage.seen

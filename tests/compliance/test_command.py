@@ -12,9 +12,9 @@ from antiphon.cli import main, parser
 from antiphon.compliance.catalog import catalog
 from antiphon.compliance.docs import PAGE
 from antiphon.compliance.reports.terminal import Progress
-from tests.compliance.model import KEYS
+from tests.compliance.two_tenants import KEYS
 from tests.providers.fake_server import refusing_address
-from tests.server.serving import Serving
+from tests.server.servers import Serving
 
 
 def test_a_run_with_every_report_and_a_record(

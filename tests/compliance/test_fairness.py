@@ -7,10 +7,10 @@ import pytest
 from antiphon.compliance.catalog import catalog
 from tests.compliance.broken import Answer, Asked, Broken, Fault, Json
 from tests.compliance.faults.ways import alter, both, has, is_, is_streamed, no, refuse, streamed
-from tests.compliance.judging import judge
-from tests.compliance.model import KEYS, toml
-from tests.compliance.serves import Serves
-from tests.server.serving import configure
+from tests.compliance.other_servers import Serves
+from tests.compliance.run_tool import judge
+from tests.compliance.two_tenants import KEYS, toml
+from tests.server.servers import configure
 
 
 @pytest.fixture(scope="module")

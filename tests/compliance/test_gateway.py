@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.embedded.process import available
-from tests.compliance.judging import judge, told
-from tests.compliance.model import KEYS, toml
-from tests.server.serving import Serving, configure
+from tests.compliance.run_tool import judge, told
+from tests.compliance.two_tenants import KEYS, toml
+from tests.server.servers import Serving, configure
 
 
 def test_a_socket_that_lives_too_long(model_url: str, tmp_path: Path) -> None:

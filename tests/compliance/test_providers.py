@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from antiphon.compliance.catalog import select
-from antiphon.compliance.probe import Target
+from antiphon.compliance.probe import ServerUnderTest
 from antiphon.compliance.runner import run
-from tests.compliance.judging import told
-from tests.compliance.mind import answer
-from tests.compliance.model import KEYS, TENANTS
+from tests.compliance.fake_model import answer
+from tests.compliance.run_tool import told
+from tests.compliance.two_tenants import KEYS, TENANTS
 from tests.providers.conformance.asked import Question
 from tests.providers.conformance.fakes import FAKES
 from tests.providers.conformance.gateway import slug, toml
 from tests.providers.conformance.said import Script
-from tests.server.serving import Serving, configure
+from tests.server.servers import Serving, configure
 
 _CITES = "no check makes a model cite: judged on captures, and by the Auditor's tests"
 _NO_FILES = "this provider takes no files, only their text"
@@ -43,7 +43,7 @@ async def test_every_rule_holds_with_this_provider(wire: str, tmp_path: Path) ->
     async with FAKES[wire]() as fake:
         fake.mind = mind
         with Serving(configure(tmp_path, f"{toml({wire: fake})}\n{TENANTS}")) as server:
-            target = Target(f"{server.url}/v1", slug(wire), KEYS["alice"], KEYS["bob"], timeout=20.0)
+            target = ServerUnderTest(f"{server.url}/v1", slug(wire), KEYS["alice"], KEYS["bob"], timeout=20.0)
             report = await run(target, select())
     assert told(report, "fail") == {}
     skipped = told(report, "skip")

@@ -11,15 +11,15 @@ import pytest
 
 from antiphon.compliance.capture import audit_capture, read
 from antiphon.compliance.catalog import OBSERVED
-from antiphon.compliance.exchange import Arrival, Exchange
-from antiphon.compliance.observing import Finding
-from antiphon.compliance.reports import html, machine, terminal, words
+from antiphon.compliance.http_exchange import Arrival, RecordedExchange
+from antiphon.compliance.observations import Finding
+from antiphon.compliance.reports import html, machine, terminal, wording
 from antiphon.compliance.results import Report, Result
 from antiphon.compliance.runner import _Observed
 from antiphon.stream.sse import DONE, encode
-from tests.compliance.judging import judge
-from tests.compliance.model import KEYS
-from tests.server.serving import Serving
+from tests.compliance.run_tool import judge
+from tests.compliance.two_tenants import KEYS
+from tests.server.servers import Serving
 from tests.stream import streams
 
 NASTY = '</pre><script>alert("1")</script> \x00\x1b[31m & \ud800'.encode("utf-8", "replace").decode()
@@ -116,8 +116,8 @@ def test_a_may_that_fails_changes_nothing(broken_stream: Report) -> None:
 
 
 def test_a_finding_past_the_last_event_has_a_row_of_its_own() -> None:
-    exchange = Exchange("sse", "POST", "/responses", b"", arrivals=[Arrival(0.1, '{"type": "x"}')])
-    rows = words.timeline(exchange, [Finding("done.required", "no end", exchange, 1)])
+    exchange = RecordedExchange("sse", "POST", "/responses", b"", arrivals=[Arrival(0.1, '{"type": "x"}')])
+    rows = wording.timeline(exchange, [Finding("done.required", "no end", exchange, 1)])
     assert [(row.type, row.wrong) for row in rows] == [("x", ()), ("end of the stream", ("no end",))]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import ChatProvider, Config, Key, Provider
-from antiphon.config.document import Text, toml_value
+from antiphon.config import ChatProvider, ClientKey, Config, ProviderSettings
+from antiphon.config.document import OverlayText, toml_value
 from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
 from antiphon.config.units import BYTES, SECONDS, amount
@@ -16,7 +16,7 @@ from antiphon.config.units import BYTES, SECONDS, amount
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 
-HEADINGS: dict[str, type[Section]] = {"[providers.NAME]": ChatProvider, "[keys.NAME]": Key}
+HEADINGS: dict[str, type[Section]] = {"[providers.NAME]": ChatProvider, "[keys.NAME]": ClientKey}
 HEADINGS |= {f"[{name}]": info.type for name, info in keys(Config).items() if isinstance(info.type, type)}
 
 
@@ -36,7 +36,7 @@ def test_every_key_is_documented_with_its_default(heading: str) -> None:
         if written is None or written[1].startswith("["):
             continue
         default = info.default if info.default_factory is not dict else {}
-        assert same(toml_value(Text(written[1])), default), key
+        assert same(toml_value(OverlayText(written[1])), default), key
 
 
 def same(written: Any, default: Any) -> bool:
@@ -52,8 +52,8 @@ def test_the_top_of_the_file_is_documented() -> None:
 
 
 def test_the_keys_of_any_provider_are_documented_apart_from_those_of_chat() -> None:
-    general = rows("[providers.NAME]").keys() & keys(Provider).keys()
-    assert general == keys(Provider).keys()
+    general = rows("[providers.NAME]").keys() & keys(ProviderSettings).keys()
+    assert general == keys(ProviderSettings).keys()
 
 
 def test_the_example_works(load_text: Callable[..., Config]) -> None:

@@ -16,8 +16,8 @@ from antiphon.config import (
     LlamaProvider,
     Secret,
     Target,
-    Timeouts,
     UnknownModel,
+    UpstreamTimeouts,
     check_exposure,
     config_folder,
     load,
@@ -125,7 +125,7 @@ def test_everything_is_typed(load_text: Load) -> None:
     assert isinstance(groq, ChatProvider)
     assert groq.api_key == Secret("sk-groq")
     assert groq.headers == {"X-Title": Secret("antiphon")}
-    assert groq.timeouts == Timeouts(connect=3, first_byte=600, idle=0.5, total=0)
+    assert groq.timeouts == UpstreamTimeouts(connect=3, first_byte=600, idle=0.5, total=0)
     third = config.provider("third")
     assert (third.api_key, third.timeouts) == (Secret("sk-third"), config.timeouts)
     assert third.options == {

@@ -3,8 +3,8 @@
 from typing import get_args
 
 from antiphon.config.kinds import Dialect, Profile
-from antiphon.config.upstreams import Timeouts
-from antiphon.providers.chat_profiles import PROFILES
+from antiphon.config.upstreams import UpstreamTimeouts
+from antiphon.providers.chat.profiles import PROFILES
 from antiphon.stream.dialects import AUTO, DIALECTS
 
 
@@ -17,6 +17,6 @@ def test_every_profile_of_chat_can_be_configured() -> None:
 
 
 def test_an_answer_that_is_not_streamed_may_take_longer_to_begin() -> None:
-    limits = Timeouts(first_byte=1, whole=2)
+    limits = UpstreamTimeouts(first_byte=1, whole=2)
     assert limits.patient(stream=True) is limits
-    assert limits.patient(stream=False) == Timeouts(first_byte=2, whole=2)
+    assert limits.patient(stream=False) == UpstreamTimeouts(first_byte=2, whole=2)

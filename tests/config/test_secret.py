@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config import ConfigErrors, Key, Provider, Secret, Timeouts, load
-from antiphon.config.kinds import Options
+from antiphon.config import ClientKey, ConfigErrors, ProviderSettings, Secret, UpstreamTimeouts, load
+from antiphon.config.kinds import ExtraOptions
 from antiphon.config.mistakes import quote
 from antiphon.config.reader import keys
 from antiphon.config.upstreams import DESCRIBED
@@ -36,7 +36,7 @@ def test_a_secret_can_be_revealed_compared_and_copied() -> None:
 
 
 def test_options_show_only_their_names() -> None:
-    assert repr(Options(token="sk-1234", region="eu")) == "Options(['region', 'token'])"
+    assert repr(ExtraOptions(token="sk-1234", region="eu")) == "Options(['region', 'token'])"
 
 
 MARKER = "sk_hunter2"
@@ -44,7 +44,12 @@ MARKER = "sk_hunter2"
 texts = st.sampled_from([MARKER, f"{MARKER}\n", f"{{ api_key = '{MARKER}' ", f"x {MARKER} é", f"[{MARKER}"])
 fields = st.sampled_from(
     sorted(
-        {name for kind in (*DESCRIBED.values(), Provider, Key, Timeouts) for name in keys(kind)} | {"other"}
+        {
+            name
+            for kind in (*DESCRIBED.values(), ProviderSettings, ClientKey, UpstreamTimeouts)
+            for name in keys(kind)
+        }
+        | {"other"}
     )
 )
 values = st.recursive(

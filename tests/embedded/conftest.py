@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.embedded import weights
-from antiphon.embedded.child import Settings
-from tests.embedded.running import KEY, Running, running
+from antiphon.embedded.child import ChildSettings
+from tests.embedded.processes import KEY, Running, running
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +18,6 @@ def model() -> Path:
 
 @pytest.fixture(scope="session")
 def child(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    settings = Settings(model=weights.DEFAULT, alias="tiny", key=KEY, slots=4, context=512, threads=1)
+    settings = ChildSettings(model=weights.DEFAULT, alias="tiny", key=KEY, slots=4, context=512, threads=1)
     with running(settings, tmp_path_factory.mktemp("child") / "log") as ready:
         yield ready

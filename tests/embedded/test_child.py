@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from antiphon.embedded.child import Settings, cores
-from tests.embedded.running import KEY, Running, launch, messages, running
+from antiphon.embedded.child import ChildSettings, cores
+from tests.embedded.processes import KEY, Running, launch, messages, running
 
 CANARY = "xylophonist"
 HELLO = {"role": "user", "content": f"Say hello to the {CANARY}."}
@@ -185,7 +185,7 @@ def test_the_log_has_no_prompt_in_it(child: Running) -> None:
 
 
 def test_a_full_context_ends_an_answer_and_a_gone_parent_the_process(model: Path, tmp_path: Path) -> None:
-    settings = Settings(model=str(model), alias="tiny", key=KEY, slots=2, context=64, threads=1)
+    settings = ChildSettings(model=str(model), alias="tiny", key=KEY, slots=2, context=64, threads=1)
     with running(settings, tmp_path / "log") as own:
         answer = own.chat(
             {"messages": [HELLO], "ignore_eos": True, "stream_options": {"include_usage": True}}
@@ -198,7 +198,7 @@ def test_a_full_context_ends_an_answer_and_a_gone_parent_the_process(model: Path
 
 
 def test_it_ends_when_its_parent_does_while_it_still_loads(model: Path, tmp_path: Path) -> None:
-    process = launch(Settings(str(model), "tiny", KEY, 1, 256, 1), tmp_path / "log")
+    process = launch(ChildSettings(str(model), "tiny", KEY, 1, 256, 1), tmp_path / "log")
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdout, process.stdin:
@@ -210,7 +210,7 @@ def test_it_ends_when_its_parent_does_while_it_still_loads(model: Path, tmp_path
 def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF and nothing more")
-    process = launch(Settings(str(broken), "broken", KEY, 1, 256, 1), tmp_path / "log")
+    process = launch(ChildSettings(str(broken), "broken", KEY, 1, 256, 1), tmp_path / "log")
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdin, process.stdout:

@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 from antiphon.embedded.locks import FileLock
-from tests.embedded.running import ROOT
+from tests.embedded.processes import ROOT
 
 
 def test_there_is_one_holder(tmp_path: Path) -> None:

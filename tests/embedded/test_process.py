@@ -12,12 +12,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from antiphon.config import Local
+from antiphon.config import LocalSettings
 from antiphon.embedded.process import Endpoint, ModelError, ModelProcess, available
-from tests.embedded.running import ROOT
+from tests.embedded.processes import ROOT
 
-LOCAL = Local(slots=2, context=256, idle_seconds=600.0, threads=1)
-HASTY = Local(slots=2, context=256, idle_seconds=0.05, threads=1)
+LOCAL = LocalSettings(slots=2, context=256, idle_seconds=600.0, threads=1)
+HASTY = LocalSettings(slots=2, context=256, idle_seconds=0.05, threads=1)
 Start = Callable[..., ModelProcess]
 
 WORKER = """
@@ -41,7 +41,7 @@ async def start(model: Path, tmp_path: Path) -> AsyncIterator[Start]:
     """Makes model processes that meet in one folder, and ends them."""
     made: list[ModelProcess] = []
 
-    def start(local: Local = LOCAL) -> ModelProcess:
+    def start(local: LocalSettings = LOCAL) -> ModelProcess:
         made.append(ModelProcess(local, "tiny", tmp_path / "run"))
         return made[-1]
 
@@ -228,11 +228,11 @@ async def test_closing_ends_a_start_under_way(start: Start, caplog: pytest.LogCa
 async def test_a_model_that_cannot_be_loaded(start: Start, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF and nothing more")
-    process = start(Local(model=str(broken), slots=1, context=256))
+    process = start(LocalSettings(model=str(broken), slots=1, context=256))
     for _ in range(2):
         with pytest.raises(ModelError, match=r"The embedded model tiny could not be started: .+\."):
             await process.endpoint()
-    missing = start(Local(model=str(tmp_path / "missing.gguf"), slots=1, context=256))
+    missing = start(LocalSettings(model=str(tmp_path / "missing.gguf"), slots=1, context=256))
     with pytest.raises(ModelError, match=r"missing\.gguf cannot be read"):
         async with missing.lease():
             pass

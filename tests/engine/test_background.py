@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import Config
-from antiphon.config import Provider as ProviderConfig
+from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.job import Job, Pace
+from antiphon.engine.job import BackgroundJob, Pace
 from antiphon.engine.lease import Lease
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
@@ -141,7 +141,7 @@ async def owner(store: Forgetful, provider: Spoken, busy: Busy) -> AsyncIterator
         yield make
 
 
-async def begin(background: Background) -> Job:
+async def begin(background: Background) -> BackgroundJob:
     return await background.start(Request(model="p/m", input="hi", background=True), Caller())
 
 

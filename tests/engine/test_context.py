@@ -12,10 +12,10 @@ from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Turn
 from antiphon.providers.silent import Silent
+from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCallOutput, Item, Message, type_of
-from antiphon.spec.opaque import encode
 from antiphon.store import Context, Conversation, NewResponse, SqliteStore
 
 SEAL = Seal([bytes(32)])

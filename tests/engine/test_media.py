@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import Media as Settings
+from antiphon.config import MediaSettings as Settings
 from antiphon.config import Secret, load
-from antiphon.engine.media import Media
+from antiphon.engine.media import MediaFetcher
 from antiphon.providers.base import Provider
 from antiphon.providers.bedrock import Bedrock
-from antiphon.providers.bedrock_auth import Key
+from antiphon.providers.bedrock.auth import ApiKey
 from antiphon.providers.chat import Chat
-from antiphon.providers.chat_profiles import OPENAI, PROFILES
+from antiphon.providers.chat.profiles import OPENAI, PROFILES
 from antiphon.providers.http import UpstreamClient
+from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.errors import SpecError
-from antiphon.spec.opaque import encode, to_builtins
-from tests.providers.composing import make_turn
+from tests.providers.compose import make_turn
 from tests.providers.fake_server import FakeServer, Piece, Received, Step, Wire
 from tests.providers.http.certificates import make as make_certificate
 from tests.providers.http.raw import answering, serving, until
@@ -79,7 +79,7 @@ async def http() -> AsyncIterator[UpstreamClient]:
 
 
 def bytes_only(http: UpstreamClient) -> Provider:
-    return Bedrock("aws", http, "https://nowhere.example", Key("k"))
+    return Bedrock("aws", http, "https://nowhere.example", ApiKey("k"))
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def embed(http: UpstreamClient) -> Embed:
         items: list[Any], settings: Settings = SETTINGS, provider: Provider | None = None
     ) -> list[Any]:
         turn = make_turn({"input": items})
-        made = await Media(settings, http).embedded(provider or bytes_only(http), turn, turn.items)
+        made = await MediaFetcher(settings, http).embedded(provider or bytes_only(http), turn, turn.items)
         return [to_builtins(item) for item in made]
 
     return embedded
@@ -172,7 +172,7 @@ async def test_what_needs_no_fetching_is_left_alone(web: Web, http: UpstreamClie
             ]
         }
     )
-    media = Media(SETTINGS, http)
+    media = MediaFetcher(SETTINGS, http)
     assert await media.embedded(bytes_only(http), turn, turn.items) is turn.items
     takes_urls = Chat("chat", http, web.base_url, profile=OPENAI, api_key=Secret("k"))
     pictured = make_turn({"input": [user(image(url))]})
@@ -186,7 +186,7 @@ async def test_the_items_of_the_request_keep_their_addresses(web: Web, http: Ups
     url = web.page("/dot.png", PNG)
     turn = make_turn({"input": [user(image(url)), user({"type": "input_text", "text": "Hi"})]})
     before = encode(turn.items)
-    made = await Media(SETTINGS, http).embedded(bytes_only(http), turn, turn.items)
+    made = await MediaFetcher(SETTINGS, http).embedded(bytes_only(http), turn, turn.items)
     assert encode(turn.items) == before
     assert encode(made) != before
     assert made[1] is turn.items[1]
@@ -308,7 +308,7 @@ async def test_https_does_not_lead_back_to_http(web: Web, tmp_path: Path) -> Non
     async with serving(moved, tls=certificate.server) as server:
         turn = make_turn({"input": [user(image(server.url))]})
         with pytest.raises(SpecError) as caught:
-            await Media(SETTINGS, client).embedded(bytes_only(client), turn, turn.items)
+            await MediaFetcher(SETTINGS, client).embedded(bytes_only(client), turn, turn.items)
     await client.close()
     assert caught.value.payload.code == "media_address_forbidden"
     assert web.requests == []
@@ -398,7 +398,7 @@ async def test_fetching_can_be_switched_off(web: Web, embed: Embed) -> None:
 async def test_where_it_went_wrong(web: Web, http: UpstreamClient) -> None:
     """Items from the store have no place in the request."""
     bad = user(image(f"{web.base_url}/none.png"))
-    media, provider = Media(SETTINGS, http), bytes_only(http)
+    media, provider = MediaFetcher(SETTINGS, http), bytes_only(http)
     for items, given, param in (
         ([bad, user()], [user()], "input"),
         ([user(), user(), bad], [user(), bad], "input[1].content[0].image_url"),

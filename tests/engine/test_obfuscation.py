@@ -6,11 +6,11 @@ from msgspec import UNSET
 
 from antiphon.engine.obfuscation import BLOCK, obfuscate
 from antiphon.spec import events as ev
-from antiphon.spec.opaque import encode
+from antiphon.spec.codec import encode
 
 
-def delta(text: str) -> ev.OutputTextDelta:
-    event = ev.OutputTextDelta(7, "msg_1", 0, 0, text)
+def delta(text: str) -> ev.OutputTextDeltaEvent:
+    event = ev.OutputTextDeltaEvent(7, "msg_1", 0, 0, text)
     obfuscate([event])
     return event
 
@@ -34,12 +34,12 @@ def test_the_noise_is_never_the_same() -> None:
 
 def test_only_deltas_with_a_place_for_it_get_noise() -> None:
     events: list[ev.AnyEvent] = [
-        ev.RefusalDelta(0, "msg_1", 0, 0, "no"),
-        ev.OutputTextDone(1, "msg_1", 0, 0, "yes"),
+        ev.RefusalDeltaEvent(0, "msg_1", 0, 0, "no"),
+        ev.OutputTextDoneEvent(1, "msg_1", 0, 0, "yes"),
         ev.OtherEvent("acme:note", 2, {"delta": "x"}),
-        ev.ReasoningDelta(3, "rs_1", 0, 0, "hm"),
-        ev.ReasoningSummaryTextDelta(4, "rs_1", 0, 0, "hm"),
-        ev.FunctionCallArgumentsDelta(5, "fc_1", 0, "{"),
+        ev.ReasoningDeltaEvent(3, "rs_1", 0, 0, "hm"),
+        ev.ReasoningSummaryTextDeltaEvent(4, "rs_1", 0, 0, "hm"),
+        ev.FunctionCallArgumentsDeltaEvent(5, "fc_1", 0, "{"),
     ]
     before = [encode(event) if isinstance(event, ev.Event) else event.to_json() for event in events[:3]]
     obfuscate(events)

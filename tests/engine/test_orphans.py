@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from antiphon.engine.orphans import last_words
 from antiphon.spec import ids
+from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response
-from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response
 from antiphon.store import NewResponse, SqliteStore
 from antiphon.stream.auditor import audit

@@ -6,11 +6,11 @@ import pytest
 
 from antiphon.engine.policy import Policy, check_tools, restricts
 from antiphon.providers.base import Turn
+from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
-from antiphon.spec.opaque import Opaque, encode
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, TextDelta
-from tests.providers.composing import Collected
+from tests.providers.compose import Collected
 
 TOOLS = [{"type": "function", "name": name} for name in ("look_up", "save", "send")]
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config import Config, Provider
+from antiphon.config import Config, ProviderSettings
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
+from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item, Reasoning
-from antiphon.spec.opaque import encode, to_builtins
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.store import SqliteStore
@@ -53,7 +53,7 @@ class Thinking:
 class World:
     def __init__(self, store: SqliteStore, *, foreign: bool = False) -> None:
         self.p, self.q = Thinking("p", foreign=foreign), Thinking("q")
-        config = Config(default_model="p/m", providers={name: Provider(type="x") for name in "pq"})
+        config = Config(default_model="p/m", providers={name: ProviderSettings(type="x") for name in "pq"})
         self.engine = Engine(config, {"p": self.p, "q": self.q}, store, Seal([bytes(32)]), lambda: 1000.0)
 
     async def ask(self, input: Any = "hi", *, tenant: str = "", **fields: Any) -> Response:

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import Config, Provider
+from antiphon.config import Config, ProviderSettings
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, WrappingSink, answer_from
+from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError, server_error
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import Phase
-from antiphon.spec.opaque import encode
 from antiphon.store import SqliteStore
 from antiphon.stream.auditor import audit
 from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, MessageStart, TextDelta
-from tests.providers.composing import Collected
+from tests.providers.compose import Collected
 
 Step = list[AnyDelta] | BaseException | asyncio.Event | Callable[[Sink], None]
 
@@ -73,7 +73,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 
 async def start(opened: SqliteStore, provider: Playing, strict: bool = False, **fields: Any) -> Run:
-    config = Config(default_model="p/m", providers={"p": Provider(type="playing")})
+    config = Config(default_model="p/m", providers={"p": ProviderSettings(type="playing")})
     engine = Engine(config, {"p": provider}, opened, Seal([bytes(32)]), lambda: 1000.0)
     return await engine.start(
         decode_request(encode({"input": "hi", **fields})), Caller(receipts=True, strict=strict)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.engine import schema_pool, schemas
+from antiphon.engine import json_schema, schema_pool
 from antiphon.engine.schema_child import COSTLY
 from antiphon.engine.schema_pool import CHILDREN, SMALL, SchemaPool
 from antiphon.spec.errors import SpecError
@@ -30,16 +30,16 @@ async def pool() -> AsyncIterator[SchemaPool]:
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> list[schemas.Budget]:
+def here(monkeypatch: pytest.MonkeyPatch) -> list[json_schema.Budget]:
     """The budgets of all checks that this process did itself."""
-    made: list[schemas.Budget] = []
+    made: list[json_schema.Budget] = []
 
-    class Noted(schemas.Budget):
+    class Noted(json_schema.Budget):
         def __init__(self, steps: int, seconds: float, *, expressions: bool) -> None:
             super().__init__(steps, seconds, expressions=expressions)
             made.append(self)
 
-    monkeypatch.setattr(schemas, "Budget", Noted)
+    monkeypatch.setattr(json_schema, "Budget", Noted)
     return made
 
 
@@ -66,7 +66,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def test_a_small_schema_is_checked_here_with_few_steps(
-    pool: SchemaPool, here: list[schemas.Budget]
+    pool: SchemaPool, here: list[json_schema.Budget]
 ) -> None:
     assert await judged(pool, {"type": "object", "properties": {"a": {"type": "string"}}}) is None
     assert await fits(pool, {"type": "integer"}, 5) is None
@@ -78,7 +78,7 @@ async def test_a_small_schema_is_checked_here_with_few_steps(
 
 @pytest.mark.parametrize("schema", [ATTACK, LARGE])
 async def test_a_large_schema_is_not_looked_at_by_this_process(
-    pool: SchemaPool, here: list[schemas.Budget], schema: Schema
+    pool: SchemaPool, here: list[json_schema.Budget], schema: Schema
 ) -> None:
     assert (await judged(pool, schema) is None) == (schema is LARGE)
     assert not here
@@ -95,7 +95,7 @@ async def test_the_answer_to_a_large_schema_is_checked_by_the_same_child(pool: S
 
 
 async def test_a_small_schema_that_takes_many_steps_goes_on_in_a_child(
-    pool: SchemaPool, here: list[schemas.Budget]
+    pool: SchemaPool, here: list[json_schema.Budget]
 ) -> None:
     defs: Schema = {"d0": {"type": "integer"}}
     for n in range(12):
@@ -109,7 +109,7 @@ async def test_a_small_schema_that_takes_many_steps_goes_on_in_a_child(
 
 
 async def test_expressions_are_compiled_and_run_in_a_child(
-    pool: SchemaPool, here: list[schemas.Budget]
+    pool: SchemaPool, here: list[json_schema.Budget]
 ) -> None:
     assert await judged(pool, BACKTRACKS) is None
     assert COSTLY in (await fits(pool, BACKTRACKS, "a" * 40 + "!") or "")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from antiphon.engine.context import input_items
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
+from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item, Message, is_call
-from antiphon.spec.opaque import encode
 from antiphon.stream.deltas import AnyDelta, Finish
 
 

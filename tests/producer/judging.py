@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.events import AnyEvent, LifecycleEvent
-from antiphon.spec.opaque import to_builtins
 from antiphon.spec.response import Response
 from antiphon.stream.auditor import audit
 from antiphon.stream.reader import Reader
-from tests.spec.opinions import EVENT_SCHEMAS, assert_valid_event, assert_valid_response
+from tests.spec.validators import EVENT_SCHEMAS, assert_valid_event, assert_valid_response
 
 
 def assert_sound(events: Sequence[AnyEvent], response: Response | None = None) -> Response:

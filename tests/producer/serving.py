@@ -8,7 +8,7 @@ from typing import Any
 import uvicorn
 
 from antiphon.server.process import bind
-from tests.server.serving import DEADLINE
+from tests.server.servers import DEADLINE
 
 
 class _Server(uvicorn.Server):

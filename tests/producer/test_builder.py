@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.producer import Handle, ResponseBuilder, StateError, is_estimated
+from antiphon.spec.codec import Opaque, to_builtins
 from antiphon.spec.errors import model_error
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Message, Reasoning
-from antiphon.spec.opaque import Opaque, to_builtins
 from antiphon.spec.request import Request
 from antiphon.spec.response import Usage
 from antiphon.stream.auditor import audit_sse

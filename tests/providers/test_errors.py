@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.providers import errors
-from tests.providers.chat_wire import error
+from tests.providers.chat.wire import error
 
 
 def body(message: str, **fields: Any) -> bytes:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import ChatProvider, ConfigErrors, Local, Options, Provider, Timeouts, Where
+from antiphon.config import (
+    ChatProvider,
+    ConfigErrors,
+    ExtraOptions,
+    LocalSettings,
+    ProviderSettings,
+    UpstreamTimeouts,
+    Where,
+)
 from antiphon.providers import registry
 from antiphon.providers.base import Environment
 from antiphon.providers.chat import Chat
@@ -34,7 +42,9 @@ def make_old(name, config, environment):
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
-    return Environment(http=UpstreamClient(), timeouts=Timeouts(), local=Local(), folder=tmp_path)
+    return Environment(
+        http=UpstreamClient(), timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=tmp_path
+    )
 
 
 @pytest.fixture
@@ -68,14 +78,14 @@ def test_ours(environment: Environment) -> None:
 def test_theirs(environment: Environment) -> None:
     assert "parrot" in registry.known_types()
     assert "parrot_plugin" not in sys.modules
-    config = Provider(type="parrot", options=Options(words="Hello"))
+    config = ProviderSettings(type="parrot", options=ExtraOptions(words="Hello"))
     provider = registry.create_provider("polly", config, environment)
     assert (provider.name, vars(provider)["words"]) == ("polly", "Hello")
 
 
 @pytest.mark.usefixtures("plugin")
 def test_theirs_that_cannot_be_loaded(environment: Environment) -> None:
-    config = Provider(type="broken", origin=Where("a.toml", 3))
+    config = ProviderSettings(type="broken", origin=Where("a.toml", 3))
     message = (
         r"a\.toml:3: providers\.x\.type: .*'broken' of parrot could not be loaded: its library is missing"
     )
@@ -85,7 +95,7 @@ def test_theirs_that_cannot_be_loaded(environment: Environment) -> None:
 
 @pytest.mark.usefixtures("plugin")
 def test_one_that_still_streams_is_told_how_to_answer(environment: Environment) -> None:
-    config = Provider(type="old", origin=Where("a.toml", 3))
+    config = ProviderSettings(type="old", origin=Where("a.toml", 3))
     message = r"a\.toml:3: providers\.x\.type: .*'old' has no `answer\(turn, sink\)`.*answer_from"
     with pytest.raises(ConfigErrors, match=message):
         registry.create_provider("x", config, environment)
@@ -93,4 +103,4 @@ def test_one_that_still_streams_is_told_how_to_answer(environment: Environment) 
 
 def test_unknown(environment: Environment) -> None:
     with pytest.raises(ConfigErrors, match=r"unknown provider type.*chat"):
-        registry.create_provider("x", Provider(type="chatt"), environment)
+        registry.create_provider("x", ProviderSettings(type="chatt"), environment)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.server.serving import Serving, Spawned, configure
+from tests.server.auto_upstream import Voice
+from tests.server.servers import Serving, Spawned, configure
 from tests.server.upstream import Upstream
-from tests.server.voice import Voice
 
 Serve = Callable[..., Serving]
 Spawn = Callable[..., Spawned]

@@ -4,8 +4,8 @@ import json
 import socket
 from contextlib import ExitStack, suppress
 
-from tests.server.outcomes import Departing, Server, dial
-from tests.server.serving import DEADLINE, until
+from tests.server.endings import Departing, Server, dial
+from tests.server.servers import DEADLINE, until
 from tests.server.upstream import Call, chunk
 
 

@@ -10,21 +10,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.bridges.encoder import Lines, ServerSentEvents
+from antiphon.bridges.encoder import JsonLines, ServerSentEvents
 from antiphon.config import ConfigErrors
 from antiphon.engine.engine import Caller
 from antiphon.server import auditing
 from antiphon.server.auditing import Audits
-from antiphon.spec.events import AnyEvent, OutputTextDone
+from antiphon.spec.events import AnyEvent, OutputTextDoneEvent
 from antiphon.spec.response import Response
 from antiphon.stream.auditor import Auditor
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import Finish, TextDelta
 from antiphon.stream.dialects import Dialect
-from tests.server.callers import change_events, dial, key_table, streamed, turn, violations
 from tests.server.conftest import Serve, Spawn
-from tests.server.outcomes import TRANSPORTS, over_json
-from tests.server.serving import Client, Serving, until
+from tests.server.endings import TRANSPORTS, over_json
+from tests.server.http_calls import change_events, dial, key_table, streamed, turn, violations
+from tests.server.servers import Client, Serving, until
 from tests.server.upstream import Upstream
 
 SECRET = "a-word-of-the-answer"
@@ -56,7 +56,9 @@ def without_part_done(events: list[AnyEvent]) -> list[AnyEvent]:
 
 def other_text(events: list[AnyEvent]) -> list[AnyEvent]:
     return [
-        msgspec.structs.replace(event, text=f"not {SECRET}") if isinstance(event, OutputTextDone) else event
+        msgspec.structs.replace(event, text=f"not {SECRET}")
+        if isinstance(event, OutputTextDoneEvent)
+        else event
         for event in events
     ]
 
@@ -186,12 +188,12 @@ def test_the_bytes_are_judged_and_not_the_events(
 def test_the_messages_are_judged_and_not_the_events(
     server: Serving, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:
-    whole = Lines.encode
+    whole = JsonLines.encode
 
-    def spoilt(encoder: Lines, events: list[AnyEvent]) -> bytes:
+    def spoilt(encoder: JsonLines, events: list[AnyEvent]) -> bytes:
         return whole(encoder, events).replace(b'"item_id"', b'"itemId"')
 
-    monkeypatch.setattr(Lines, "encode", spoilt)
+    monkeypatch.setattr(JsonLines, "encode", spoilt)
     with dial(server) as connection:
         turn(connection, input="hi")
     assert until(lambda: counts(server.client())["violations"])["keys.required"] == len(logged)

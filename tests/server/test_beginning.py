@@ -7,10 +7,10 @@ import socket
 
 import pytest
 
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import DEADLINE
+from tests.server.servers import DEADLINE
 from tests.server.upstream import Call
-from tests.server.voice import Voice
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.bridges.scripts import ENDLESS, TOML, Json, said
-from tests.server.callers import key_table
 from tests.server.conftest import Serve
-from tests.server.serving import Client, Serving, until
+from tests.server.http_calls import key_table
+from tests.server.servers import Client, Serving, until
 
 ROUTES = {
     "/api/v1/chat": "user",

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from antiphon.server.streaming import Stream
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve, Spawn
+from tests.server.endings import Departing, Inside, Outcome, dial
 from tests.server.flood import Flood, SlowSocket, SlowStream
-from tests.server.outcomes import Departing, Inside, Outcome, dial
-from tests.server.serving import DEADLINE, Spawned, until
+from tests.server.servers import DEADLINE, Spawned, until
 from tests.server.upstream import Call, Upstream
-from tests.server.voice import Voice
 
 ONE_SECOND = 1.0
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from antiphon.server.operations import OPERATIONS
+from antiphon.server.api.operations import OPERATIONS
 from antiphon.stream.auditor import audit_sse
 from tests.server.conftest import Serve
-from tests.server.serving import Client, Serving
+from tests.server.servers import Client, Serving
 from tests.server.upstream import Upstream
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.compliance.checks.asking import WEATHER
+from antiphon.compliance.checks.inputs import WEATHER
 from antiphon.providers.llama import Llama
-from tests.server.serving import Client, Serving, configure
+from tests.server.servers import Client, Serving, configure
 
 pytestmark = pytest.mark.embedded
 

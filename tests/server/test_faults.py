@@ -18,12 +18,12 @@ from antiphon.spec.events import AnyEvent
 from antiphon.store import SqliteStore
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, TextDelta
-from tests.server.callers import change_events, violations
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve, Spawn
-from tests.server.outcomes import TRANSPORTS, Inside, Outcome, dial, over_json, over_sse, turn
-from tests.server.serving import Client, Serving, Spawned, until
+from tests.server.endings import TRANSPORTS, Inside, Outcome, dial, over_json, over_sse, turn
+from tests.server.http_calls import change_events, violations
+from tests.server.servers import Client, Serving, Spawned, until
 from tests.server.upstream import END, Call, Upstream, chunk
-from tests.server.voice import Voice
 
 Asked = Callable[..., Outcome]
 Says = Callable[[Call], None]

@@ -7,10 +7,10 @@ import pytest
 
 from antiphon.engine import context, engine, job
 from antiphon.providers import chat, exchange
-from antiphon.spec import decode, reading
+from antiphon.spec import decode, struct_reader
 from antiphon.spec.limits import MAX_VALUES
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.voice import Voice
 
 LOOP, APART = "antiphon-server", "antiphon-large"
 MANY = [{"type": "message", "role": "user", "content": f"This is item {n}."} for n in range(6000)]
@@ -31,7 +31,7 @@ class Seen:
         self._watch(exchange, "encode")
         self._watch(engine, "encode_all")
         self._watch(job, "encode_all")
-        self._watch(reading, "_known_item")
+        self._watch(struct_reader, "_known_item")
 
     def _watch(self, place: Any, name: str) -> None:
         real = getattr(place, name)

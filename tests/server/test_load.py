@@ -9,7 +9,7 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 import pytest
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.http import UpstreamClient
 from antiphon.stream.sse import Decoder
 from tests.server.conftest import Spawn
@@ -21,7 +21,7 @@ ORDINARY = 1024
 PATIENCE = 90.0
 ASKED = json.dumps({"input": "hi", "stream": True}).encode()
 HEADERS = {"Content-Type": "application/json"}
-NEVER = Timeouts(connect=0, first_byte=0, whole=0, idle=0, total=0)
+NEVER = UpstreamTimeouts(connect=0, first_byte=0, whole=0, idle=0, total=0)
 
 
 class Crowd:

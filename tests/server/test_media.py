@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import Client, until
-from tests.server.voice import Voice
+from tests.server.servers import Client, until
 
 PDF = b"%PDF-1.4 words"
 SENT = f"data:application/pdf;base64,{base64.b64encode(PDF).decode()}"

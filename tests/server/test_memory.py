@@ -18,20 +18,20 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from antiphon.server.app import App
-from antiphon.server.asgi import Message
+from antiphon.server.asgi_exchange import Message
 from antiphon.server.gateway import Gateway
+from antiphon.server.http1.websockets import WebSocketConnection
 from antiphon.server.memory import Held, Memory
-from antiphon.server.sockets import WebSocketConnection
-from antiphon.server.websocket import _WAITING_BYTES
+from antiphon.server.routes.websocket import _WAITING_BYTES
 from antiphon.spec.errors import SpecError
 from tests.producer.serving import serving
-from tests.server.callers import dial, turn
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import Serving, configure, until
-from tests.server.test_sockets import HANDSHAKE, hear
+from tests.server.http1.test_websockets import HANDSHAKE, hear
+from tests.server.http_calls import dial, turn
+from tests.server.raw_connection import CLOSE, Line, answers, line, post
+from tests.server.servers import Serving, configure, until
 from tests.server.upstream import Upstream
-from tests.server.voice import Voice
-from tests.server.wire import CLOSE, Line, answers, line, post
 
 KB = 1000
 LIMITS = {"SERVER__BODY_LIMIT": "600000", "SERVER__MEMORY_LIMIT": "1000000"}

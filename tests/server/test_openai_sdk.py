@@ -11,11 +11,11 @@ from openai.types import conversations
 from openai.types import responses as types
 from pydantic import BaseModel
 
-from tests.server.callers import key_table, script
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import DEADLINE, Serving, until
+from tests.server.http_calls import key_table, script
+from tests.server.servers import DEADLINE, Serving, until
 from tests.server.upstream import Call
-from tests.server.voice import Voice
 
 DIALECTS = ["open_responses", "openai"]
 WEATHER: Any = {

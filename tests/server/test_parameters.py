@@ -14,12 +14,12 @@ import pytest
 from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
 from antiphon.spec.request import Request, WebSocketCreate
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
-from tests.server.callers import Json, dial, receipts, refusal, script, streamed, text_of, turn
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import Client, Serving
+from tests.server.http_calls import Json, dial, receipts, refusal, script, streamed, text_of, turn
+from tests.server.servers import Client, Serving
 from tests.server.upstream import END, Call, chunk
-from tests.server.voice import Voice
-from tests.spec.opinions import assert_valid_event
+from tests.spec.validators import assert_valid_event
 
 TOOLS = [{"type": "function", "name": "save"}]
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

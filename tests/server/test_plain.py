@@ -1,9 +1,9 @@
 """What nobody follows is asked for whole; everything else is streamed."""
 
-from tests.server.callers import dial, streamed, text_of, turn
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import until
-from tests.server.voice import Voice
+from tests.server.http_calls import dial, streamed, text_of, turn
+from tests.server.servers import until
 
 
 def test_a_plain_request_is_asked_for_whole(serve: Serve, voice: Voice) -> None:

@@ -18,9 +18,9 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.server.endings import TRANSPORTS, Outcome, dial, over_json, over_sse, turn
 from tests.server.flood import Flood, SlowSocket, SlowStream
-from tests.server.outcomes import TRANSPORTS, Outcome, dial, over_json, over_sse, turn
-from tests.server.serving import DEADLINE, Client, environment, until
+from tests.server.servers import DEADLINE, Client, environment, until
 from tests.server.upstream import Upstream
 
 ROOT = Path(__file__).parents[2]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.server.callers import Json, calls_of, key_table, receipts, refusal, script, streamed
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import Client, Serving
-from tests.server.voice import Voice
-from tests.spec.opinions import SCHEMAS, assert_valid_event, assert_valid_response
+from tests.server.http_calls import Json, calls_of, key_table, receipts, refusal, script, streamed
+from tests.server.servers import Client, Serving
+from tests.spec.validators import SCHEMAS, assert_valid_event, assert_valid_response
 
 TOOLS = [{"type": "function", "name": name} for name in ("save", "send")]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.server.callers import dial, raw, turn
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import DEADLINE, Client, Serving
-from tests.server.voice import Voice
+from tests.server.http_calls import dial, raw, turn
+from tests.server.servers import DEADLINE, Client, Serving
 
 JSON = {"Content-Type": "application/json"}
 

@@ -1,7 +1,7 @@
 """What has expired goes by itself."""
 
 from tests.server.conftest import Serve
-from tests.server.serving import until
+from tests.server.servers import until
 from tests.server.upstream import Upstream
 
 

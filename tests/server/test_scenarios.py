@@ -13,20 +13,20 @@ import pytest
 
 from antiphon.compliance.catalog import select
 from antiphon.compliance.checks.official import OFFICIAL
-from antiphon.compliance.exchange import Exchange
-from antiphon.compliance.probe import Target
+from antiphon.compliance.http_exchange import RecordedExchange
+from antiphon.compliance.probe import ServerUnderTest
 from antiphon.compliance.results import Report
 from antiphon.compliance.runner import run
 from antiphon.embedded.process import available
-from tests.server.serving import Serving, configure
+from tests.server.servers import Serving, configure
 from tests.server.upstream import Call, Upstream
-from tests.spec.opinions import assert_valid, assert_valid_event, assert_valid_response
+from tests.spec.validators import assert_valid, assert_valid_event, assert_valid_response
 
 
 @dataclass
 class Results:
     report: Report
-    exchanges: list[Exchange]
+    exchanges: list[RecordedExchange]
 
 
 class Obliging(Upstream):
@@ -43,9 +43,9 @@ class Obliging(Upstream):
 
 
 def _all_at_once(url: str, model: str) -> Results:
-    exchanges: list[Exchange] = []
+    exchanges: list[RecordedExchange] = []
     judging = run(
-        Target(f"{url}/v1", model, timeout=540.0),
+        ServerUnderTest(f"{url}/v1", model, timeout=540.0),
         select(only=OFFICIAL),
         concurrency=len(OFFICIAL),
         keep=lambda rule, exchange: exchanges.append(exchange),

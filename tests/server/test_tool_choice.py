@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.server.callers import Json, calls_of, receipts, refusal, streamed
+from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.serving import Client, Serving
-from tests.server.voice import Voice
+from tests.server.http_calls import Json, calls_of, receipts, refusal, streamed
+from tests.server.servers import Client, Serving
 
 TOOLS = [
     {"type": "function", "name": name, "parameters": {"type": "object", "properties": {}}}

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from tests.server.serving import DEADLINE
+from tests.server.servers import DEADLINE
 
 END = b"data: [DONE]\n\n"
 _NAP = 0.01

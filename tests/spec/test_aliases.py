@@ -15,10 +15,10 @@ from antiphon.spec import (
     decode_response,
     encode_request,
 )
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import InputImage, InputText, OutputText, ReasoningText, SummaryText
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, STATUS, ErrorPayload
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemReference, Message, Reasoning
-from antiphon.spec.opaque import to_builtins
 from antiphon.spec.request import ReasoningParam
 from antiphon.spec.response import Usage
 from antiphon.spec.tools import (
@@ -29,7 +29,7 @@ from antiphon.spec.tools import (
     JsonSchemaFormat,
     TextFormat,
 )
-from tests.spec.opinions import assert_valid_input_item, assert_valid_request
+from tests.spec.validators import assert_valid_input_item, assert_valid_request
 
 
 def request(**fields: Any) -> Request:

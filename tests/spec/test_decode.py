@@ -23,13 +23,13 @@ from antiphon.spec import (
     encode_request,
     extras,
 )
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import InputText
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemReference, Message, Reasoning
-from antiphon.spec.opaque import to_builtins
-from antiphon.spec.reading import Reading
+from antiphon.spec.struct_reader import Reading
 from antiphon.spec.tools import FunctionTool
-from tests.spec.generate import JSON, locations, valid
-from tests.spec.opinions import (
+from tests.spec.strategies import JSON, locations, valid
+from tests.spec.validators import (
     assert_valid,
     assert_valid_input_item,
     assert_valid_request,

@@ -7,8 +7,8 @@ import pytest
 
 from antiphon.spec import SpecError, encode
 from antiphon.spec import errors as er
-from antiphon.spec.complaints import complain, describe
-from tests.spec.opinions import assert_valid
+from antiphon.spec.error_paths import complain, describe
+from tests.spec.validators import assert_valid
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from antiphon.spec import SpecError, decode_event, extras
 from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque
 from antiphon.spec.items import FunctionCall, Message
 from antiphon.spec.limits import MAX_DEPTH
-from antiphon.spec.opaque import Opaque
 from tests.spec import samples
-from tests.spec.generate import JSON, UNKNOWN_FIELDS, valid
-from tests.spec.opinions import EVENT_SCHEMAS, assert_valid_event
+from tests.spec.strategies import JSON, UNKNOWN_FIELDS, valid
+from tests.spec.validators import EVENT_SCHEMAS, assert_valid_event
 
 STANDARD = samples.standard_events()
 ALL = STANDARD + samples.extended_events()
@@ -112,29 +112,29 @@ def test_the_event_line_names_a_payload_without_type() -> None:
     """R003-08"""
     raw = b'{"sequence_number":1,"item_id":"m","output_index":0,"content_index":0,"delta":"x"}'
     event = decode_event(raw, event_type="response.output_text.delta")
-    assert event == ev.OutputTextDelta(1, "m", 0, 0, "x")
+    assert event == ev.OutputTextDeltaEvent(1, "m", 0, 0, "x")
 
 
 def test_camel_case_fields_are_read() -> None:
     """R003-08"""
     raw = b"""{"type":"response.output_text.delta","sequenceNumber":1,"itemId":"m","outputIndex":2,
                "contentIndex":3,"delta":"x"}"""
-    assert decode_event(raw) == ev.OutputTextDelta(1, "m", 2, 3, "x")
+    assert decode_event(raw) == ev.OutputTextDeltaEvent(1, "m", 2, 3, "x")
 
 
 def test_missing_and_broken_fields_of_a_known_event_do_not_stop_it() -> None:
     problems: list[str] = []
     raw = b'{"type":"response.output_text.delta","item_id":5,"output_index":"0","delta":"x"}'
-    assert decode_event(raw, problems) == ev.OutputTextDelta(0, "", 0, 0, "x")
+    assert decode_event(raw, problems) == ev.OutputTextDeltaEvent(0, "", 0, 0, "x")
     assert problems == [
         "item_id: expected a string, got 5",
         "output_index: expected an integer, got '0'",
     ]
     part = decode_event(b'{"type":"response.content_part.added","sequence_number":1}')
-    assert isinstance(part, ev.ContentPartAdded)
+    assert isinstance(part, ev.ContentPartAddedEvent)
     assert part.part == Opaque(b"{}")
     item = decode_event(b'{"type":"response.output_item.done","sequence_number":1,"output_index":"2"}')
-    assert item == ev.OutputItemDone(1, 0, None)
+    assert item == ev.OutputItemDoneEvent(1, 0, None)
     error = decode_event(b'{"type":"error","sequence_number":1}')
     assert isinstance(error, ev.ErrorEvent)
     assert error.error.message == ""
@@ -145,7 +145,7 @@ def test_c01_a_lifecycle_event_with_a_partial_response_is_read() -> None:
     raw = b'{"type":"response.in_progress","sequence_number":2,"response":{"id":"r","status":"in_progress"}}'
     problems: list[str] = []
     event = decode_event(raw, problems)
-    assert isinstance(event, ev.ResponseInProgress)
+    assert isinstance(event, ev.ResponseInProgressEvent)
     assert (event.response_id, event.response.model, event.response.created_at) == ("r", "", 0)
     assert problems == []
     assert_valid_event(json.loads(event.to_json()))
@@ -155,7 +155,7 @@ def test_c02_an_event_carries_a_vendor_item_byte_for_byte() -> None:
     item = b'{"type":"acme:thing", "id":"x_1","status":"failed","n":1.50}'
     raw = b'{"type":"response.output_item.done","sequence_number":1,"output_index":0,"item":%b}' % item
     event = decode_event(raw)
-    assert isinstance(event, ev.OutputItemDone)
+    assert isinstance(event, ev.OutputItemDoneEvent)
     assert isinstance(event.item, Opaque)
     assert event.item.raw == item
     assert event.to_json() == raw
@@ -181,14 +181,14 @@ def test_items_in_events_are_typed() -> None:
     raw = b"""{"type":"response.output_item.added","sequence_number":1,"output_index":0,
                "item":{"type":"function_call","id":"fc_1","name":"a.b","arguments":"","status":"failed"}}"""
     event = decode_event(raw)
-    assert isinstance(event, ev.OutputItemAdded)
+    assert isinstance(event, ev.OutputItemAddedEvent)
     assert event.item == FunctionCall(
         id="fc_1", call_id="fc_1", name="a.b", arguments="", status="incomplete"
     )
     created = decode_event(
         b'{"type":"response.completed","sequence_number":1,"response":{"output":[{"type":"message"}]}}'
     )
-    assert isinstance(created, ev.ResponseCompleted)
+    assert isinstance(created, ev.ResponseCompletedEvent)
     assert created.response.output == [Message(role="assistant", content=[])]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from antiphon.spec import Opaque, Response, SpecError, Usage, decode_request, encode, encode_request, ids
 from antiphon.spec import items as it
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import (
     ContentPart,
     InputFile,
@@ -32,12 +33,11 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
-from antiphon.spec.opaque import to_builtins
 from antiphon.spec.request import Request, TextParam
 from antiphon.spec.response import CompactResource, IncompleteDetails
 from antiphon.spec.tools import CustomTool, FunctionTool, JsonSchemaFormat
 from tests.spec import samples
-from tests.spec.opinions import (
+from tests.spec.validators import (
     assert_valid,
     assert_valid_input_item,
     assert_valid_output_item,

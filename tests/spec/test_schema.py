@@ -24,10 +24,10 @@ from antiphon.spec import (
     response,
     tools,
 )
-from antiphon.spec.complaints import alternatives, literals
-from antiphon.spec.shapes import READERS
-from antiphon.spec.tolerant import TolerantReading
-from tests.spec.opinions import EVENT_SCHEMAS, SCHEMAS
+from antiphon.spec.error_paths import alternatives, literals
+from antiphon.spec.struct_fields import READERS
+from antiphon.spec.tolerant_reader import TolerantReading
+from tests.spec.validators import EVENT_SCHEMAS, SCHEMAS
 
 OURS: dict[str, Any] = {
     # requests

@@ -19,12 +19,12 @@ import pytest
 from antiphon.store import (
     Append,
     Conversation,
-    Item,
     NewResponse,
     SqliteStore,
     Store,
     StoreBusy,
     StoreConflict,
+    StoredItem,
     StoreError,
     StoreFull,
 )
@@ -254,7 +254,7 @@ async def test_one_bad_write_does_not_fail_its_neighbours(tmp_path: Path) -> Non
     await store.save(response("taken"))
     before = store.stats.batches
     other = await hold(tmp_path)
-    huge = Item("huge", b'"' + b"x" * 1_000_000 + b'"')
+    huge = StoredItem("huge", b'"' + b"x" * 1_000_000 + b'"')
     large = item("large", "x" * LARGE)
     asked = [
         asyncio.ensure_future(work)
@@ -392,7 +392,7 @@ async def test_deleting_leaves_no_rows_behind(tmp_path: Path) -> None:
 
 async def test_pruning_gives_space_back(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path)
-    large = Item(None, b'"' + b"x" * 10_000 + b'"')
+    large = StoredItem(None, b'"' + b"x" * 10_000 + b'"')
     await asyncio.gather(*[store.save(response(f"r{n}", input=(large,), expires_at=1)) for n in range(300)])
     await store.size()
     before = store._writer._db.execute("PRAGMA page_count").fetchone()[0]

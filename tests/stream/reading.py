@@ -7,12 +7,12 @@ from itertools import count
 from typing import Any
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import encode
 from antiphon.spec.items import type_of
-from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta
-from antiphon.stream.growing import KIND_OF, texts_of
+from antiphon.stream.partial_items import KIND_OF, texts_of
 from antiphon.stream.reader import Reader
 
 Payload = dict[str, Any]
@@ -51,12 +51,12 @@ def follow(payloads: Iterable[Payload]) -> tuple[Reader, dict[str, list[str]]]:
         reader.feed(payload)
         for event in reader.events:
             match event:
-                case ev.OutputItemAdded(item=item) if item is not None:
+                case ev.OutputItemAddedEvent(item=item) if item is not None:
                     assert item.id not in items
                     items.add(item.id)
-                case ev.ContentPartAdded():
+                case ev.ContentPartAddedEvent():
                     parts.add((event.item_id, False, event.content_index))
-                case ev.ReasoningSummaryPartAdded():
+                case ev.ReasoningSummaryPartAddedEvent():
                     parts.add((event.item_id, True, event.summary_index))
             kind = KIND_OF.get(type(event))
             if kind is not None and type(event) is kind.delta:

@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
+from antiphon.spec.codec import Opaque
 from antiphon.spec.content import LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Compaction, FunctionCallOutput
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
     AnnotationDelta,

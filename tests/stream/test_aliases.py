@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import encode
 from antiphon.spec.errors import ResponseError
-from antiphon.spec.opaque import encode
 from antiphon.spec.response import Response, Usage
 from antiphon.stream.reader import Reader
 from tests.stream import streams
@@ -55,7 +55,7 @@ def test_the_end_may_be_an_event_of_its_own(data: str) -> None:
 def test_a_type_counts_more_than_the_event_line() -> None:
     reader = Reader()
     event = reader.feed({"type": "response.completed", "response": streams.response("completed")}, "done")
-    assert isinstance(event, ev.ResponseCompleted)
+    assert isinstance(event, ev.ResponseCompletedEvent)
 
 
 def test_the_type_may_stand_only_in_the_event_line() -> None:
@@ -114,7 +114,7 @@ def test_a_number_of_thousands_of_digits_does_not_hide_what_follows() -> None:
 def test_cancelling_is_an_end(name: str) -> None:
     reader = read(streams.text()[:5])
     event = reader.feed({"type": name, "response": {"id": "resp_1"}})
-    assert isinstance(event, ev.ResponseIncomplete)
+    assert isinstance(event, ev.ResponseIncompleteEvent)
     assert reader.response.status == "cancelled"
     assert statuses(reader.response) == ["incomplete"]
 
@@ -131,7 +131,7 @@ def test_one_done_event_for_every_end(status: str) -> None:
 
 
 def test_a_done_event_without_response_is_a_completion() -> None:
-    assert isinstance(Reader().feed({"type": "response.done"}), ev.ResponseCompleted)
+    assert isinstance(Reader().feed({"type": "response.done"}), ev.ResponseCompletedEvent)
 
 
 def test_a_plain_response_may_come_instead_of_a_stream() -> None:

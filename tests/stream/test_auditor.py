@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 from msgspec import Struct
 from referencing import Registry, Resource
 
+from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import ErrorPayload, WebSocketError
-from antiphon.spec.events import OtherEvent, OutputTextDelta
-from antiphon.spec.opaque import Opaque
+from antiphon.spec.events import OtherEvent, OutputTextDeltaEvent
 from antiphon.spec.tools import CustomTool, Tool
 from antiphon.stream import sse
 from antiphon.stream.auditor import Auditor, Violation, audit, audit_sse
@@ -305,7 +305,7 @@ def test_typed_events_are_judged_as_their_bytes() -> None:
         field: object
 
     events = [
-        OutputTextDelta(0, "msg_0", 0, 0, "Hi"),
+        OutputTextDeltaEvent(0, "msg_0", 0, 0, "Hi"),
         OtherEvent("acme:trace", 1, {}),
         WebSocketError(500, ErrorPayload("server_error", "It broke.")),
         Opaque(b'{"type":"keepalive"}'),

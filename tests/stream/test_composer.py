@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque
 from antiphon.spec.content import LogProb, OutputText, UrlCitation
 from antiphon.spec.errors import server_error
 from antiphon.spec.items import (
@@ -16,7 +17,6 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Receipt, Response, Usage
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
@@ -104,7 +104,7 @@ def test_annotations_and_logprobs_stay_with_their_part() -> None:
 def test_logprobs_without_text_are_kept_until_the_part_is_done() -> None:
     lone = LogProb("", -1.0, [], [])
     events, response = compose(TextDelta("a"), TextDelta("", [lone]), Finish())
-    assert [e.logprobs for e in events if isinstance(e, ev.OutputTextDone)] == [[lone]]
+    assert [e.logprobs for e in events if isinstance(e, ev.OutputTextDoneEvent)] == [[lone]]
     (message,) = response.output
     assert isinstance(message, Message)
     assert message.content == [OutputText("a", [], [lone])]
@@ -112,7 +112,7 @@ def test_logprobs_without_text_are_kept_until_the_part_is_done() -> None:
 
 def test_reasoning_summary_parts_are_numbered() -> None:
     events, _ = compose(SummaryDelta("a", 0), SummaryDelta("b", 1), Finish())
-    indexes = [e.summary_index for e in events if isinstance(e, ev.ReasoningSummaryTextDelta)]
+    indexes = [e.summary_index for e in events if isinstance(e, ev.ReasoningSummaryTextDeltaEvent)]
     assert indexes == [0, 1]
 
 
@@ -164,7 +164,7 @@ def test_a_late_name_announces_the_call_with_its_buffered_arguments() -> None:
     events = machine.feed([CallDelta(0, name="f")])
     assert types(events) == ["output_item.added", "function_call_arguments.delta"]
     added = events[0]
-    assert isinstance(added, ev.OutputItemAdded)
+    assert isinstance(added, ev.OutputItemAddedEvent)
     assert isinstance(added.item, FunctionCall)
     assert (added.item.call_id, added.item.arguments) == ("c9", "")
 
@@ -203,7 +203,7 @@ def test_the_same_key_with_another_id_is_another_call() -> None:
 
 def test_a_call_without_arguments_gets_an_empty_object_in_one_delta() -> None:
     events, _ = compose(CallDelta(0, name="f"), Finish("tool_calls"))
-    deltas = [e.delta for e in events if isinstance(e, ev.FunctionCallArgumentsDelta)]
+    deltas = [e.delta for e in events if isinstance(e, ev.FunctionCallArgumentsDeltaEvent)]
     assert deltas == ["{}"]
 
 
@@ -325,7 +325,7 @@ def test_cancel_ends_the_response_incomplete() -> None:
 def test_a_hosted_item_is_added_in_progress_and_done_byte_for_byte() -> None:
     raw = b'{"type":"web_search_call", "id":"ws_1","status":"completed","action":{"q":1}}'
     events, response = compose(ItemDelta(Opaque(raw)), Finish())
-    added, done = (e.item for e in events if isinstance(e, ev.OutputItemAdded | ev.OutputItemDone))
+    added, done = (e.item for e in events if isinstance(e, ev.OutputItemAddedEvent | ev.OutputItemDoneEvent))
     assert isinstance(added, Opaque)
     assert isinstance(done, Opaque)
     assert added.status == "in_progress"
@@ -345,7 +345,7 @@ def test_a_hosted_item_can_progress_under_its_key() -> None:
     progress, done = events[3], events[4]
     assert isinstance(progress, ev.OtherEvent)
     assert progress.fields == {"percent": 50, "item_id": "s1", "output_index": 0}
-    assert isinstance(done, ev.OutputItemDone)
+    assert isinstance(done, ev.OutputItemDoneEvent)
     assert isinstance(done.item, Opaque)
     assert done.item.status == "failed"
 
@@ -454,7 +454,7 @@ def test_a_delta_that_cannot_be_told_to_its_end_does_not_repeat_a_number() -> No
     with pytest.raises(OSError):  # noqa: PT011
         machine.feed([SignatureDelta("s")])
     told += machine.fail(server_error("the key is lost"))
-    assert any(isinstance(event, ev.OutputItemAdded) and event.output_index == 1 for event in told)
+    assert any(isinstance(event, ev.OutputItemAddedEvent) and event.output_index == 1 for event in told)
     assert [event.sequence_number for event in told] == list(range(len(told)))
 
 

@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.errors import ResponseError, server_error
-from antiphon.spec.opaque import to_builtins
 from antiphon.stream.auditor import audit
 from antiphon.stream.deltas import (
     AnyDelta,
@@ -15,8 +15,8 @@ from antiphon.stream.deltas import (
     TextDelta,
 )
 from antiphon.stream.reader import Reader
-from antiphon.stream.sent import Sent
-from tests.spec.opinions import assert_valid_event
+from antiphon.stream.sent_events import SentEvents
+from tests.spec.validators import assert_valid_event
 from tests.stream.composed import composer
 from tests.stream.strategies import core_runs, runs
 
@@ -61,7 +61,7 @@ _TEXTS = st.one_of(
 def test_a_composer_that_goes_on_after_what_was_sent_says_what_the_first_would_have(
     deltas: list[AnyDelta],
 ) -> None:
-    first, second, sent = composer(), composer(), Sent()
+    first, second, sent = composer(), composer(), SentEvents()
     for event in first.feed(deltas):
         sent.add(event)
         sent.next_number = event.sequence_number + 1

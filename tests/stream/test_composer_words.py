@@ -1,7 +1,7 @@
 """Items of words under a key: they grow side by side and close in the order in which they opened."""
 
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.errors import model_error
-from antiphon.spec.opaque import to_builtins
 from antiphon.spec.response import Response
 from antiphon.stream.auditor import audit
 from antiphon.stream.deltas import Failure, Finish, ItemEnd, PartEnd, TextDelta, Words, WordsStart

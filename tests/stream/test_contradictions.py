@@ -8,10 +8,10 @@ import pytest
 from msgspec import UNSET
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque, encode, to_builtins
 from antiphon.spec.content import OutputText, ReasoningText, SummaryText, UrlCitation
 from antiphon.spec.errors import ErrorPayload, ResponseError, server_error
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Message, Reasoning
-from antiphon.spec.opaque import Opaque, encode, to_builtins
 from antiphon.spec.response import Response, Usage
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
@@ -103,7 +103,7 @@ def test_c04_raw_reasoning_is_read_under_each_name(name: str) -> None:
             {"type": f"response.{name}.done", **where, "text": "hm"},
         ]
     )
-    assert isinstance(reader.events[-1], ev.ReasoningDone)
+    assert isinstance(reader.events[-1], ev.ReasoningDoneEvent)
     assert reader.response.output == [
         Reasoning(id="rs_1", summary=[], content=[ReasoningText("hm")], status="in_progress")
     ]
@@ -118,7 +118,7 @@ def test_c04_summaries_are_read_under_each_name(name: str) -> None:
             {"type": f"response.{name}.done", **where, "text": "Adds."},
         ]
     )
-    assert isinstance(reader.events[-1], ev.ReasoningSummaryTextDone)
+    assert isinstance(reader.events[-1], ev.ReasoningSummaryTextDoneEvent)
     assert reader.response.output == [
         Reasoning(id="rs_1", summary=[SummaryText("Adds.")], status="in_progress")
     ]
@@ -315,7 +315,7 @@ def test_c13_unprefixed_names_other_fields_and_a_named_end_are_read() -> None:
     event = reader.feed(
         {"sequence": 3, "text": "lo", "itemId": "msg_1", "outputIndex": 0}, "output_text.delta"
     )
-    assert event == ev.OutputTextDelta(3, "msg_1", 0, 0, "lo")
+    assert event == ev.OutputTextDeltaEvent(3, "msg_1", 0, 0, "lo")
     reader.feed({"sequence": 4, "response": {"id": "r"}}, "completed")
     assert reader.feed("{}", "done") is None
     assert reader.response.status == "completed"
@@ -348,7 +348,7 @@ def test_c15_a_summary_may_be_numbered_by_content_index() -> None:
         event = reader.feed(
             {"type": "response.reasoning_summary_text.delta", **where, "content_index": number, "delta": text}
         )
-        assert isinstance(event, ev.ReasoningSummaryTextDelta)
+        assert isinstance(event, ev.ReasoningSummaryTextDeltaEvent)
         assert event.summary_index == number
     (item,) = reader.response.output
     assert isinstance(item, Reasoning)
@@ -451,7 +451,7 @@ def test_a_client_of_our_own_stream_has_nothing_to_repair() -> None:
 
 
 def test_r001_23a_an_event_needs_no_type_to_be_made() -> None:
-    assert to_builtins(ev.OutputTextDelta(0, "msg_1", 0, 0, "a"))["type"] == "response.output_text.delta"
+    assert to_builtins(ev.OutputTextDeltaEvent(0, "msg_1", 0, 0, "a"))["type"] == "response.output_text.delta"
 
 
 def test_r001_23b_equal_items_have_indexes_of_their_own() -> None:

@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import dialects, sse
 from antiphon.stream.deltas import (
@@ -35,7 +35,7 @@ from antiphon.stream.dialects import (
     of_log,
     solicited,
 )
-from tests.spec.opinions import assert_valid_event
+from tests.spec.validators import assert_valid_event
 from tests.stream.reading import Payload, Run
 from tests.stream.strategies import runs
 from tests.stream.writing import BROKEN, EVERYTHING, compose, of_type, start, structured, write
@@ -125,9 +125,9 @@ def test_a_client_that_brought_the_tools_gets_their_items_back_unprefixed(dialec
 
 
 def test_plain_events_can_be_told_from_those_that_a_dialect_changes() -> None:
-    assert ev.OutputTextDelta not in OPEN_RESPONSES.special
-    assert ev.OutputTextDelta in OPENAI.special
-    assert ev.FunctionCallArgumentsDelta not in OPENAI.special
+    assert ev.OutputTextDeltaEvent not in OPEN_RESPONSES.special
+    assert ev.OutputTextDeltaEvent in OPENAI.special
+    assert ev.FunctionCallArgumentsDeltaEvent not in OPENAI.special
 
 
 def test_no_other_value_is_wire_data() -> None:
@@ -242,7 +242,7 @@ def test_what_a_dialect_writes_leaves_the_response_alone() -> None:
     response = structured()
     for dialect in DIALECTS.values():
         dialect.encode_response(response)
-        dialect.encode(ev.ResponseCreated(0, response))
+        dialect.encode(ev.ResponseCreatedEvent(0, response))
     assert response == structured()
 
 
@@ -271,7 +271,8 @@ def test_wrapping_vendor_events_needs_nothing_else() -> None:
     wraps = replace(OPEN_RESPONSES, custom_event="response.custom_event").for_response(start())
     assert json.loads(wraps.encode(ev.OtherEvent("acme:x", 0, {})))["event_type"] == "acme.x"
     assert (
-        wraps.encode(ev.OutputTextDelta(1, "m", 0, 0, "a")) == ev.OutputTextDelta(1, "m", 0, 0, "a").to_json()
+        wraps.encode(ev.OutputTextDeltaEvent(1, "m", 0, 0, "a"))
+        == ev.OutputTextDeltaEvent(1, "m", 0, 0, "a").to_json()
     )
 
 
@@ -300,9 +301,9 @@ def test_vertice_tells_the_error_beside_the_failed_response_too() -> None:
 
 
 def test_a_failed_response_without_error_is_still_one_object() -> None:
-    failed = json.loads(VERTICE.encode(ev.ResponseFailed(3, start(status="failed"))))
+    failed = json.loads(VERTICE.encode(ev.ResponseFailedEvent(3, start(status="failed"))))
     assert failed["error"] is None
-    named = VERTICE.encode(ev.ResponseFailed(3, start(status="failed", error=ResponseError("c", "m"))))
+    named = VERTICE.encode(ev.ResponseFailedEvent(3, start(status="failed", error=ResponseError("c", "m"))))
     assert json.loads(named)["error"]["code"] == "c"
 
 

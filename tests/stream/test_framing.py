@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from antiphon.spec.codec import Opaque, grown
 from antiphon.spec.content import LogProb
 from antiphon.spec.decode import decode_event
-from antiphon.spec.opaque import Opaque, grown
 from antiphon.spec.response import Response
 from antiphon.stream import sse
 from antiphon.stream.composer import Composer

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import Message, type_of
-from antiphon.spec.opaque import encode
 from antiphon.spec.response import IncompleteDetails, Response
 from antiphon.stream import reader as reader_module
 from antiphon.stream.auditor import audit
@@ -80,7 +80,7 @@ def test_a_cut_stream_keeps_every_word(make: Callable[[], list[Payload]]) -> Non
         assert response.error.code in ("upstream_closed", "server_error", "overloaded")
         assert {id: texts for id, texts in words(response).items() if id in told} == told
         assert all(getattr(item, "status", None) != "in_progress" for item in response.output)
-        assert isinstance(reader.events[-1], ev.ResponseFailed)
+        assert isinstance(reader.events[-1], ev.ResponseFailedEvent)
         assert "the stream ended without a terminal event" in what(reader)
 
 
@@ -160,7 +160,7 @@ def test_a_final_response_alone_tells_everything(run: Run) -> None:
     reader, told = follow(payloads[-1:])
     assert reader.response == response
     assert told == words(response)
-    ended = [event.item for event in reader.events if isinstance(event, ev.OutputItemDone)]
+    ended = [event.item for event in reader.events if isinstance(event, ev.OutputItemDoneEvent)]
     assert ended == response.output
 
 
@@ -349,13 +349,13 @@ def test_repeated_numbers_are_reported() -> None:
 @pytest.mark.parametrize(
     ("status", "event", "kept"),
     [
-        ("completed", ev.ResponseCompleted, "completed"),
-        ("in_progress", ev.ResponseCompleted, "completed"),
-        ("incomplete", ev.ResponseIncomplete, "incomplete"),
-        ("failed", ev.ResponseFailed, "failed"),
-        ("cancelled", ev.ResponseCompleted, "cancelled"),
-        ("paused", ev.ResponseCompleted, "paused"),
-        (None, ev.ResponseCompleted, "completed"),
+        ("completed", ev.ResponseCompletedEvent, "completed"),
+        ("in_progress", ev.ResponseCompletedEvent, "completed"),
+        ("incomplete", ev.ResponseIncompleteEvent, "incomplete"),
+        ("failed", ev.ResponseFailedEvent, "failed"),
+        ("cancelled", ev.ResponseCompletedEvent, "cancelled"),
+        ("paused", ev.ResponseCompletedEvent, "paused"),
+        (None, ev.ResponseCompletedEvent, "completed"),
     ],
 )
 def test_the_status_says_how_a_response_ended(status: str | None, event: type, kept: str) -> None:

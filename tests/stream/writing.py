@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import model_error
-from antiphon.spec.opaque import Opaque
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import JsonSchemaFormat, TextOptions, Tool
 from antiphon.stream.composer import Composer

@@ -1,6 +1,6 @@
 """Every check, one module a group; importing this registers them all."""
 
-from antiphon.compliance import observing
+from antiphon.compliance import observations
 from antiphon.compliance.checks import (
     bodies,
     compaction,
@@ -23,7 +23,7 @@ __all__ = [
     "echoes",
     "formats",
     "limits",
-    "observing",
+    "observations",
     "official",
     "state",
     "streaming",

@@ -3,7 +3,7 @@
 import asyncio
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ENOUGH, user
+from antiphon.compliance.checks.inputs import ENOUGH, user
 from antiphon.compliance.probe import Failed, Probe, Skipped, expect, refusal, require_contact, respond, said
 
 _ERRORS = "Errors; 1.11"

@@ -4,10 +4,10 @@ import base64
 import binascii
 from typing import Final
 
-from antiphon.compliance.catalog import SPECS, CheckRun, Level, Rule, add_check
-from antiphon.compliance.checks.asking import ENOUGH, ROOM, assistant, message, user
+from antiphon.compliance.catalog import SPECS, CheckRun, Level, ServerRule, add_check
+from antiphon.compliance.checks.inputs import ENOUGH, ROOM, assistant, message, user
 from antiphon.compliance.checks.official import compact
-from antiphon.compliance.exchange import Json, answers, text_of
+from antiphon.compliance.http_exchange import Json, answers, text_of
 from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, refusal
 
 _TALK: Final = [user("Remember this: the secret word is heron."), assistant("I will remember: heron.")]
@@ -105,7 +105,7 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
 
 for _id, _level, _says, _run, _model in _RULES:
     add_check(
-        Rule(
+        ServerRule(
             _id,
             _level,
             _says,

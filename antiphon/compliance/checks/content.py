@@ -3,7 +3,7 @@
 from typing import Any
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import (
+from antiphon.compliance.checks.inputs import (
     ENOUGH,
     WEATHER,
     assistant,
@@ -15,7 +15,7 @@ from antiphon.compliance.checks.asking import (
     text_file,
     user,
 )
-from antiphon.compliance.exchange import answers
+from antiphon.compliance.http_exchange import answers
 from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_contact, respond, said
 
 _INPUT = "Schema of ItemParam; 1.9"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from antiphon.compliance.catalog import Rule, add_check, check
-from antiphon.compliance.checks.asking import ENOUGH, WEATHER
-from antiphon.compliance.exchange import Json
+from antiphon.compliance.catalog import ServerRule, add_check, check
+from antiphon.compliance.checks.inputs import ENOUGH, WEATHER
+from antiphon.compliance.http_exchange import Json
 from antiphon.compliance.probe import Probe, expect
 
 _SCHEMA: Final = "Schema of ResponseResource; 1.5"
@@ -49,7 +49,7 @@ def _holds(found: Any, sent: Any) -> bool:
 
 for _name, _value in _ECHOES.items():
     add_check(
-        Rule(
+        ServerRule(
             f"echo.{_name}",
             "SHOULD",
             f"The response repeats `{_name}`.",

@@ -4,8 +4,8 @@ import json
 from typing import Final
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ENOUGH, ROOM
-from antiphon.compliance.exchange import Exchange, Json, text_of
+from antiphon.compliance.checks.inputs import ENOUGH, ROOM
+from antiphon.compliance.http_exchange import Json, RecordedExchange, text_of
 from antiphon.compliance.probe import Failed, Probe, expect, judged
 
 _TEXT: Final = "Schema of TextParam; 1.10"
@@ -62,7 +62,7 @@ async def streamed(probe: Probe) -> None:
     _fits_or_failed(exchange)
 
 
-def _fits_or_failed(exchange: Exchange) -> None:
+def _fits_or_failed(exchange: RecordedExchange) -> None:
     response = judged(exchange, "`json_schema`")
     if response is not None and response.get("status") == "completed" and (wrong := _fits(text_of(response))):
         raise Failed(f"the response is completed, but {wrong}")

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from antiphon.compliance.catalog import Level, Rule, add_check
-from antiphon.compliance.checks.asking import ENOUGH, WEATHER, assistant, call, output, user
-from antiphon.compliance.exchange import Json
+from antiphon.compliance.catalog import Level, ServerRule, add_check
+from antiphon.compliance.checks.inputs import ENOUGH, WEATHER, assistant, call, output, user
+from antiphon.compliance.http_exchange import Json
 from antiphon.compliance.probe import Probe, expect
 
 _SCHEMA: Final = "Schema of CreateResponseBody; 1.9, 1.10"
@@ -196,7 +196,7 @@ def _takes(make: Callable[[], Json]) -> Callable[[Probe], Any]:
 
 for _id, (_level, _says, _make) in _WRONG.items():
     add_check(
-        Rule(
+        ServerRule(
             _id,
             _level,
             f"{_says} Anything else is refused.",
@@ -209,4 +209,6 @@ for _id, (_level, _says, _make) in _WRONG.items():
         alone=_id == "limit.text",
     )
 for _id, (_says, _make) in _RIGHT.items():
-    add_check(Rule(_id, "MUST", _says, _SCHEMA, ("json",), "limits", proof=f"`limits[{_id}]`"), _takes(_make))
+    add_check(
+        ServerRule(_id, "MUST", _says, _SCHEMA, ("json",), "limits", proof=f"`limits[{_id}]`"), _takes(_make)
+    )

@@ -2,15 +2,15 @@
 
 import json
 
-from antiphon.compliance.catalog import Level, Rule, Transport, add_check
-from antiphon.compliance.checks.asking import ROOM, WEATHER, assistant, message, red_square, text, user
-from antiphon.compliance.exchange import Json, calls_of
+from antiphon.compliance.catalog import Level, ServerRule, Transport, add_check
+from antiphon.compliance.checks.inputs import ROOM, WEATHER, assistant, message, red_square, text, user
+from antiphon.compliance.http_exchange import Json, calls_of
 from antiphon.compliance.probe import Failed, Probe, TooWeak, expect, refusal, require_offered, respond
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import OutputText
 from antiphon.spec.items import Message, Phase
-from antiphon.spec.opaque import to_builtins
 from antiphon.spec.response import Response
-from antiphon.stream.shapes import RESOURCES
+from antiphon.stream.json_shapes import RESOURCES
 
 
 async def basic_response(probe: Probe) -> None:
@@ -249,7 +249,7 @@ for _run, (_says, _transports) in _SAYS.items():
     _id = _run.__name__.replace("_", "-")
     _is_new = _id.startswith(("websocket", "compact")) or "phase" in _id
     add_check(
-        Rule(
+        ServerRule(
             _id,
             _LEVEL,
             _says,

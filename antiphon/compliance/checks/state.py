@@ -7,9 +7,9 @@ in what the model knows. Each is only believed after a control: the same history
 from typing import Any
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ENOUGH, assistant, user
+from antiphon.compliance.checks.inputs import ENOUGH, assistant, user
 from antiphon.compliance.checks.tools import required_call
-from antiphon.compliance.exchange import Json, answers, text_of
+from antiphon.compliance.http_exchange import Json, answers, text_of
 from antiphon.compliance.probe import (
     Failed,
     NotOffered,

@@ -3,8 +3,8 @@
 import asyncio
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ENOUGH, user
-from antiphon.compliance.exchange import Json, text_of
+from antiphon.compliance.checks.inputs import ENOUGH, user
+from antiphon.compliance.http_exchange import Json, text_of
 from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_answer, respond
 
 _STREAM = "Streaming HTTP responses; 1.3"

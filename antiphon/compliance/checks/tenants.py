@@ -3,7 +3,7 @@
 from typing import Final
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ENOUGH, assistant, user
+from antiphon.compliance.checks.inputs import ENOUGH, assistant, user
 from antiphon.compliance.checks.official import compact
 from antiphon.compliance.probe import Failed, Probe, Skipped, refusal, respond
 

@@ -4,8 +4,8 @@ import json
 from typing import Final
 
 from antiphon.compliance.catalog import check
-from antiphon.compliance.checks.asking import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, output, user
-from antiphon.compliance.exchange import Exchange, Json, calls_of, text_of
+from antiphon.compliance.checks.inputs import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, output, user
+from antiphon.compliance.http_exchange import Json, RecordedExchange, calls_of, text_of
 from antiphon.compliance.probe import (
     Failed,
     Probe,
@@ -57,7 +57,7 @@ async def _with_call(probe: Probe) -> Json:
     )
 
 
-def _or_model_error(exchange: Exchange) -> Json:
+def _or_model_error(exchange: RecordedExchange) -> Json:
     """A response with a call. That none came may only be the model's fault, and then the server says so."""
     require_contact(exchange)
     response = exchange.response
@@ -140,7 +140,7 @@ async def allowed_streamed(probe: Probe) -> None:
             raise Failed(f"{event.get('type')} tells of a call of get_weather, which is not allowed")
 
 
-def no_forbidden(exchange: Exchange) -> None:
+def no_forbidden(exchange: RecordedExchange) -> None:
     response = judged(exchange, "allowed_tools")
     expect("get_weather" not in _names(response or {}), "get_weather was called, which is not allowed")
 

@@ -3,10 +3,10 @@
 import json
 from typing import Final
 
-from antiphon.compliance.catalog import SPECS, CheckRun, Level, Rule, add_check
-from antiphon.compliance.checks.asking import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, user
+from antiphon.compliance.catalog import SPECS, CheckRun, Level, ServerRule, add_check
+from antiphon.compliance.checks.inputs import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, user
 from antiphon.compliance.checks.tools import no_forbidden
-from antiphon.compliance.exchange import calls_of
+from antiphon.compliance.http_exchange import calls_of
 from antiphon.compliance.probe import (
     Failed,
     NotOffered,
@@ -208,7 +208,7 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
 
 for _id, _level, _says, _run, _model in _RULES:
     add_check(
-        Rule(
+        ServerRule(
             _id,
             _level,
             _says,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from antiphon.compliance.catalog import Level
-from antiphon.compliance.client.plays import PLAYS, Play
-from antiphon.compliance.client.stage import Json, Received, Seen
+from antiphon.compliance.client.scenario_server import Json, Received, Seen
+from antiphon.compliance.client.scenarios import PLAYS, Scenario
 from antiphon.compliance.results import Outcome
 
 
@@ -63,7 +63,7 @@ def verdicts(seen: dict[str, Seen]) -> list[Verdict]:
     return told
 
 
-def _verdict(rule: str, play: Play, wrong: str | None) -> Verdict:
+def _verdict(rule: str, play: Scenario, wrong: str | None) -> Verdict:
     return Verdict(RULES[rule], play.id, "fail" if wrong else "pass", wrong or "")
 
 
@@ -77,7 +77,7 @@ def _headers(requests: list[Received]) -> str | None:
     return None
 
 
-def _performance(play: Play, seen: Seen) -> str | None:
+def _performance(play: Scenario, seen: Seen) -> str | None:
     if play.rule == "client.no_retries":
         return None if seen.refused == 1 else f"it sent a refused request {seen.refused} times"
     if seen.refused and not seen.response_ids:
@@ -96,7 +96,7 @@ def _performance(play: Play, seen: Seen) -> str | None:
     return None
 
 
-def _calls(play: Play, seen: Seen) -> str | None:
+def _calls(play: Scenario, seen: Seen) -> str | None:
     answered = [
         str(item.get("call_id"))
         for item in seen.replies[0].json.get("input") or ()

@@ -6,9 +6,9 @@ from typing import Final
 
 from antiphon.compliance.catalog import LEVELS
 from antiphon.compliance.checklist import lines_of
-from antiphon.compliance.exchange import Exchange
-from antiphon.compliance.observing import Finding
-from antiphon.compliance.reports import words
+from antiphon.compliance.http_exchange import RecordedExchange
+from antiphon.compliance.observations import Finding
+from antiphon.compliance.reports import wording
 from antiphon.compliance.reports.style import STYLE
 from antiphon.compliance.results import Outcome, Report, Result
 
@@ -37,7 +37,7 @@ def _summary(report: Report) -> Iterator[str]:
     verdict = "keeps the contract" if report.exit_code == 0 else "breaks the contract"
     kind = "pass" if report.exit_code == 0 else "fail"
     yield f'<header><p class="verdict {kind}">{_MARKS["pass" if kind == "pass" else "fail"]} {verdict}</p>'
-    yield f"<h1>{escape(report.subject)}</h1><p>{words.musts(report)}</p>"
+    yield f"<h1>{escape(report.subject)}</h1><p>{wording.musts(report)}</p>"
     about = [f"model {report.model}", f"{report.exchanges} exchanges", f"{report.seconds:.1f} s"]
     if report.server:
         about.append(f"server {report.server}")
@@ -80,21 +80,23 @@ def _failures(report: Report) -> Iterator[str]:
     yield "</section>"
 
 
-def _exchange(exchange: Exchange, findings: list[Finding], *, is_open: bool) -> Iterator[str]:
-    about = f"{words.request_line(exchange)} → {words.answered(exchange)} · {exchange.seconds * 1000:.0f} ms"
+def _exchange(exchange: RecordedExchange, findings: list[Finding], *, is_open: bool) -> Iterator[str]:
+    about = (
+        f"{wording.request_line(exchange)} → {wording.answered(exchange)} · {exchange.seconds * 1000:.0f} ms"
+    )
     yield f"<details{' open' if is_open else ''}><summary>{escape(about)}</summary>"
     if exchange.sent:
-        yield f"<h4>sent</h4><pre>{escape(words.sent(exchange))}</pre>"
+        yield f"<h4>sent</h4><pre>{escape(wording.sent(exchange))}</pre>"
     if exchange.is_stream:
         yield from _timeline(exchange, findings)
     elif exchange.body:
-        yield f"<h4>received</h4><pre>{escape(words.shorten(exchange.body))}</pre>"
+        yield f"<h4>received</h4><pre>{escape(wording.shorten(exchange.body))}</pre>"
     yield "</details>"
 
 
-def _timeline(exchange: Exchange, findings: list[Finding]) -> Iterator[str]:
+def _timeline(exchange: RecordedExchange, findings: list[Finding]) -> Iterator[str]:
     """Time runs down; how far an item or a part is nested is how far it stands to the right."""
-    rows = words.timeline(exchange, findings)
+    rows = wording.timeline(exchange, findings)
     yield '<ol class="timeline">'
     for row in rows[:_MOST_ROWS]:
         depth = _depth(row.type)

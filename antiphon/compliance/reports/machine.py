@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from antiphon.compliance.checklist import lines_of
-from antiphon.compliance.exchange import Exchange
-from antiphon.compliance.reports import words
+from antiphon.compliance.http_exchange import RecordedExchange
+from antiphon.compliance.reports import wording
 from antiphon.compliance.results import Report, Result
 
 
@@ -57,7 +57,7 @@ def _result(result: Result) -> dict[str, Any]:
     return told
 
 
-def exchange_to_builtins(exchange: Exchange) -> dict[str, Any]:
+def exchange_to_builtins(exchange: RecordedExchange) -> dict[str, Any]:
     """An exchange as it was, for `--json` and `--record`."""
     return {
         "transport": exchange.transport,
@@ -65,11 +65,11 @@ def exchange_to_builtins(exchange: Exchange) -> dict[str, Any]:
             "method": exchange.method,
             "path": exchange.path,
             "headers": exchange.sent_headers,
-            "body": words.shorten(exchange.sent, 100_000),
+            "body": wording.shorten(exchange.sent, 100_000),
         },
         "status": exchange.status,
         "headers": exchange.headers,
-        "body": "" if exchange.is_stream else words.shorten(exchange.body, 100_000),
+        "body": "" if exchange.is_stream else wording.shorten(exchange.body, 100_000),
         "events": [
             {"at": round(arrival.at, 4), "event": arrival.name, "data": arrival.data}
             for arrival in exchange.arrivals
@@ -112,10 +112,10 @@ def _case(suite: ET.Element, result: Result) -> None:
         failure = ET.SubElement(case, "failure", message=_printable(result.reason), type=rule.level)
         told = [rule.says, rule.source]
         for exchange in result.exchanges[-1:]:
-            told += [words.request_line(exchange), words.sent(exchange), words.answered(exchange)]
+            told += [wording.request_line(exchange), wording.sent(exchange), wording.answered(exchange)]
             told += [
                 f"{row.position} {row.type} {' '.join(row.wrong)}"
-                for row in words.timeline(exchange, result.findings)
+                for row in wording.timeline(exchange, result.findings)
             ]
         failure.text = _printable("\n".join(told))
 

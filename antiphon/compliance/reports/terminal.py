@@ -7,9 +7,9 @@ from typing import Final, TextIO
 
 from antiphon.compliance.catalog import LEVELS
 from antiphon.compliance.checklist import lines_of
-from antiphon.compliance.exchange import Exchange
-from antiphon.compliance.observing import Finding
-from antiphon.compliance.reports import words
+from antiphon.compliance.http_exchange import RecordedExchange
+from antiphon.compliance.observations import Finding
+from antiphon.compliance.reports import wording
 from antiphon.compliance.results import Outcome, Report, Result
 
 MARKS: Final[dict[Outcome, tuple[str, str]]] = {
@@ -39,7 +39,7 @@ def write(report: Report, out: TextIO = sys.stdout, *, verbose: bool = False) ->
 
 def _lines(report: Report, paint: Paint, verbose: bool) -> Iterator[str]:
     yield f"Open Responses {report.spec}: {report.subject} (model {report.model})"
-    yield words.musts(report)
+    yield wording.musts(report)
     yield ""
     for group, results in report.by_group().items():
         passed = sum(result.outcome == "pass" for result in results)
@@ -73,14 +73,14 @@ def _failure(result: Result, paint: Paint) -> Iterator[str]:
         yield from _exchange(exchange, result.findings, paint)
 
 
-def _exchange(exchange: Exchange, findings: list[Finding], paint: Paint) -> Iterator[str]:
-    yield f"  > {words.request_line(exchange)}  {words.sent(exchange, _LONGEST)}"
-    yield f"  < {words.answered(exchange)}"
+def _exchange(exchange: RecordedExchange, findings: list[Finding], paint: Paint) -> Iterator[str]:
+    yield f"  > {wording.request_line(exchange)}  {wording.sent(exchange, _LONGEST)}"
+    yield f"  < {wording.answered(exchange)}"
     if not exchange.is_stream:
         if exchange.body:
-            yield f"  < {words.shorten(exchange.body, _LONGEST)}"
+            yield f"  < {wording.shorten(exchange.body, _LONGEST)}"
         return
-    rows = words.timeline(exchange, findings)
+    rows = wording.timeline(exchange, findings)
     marked = [n for n, row in enumerate(rows) if row.wrong] or [len(rows) - 1]
     shown = {
         n for mark in marked[:3] for n in range(mark - _AROUND, mark + _AROUND + 1) if 0 <= n < len(rows)

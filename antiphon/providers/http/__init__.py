@@ -5,6 +5,6 @@ upstream wait, and leaving the context closes the connection at once, unless the
 """
 
 from antiphon.providers.http.client import UpstreamClient
-from antiphon.providers.http.exchange import Exchange
+from antiphon.providers.http.exchange import UpstreamExchange
 
-__all__ = ["Exchange", "UpstreamClient"]
+__all__ = ["UpstreamClient", "UpstreamExchange"]

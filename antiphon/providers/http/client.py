@@ -5,14 +5,14 @@ import ssl
 from asyncio import AbstractEventLoop
 from collections.abc import Mapping
 
-from antiphon.config import Timeouts
-from antiphon.providers.http.connection import Connection
+from antiphon.config import UpstreamTimeouts
+from antiphon.providers.http.connection import UpstreamConnection
 from antiphon.providers.http.dialing import Dialer
-from antiphon.providers.http.exchange import Exchange
+from antiphon.providers.http.exchange import UpstreamExchange
 from antiphon.providers.http.failures import Unreachable
 from antiphon.providers.http.pool import Pool
 from antiphon.providers.http.proxies import proxy_for
-from antiphon.providers.http.target import Origin, Target, parse
+from antiphon.providers.http.target import Origin, UpstreamUrl, parse
 from antiphon.providers.http.watch import Watch
 
 _MANY = 1000
@@ -26,7 +26,7 @@ class UpstreamClient:
         self.watch = Watch()
         self.pool = Pool(self.watch)
         self._dialer = Dialer(tls)
-        self.targets: tuple[dict[str, Target], dict[str, Target]] = ({}, {})
+        self.targets: tuple[dict[str, UpstreamUrl], dict[str, UpstreamUrl]] = ({}, {})
         """Where an address leads, and where one that must be public does."""
         self._origins: dict[tuple[str, str, int, bool], Origin] = {}
 
@@ -35,25 +35,25 @@ class UpstreamClient:
         url: str,
         body: bytes,
         headers: Mapping[str, str],
-        timeouts: Timeouts,
+        timeouts: UpstreamTimeouts,
         provider: str,
         reuse: bool = True,
-    ) -> Exchange:
+    ) -> UpstreamExchange:
         """`async with http.post(…) as response`; `provider` is the name that errors are told under."""
-        return Exchange(self, url, body, headers, timeouts, provider, reuse)
+        return UpstreamExchange(self, url, body, headers, timeouts, provider, reuse)
 
     def get(
         self,
         url: str,
         headers: Mapping[str, str],
-        timeouts: Timeouts,
+        timeouts: UpstreamTimeouts,
         *,
         provider: str,
         reuse: bool = True,
         public_only: bool = False,
-    ) -> Exchange:
+    ) -> UpstreamExchange:
         """With `public_only` a name that leads to any but public addresses raises `ForbiddenAddress`."""
-        return Exchange(self, url, None, headers, timeouts, provider, reuse, public_only)
+        return UpstreamExchange(self, url, None, headers, timeouts, provider, reuse, public_only)
 
     async def warm(self) -> None:
         """Read the system's certificates, beside the event loop."""
@@ -64,7 +64,7 @@ class UpstreamClient:
         await self.pool.close()
         self.loop = None
 
-    def find(self, url: str, public_only: bool) -> Target:
+    def find(self, url: str, public_only: bool) -> UpstreamUrl:
         """Work out where an address leads, and remember it."""
         targets = self.targets[public_only]
         if len(targets) >= _MANY:
@@ -75,13 +75,13 @@ class UpstreamClient:
             key = scheme, host, port, public_only
             if (origin := self._origins.get(key)) is None:
                 origin = self._origins[key] = Origin(scheme, host, port, proxy_for(url), public_only)
-            targets[url] = target = Target(url, origin, authorization)
+            targets[url] = target = UpstreamUrl(url, origin, authorization)
         except ValueError:
             raise Unreachable("its address is not a valid http or https URL; check its base_url") from None
         return target
 
-    async def connect(self, origin: Origin, *, single: bool) -> Connection:
-        connection = Connection(self.pool, origin, asyncio.get_running_loop(), single=single)
+    async def connect(self, origin: Origin, *, single: bool) -> UpstreamConnection:
+        connection = UpstreamConnection(self.pool, origin, asyncio.get_running_loop(), single=single)
         await self._dialer.open(origin, connection)
         if connection.is_usable:  # the upstream may have hung up by now
             self.pool.add(connection)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from antiphon.providers.http.failures import Closed, Failure, Invalid
+from antiphon.providers.http.failures import Closed, ExchangeFailure, Invalid
 from antiphon.providers.http.headers import HEADERS_LIMIT, Head, Headers, Spellings, TooMany, pack
 from antiphon.providers.http.target import PIECE
 from antiphon.providers.http.watch import Timed
@@ -37,7 +37,7 @@ Follower = Callable[[bytes], object]
 """Takes bytes; its answer is false when it has enough for now."""
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_fields",
         "_is_writable",
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.keeps = False
             if not self.complete:
-                self.fail(error.__context__ if isinstance(error.__context__, Failure) else Invalid())
+                self.fail(error.__context__ if isinstance(error.__context__, ExchangeFailure) else Invalid())
                 return
         if self.complete:
             if self.is_lingering:

@@ -11,7 +11,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _HEADER = 2
 
 
-class Decoder:
+class ContentDecoder:
     """gzip, or deflate with or without the wrapping that the standard wants; taken in small steps."""
 
     def __init__(self, encoding: bytes) -> None:
@@ -53,9 +53,9 @@ class Decoder:
             raise Invalid("the compressed answer is cut off")
 
 
-def decoder_of(encoding: bytes) -> Decoder | None:
+def decoder_of(encoding: bytes) -> ContentDecoder | None:
     """None if there is nothing to unpack."""
-    return None if encoding.strip().lower() in (b"", b"identity") else Decoder(encoding)
+    return None if encoding.strip().lower() in (b"", b"identity") else ContentDecoder(encoding)
 
 
 def _bits(packed: bytes) -> int:

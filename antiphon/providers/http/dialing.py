@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from antiphon.providers.http.failures import BadProxy, Unreachable
-from antiphon.providers.http.resolving import Address, Resolver, demand_public
+from antiphon.providers.http.resolving import ResolvedAddress, Resolver, demand_public
 from antiphon.providers.http.target import Origin, Proxy
 
 STAGGER = 0.25
@@ -171,7 +171,7 @@ def _demand_success(head: bytes) -> None:
         raise BadProxy
 
 
-async def _reach(addresses: Sequence[Address]) -> socket.socket:
+async def _reach(addresses: Sequence[ResolvedAddress]) -> socket.socket:
     """The first address that answers; each later one starts when the one before fails or is slow."""
     if len(addresses) == 1:
         return await _dial(addresses[0])
@@ -202,7 +202,7 @@ def _hang_up(task: asyncio.Task[socket.socket]) -> None:
         task.result().close()
 
 
-async def _dial(address: Address) -> socket.socket:
+async def _dial(address: ResolvedAddress) -> socket.socket:
     """Not `sock_connect`: uvloop's asks for the name again, even of an address."""
     sock = socket.socket(address.family, socket.SOCK_STREAM)
     try:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.http.connection import Connection, Follower
-from antiphon.providers.http.decoding import Decoder, decoder_of
-from antiphon.providers.http.failures import Closed, Failure
+from antiphon.providers.http.connection import Follower, UpstreamConnection
+from antiphon.providers.http.decoding import ContentDecoder, decoder_of
+from antiphon.providers.http.failures import Closed, ExchangeFailure
 from antiphon.providers.http.headers import Head, Headers
 from antiphon.providers.http.target import Origin
 
@@ -26,7 +26,7 @@ BODY_LIMIT = 64 * 1024 * 1024
 ERROR_PATIENCE = 5.0
 
 
-class Exchange(Struct, eq=False):
+class UpstreamExchange(Struct, eq=False):
     """A context: entering it sends the request and waits for the head of the answer.
 
     While it is open, iterate over it for the bytes as they come, or `read` it whole.
@@ -37,12 +37,12 @@ class Exchange(Struct, eq=False):
     _body: bytes | None
     """Without one it is a GET."""
     _headers: Mapping[str, str]
-    _timeouts: Timeouts
+    _timeouts: UpstreamTimeouts
     _provider: str
     _reuse: bool
     _public_only: bool = False
-    _connection: Connection | None = None
-    _decoder: Decoder | None = None
+    _connection: UpstreamConnection | None = None
+    _decoder: ContentDecoder | None = None
     _head: Head = b""
     _waiting: float = 0.0
     """Since when somebody has been waiting for the next bytes."""
@@ -55,7 +55,7 @@ class Exchange(Struct, eq=False):
 
     __repr__ = object.__repr__  # which shows no key
 
-    async def __aenter__(self) -> "Exchange":
+    async def __aenter__(self) -> "UpstreamExchange":
         http = self._http
         if (loop := http.loop) is None:
             loop = http.loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ class Exchange(Struct, eq=False):
             if self._connection is not None:
                 self._connection.abort()
             self.leave()
-            if isinstance(error, Failure):
+            if isinstance(error, ExchangeFailure):
                 raise error.before_answer(self._provider) from error
             raise
         return self
@@ -131,7 +131,7 @@ class Exchange(Struct, eq=False):
 
     # --- reading ------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> "Exchange":
+    def __aiter__(self) -> "UpstreamExchange":
         return self
 
     async def __anext__(self) -> bytes:
@@ -174,7 +174,7 @@ class Exchange(Struct, eq=False):
                 finally:
                     self._waiting = 0.0
                     connection.follower = None
-        except Failure as failure:
+        except ExchangeFailure as failure:
             raise failure.in_answer(self._provider) from failure
 
     def whole(self) -> bytes:
@@ -216,7 +216,7 @@ class Exchange(Struct, eq=False):
 
     # --- within -------------------------------------------------------------------------------------------
 
-    async def _connect(self, origin: Origin) -> Connection:
+    async def _connect(self, origin: Origin) -> UpstreamConnection:
         limits, started = self._timeouts, self.started
         due, what, seconds = min(
             (asyncio.get_running_loop().time() + (limits.connect or inf), "no connection", limits.connect),

@@ -4,7 +4,7 @@ from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 
 
-class Failure(Exception):
+class ExchangeFailure(Exception):
     """Told as `before_answer` as long as there is no answer, and as `in_answer` in its middle."""
 
     def before_answer(self, provider: str) -> UpstreamError:
@@ -14,7 +14,7 @@ class Failure(Exception):
         return errors.closed(provider, "in the middle of the answer")
 
 
-class Unreachable(Failure):
+class Unreachable(ExchangeFailure):
     """No connection, or none that a request can be sent on; the text says why and what to do."""
 
 
@@ -23,14 +23,14 @@ class BadProxy(Unreachable):
         super().__init__("the proxy could not be used; check HTTP_PROXY and NO_PROXY")
 
 
-class Closed(Failure):
+class Closed(ExchangeFailure):
     """The upstream hung up, or the network did."""
 
     def before_answer(self, provider: str) -> UpstreamError:
         return errors.closed(provider, "before there was an answer")
 
 
-class Invalid(Failure):
+class Invalid(ExchangeFailure):
     """What came is no answer that can be understood; the text says why."""
 
     def __init__(self, why: str = "the answer is not valid HTTP") -> None:
@@ -43,7 +43,7 @@ class Invalid(Failure):
         return errors.invalid(provider, str(self))
 
 
-class Forbidden(Failure):
+class Forbidden(ExchangeFailure):
     """The address is not one that may be connected to."""
 
     def before_answer(self, provider: str) -> UpstreamError:

@@ -5,7 +5,7 @@ import re
 from asyncio import TimerHandle
 from functools import lru_cache
 
-from antiphon.providers.http.connection import Connection
+from antiphon.providers.http.connection import UpstreamConnection
 from antiphon.providers.http.target import Origin
 from antiphon.providers.http.watch import Watch
 
@@ -20,15 +20,15 @@ class Pool:
     """All connections of one client."""
 
     def __init__(self, watch: Watch) -> None:
-        self.connections: set[Connection] = set()
-        self.lingering: dict[Connection, TimerHandle] = {}
+        self.connections: set[UpstreamConnection] = set()
+        self.lingering: dict[UpstreamConnection, TimerHandle] = {}
         self._watch = watch
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: UpstreamConnection) -> None:
         self.connections.add(connection)
         self._watch.add(connection)
 
-    def take(self, origin: Origin, now: float) -> Connection | None:
+    def take(self, origin: Origin, now: float) -> UpstreamConnection | None:
         """The one that was used last, which is the least likely to be dead."""
         idle = origin.idle
         while idle:
@@ -39,7 +39,7 @@ class Pool:
             connection.abort()
         return None
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: UpstreamConnection) -> None:
         """Its answer is complete: it may wait for more work, if it can do any."""
         told = connection.keep_alive
         patience = KEEP_ALIVE if told is None else _patience(told)
@@ -53,7 +53,7 @@ class Pool:
         if expires < self._watch.next:
             self._watch.look_at(expires)
 
-    def leave(self, connection: Connection, finished: bool) -> None:
+    def leave(self, connection: UpstreamConnection, finished: bool) -> None:
         """Nobody reads its answer any more: wait a moment for the end of a finished one, or close it."""
         if finished and connection.error is None and not connection.single and connection.is_usable:
             self.lingering[connection] = connection.loop.call_later(LINGER, connection.abort)
@@ -61,14 +61,14 @@ class Pool:
         else:
             connection.abort()
 
-    def settle(self, connection: Connection) -> None:
+    def settle(self, connection: UpstreamConnection) -> None:
         """The answer that a connection lingered for has ended."""
         connection.is_lingering = False
         if (timer := self.lingering.pop(connection, None)) is not None:
             timer.cancel()
         self.keep(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: UpstreamConnection) -> None:
         """It is gone."""
         self.connections.discard(connection)
         self._watch.remove(connection)

@@ -22,7 +22,7 @@ _SPECIAL = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ResolvedAddress:
     family: int
     place: tuple[Any, ...]
     """As the socket module wants it: IP address, port and, for IPv6, two more."""
@@ -30,7 +30,7 @@ class Address:
 
 @dataclass(slots=True)
 class _Entry:
-    addresses: Sequence[Address] = ()
+    addresses: Sequence[ResolvedAddress] = ()
     until: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -41,7 +41,7 @@ class Resolver:
     def __init__(self) -> None:
         self._entries: dict[tuple[str, int], _Entry] = {}
 
-    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+    async def resolve(self, host: str, port: int) -> Sequence[ResolvedAddress]:
         if (literal := _literal(host, port)) is not None:
             return (literal,)
         loop = asyncio.get_running_loop()
@@ -59,25 +59,25 @@ class Resolver:
         self._entries.pop((host, port), None)
 
 
-async def _ask(host: str, port: int) -> list[Address]:
+async def _ask(host: str, port: int) -> list[ResolvedAddress]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         found = []
     if not found:
         raise Unreachable("its host name could not be resolved; check its base_url")
-    addresses = dict.fromkeys(Address(family, tuple(place)) for family, _, _, _, place in found)
+    addresses = dict.fromkeys(ResolvedAddress(family, tuple(place)) for family, _, _, _, place in found)
     return _alternating(list(addresses))
 
 
-def _alternating(addresses: list[Address]) -> list[Address]:
+def _alternating(addresses: list[ResolvedAddress]) -> list[ResolvedAddress]:
     """The families by turns, beginning with the one that the system prefers."""
     first = [one for one in addresses if one.family == addresses[0].family]
     others = [one for one in addresses if one.family != addresses[0].family]
     return [one for one in chain.from_iterable(zip_longest(first, others)) if one is not None]
 
 
-def _literal(host: str, port: int) -> Address | None:
+def _literal(host: str, port: int) -> ResolvedAddress | None:
     try:
         version = ip_address(host).version
     except ValueError:
@@ -86,11 +86,11 @@ def _literal(host: str, port: int) -> Address | None:
     if "%" in host:
         return None
     if version == 4:
-        return Address(socket.AF_INET, (host, port))
-    return Address(socket.AF_INET6, (host, port, 0, 0))
+        return ResolvedAddress(socket.AF_INET, (host, port))
+    return ResolvedAddress(socket.AF_INET6, (host, port, 0, 0))
 
 
-def demand_public(host: str, addresses: Sequence[Address]) -> None:
+def demand_public(host: str, addresses: Sequence[ResolvedAddress]) -> None:
     """Refuse a name as soon as one of its addresses is not a public one."""
     if not all(is_public(one.place[0]) for one in addresses):
         raise Forbidden(host)

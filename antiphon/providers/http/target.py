@@ -11,7 +11,7 @@ from antiphon import __version__
 from antiphon.providers.http.failures import Unreachable
 
 if TYPE_CHECKING:
-    from antiphon.providers.http.connection import Connection
+    from antiphon.providers.http.connection import UpstreamConnection
 
 PIECE = 64 * 1024
 """A longer body is written in pieces of this size, as fast as the upstream takes them."""
@@ -49,7 +49,7 @@ class Origin:
     port: int
     proxy: Proxy | None
     public_only: bool
-    idle: "list[Connection]" = field(default_factory=list)
+    idle: "list[UpstreamConnection]" = field(default_factory=list)
 
     @property
     def has_tunnel(self) -> bool:
@@ -62,7 +62,7 @@ class Origin:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-class Target:
+class UpstreamUrl:
     """One address at an origin."""
 
     __slots__ = ("_authorization", "_headers", "_path", "_rendered", "_reuse", "origin")

@@ -33,7 +33,7 @@ from tests.compliance.faults.ways import (
     streamed,
     without,
 )
-from tests.compliance.model import KEYS
+from tests.compliance.two_tenants import KEYS
 
 FAULTS: dict[str, Fault] = {}
 

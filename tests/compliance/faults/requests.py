@@ -27,7 +27,7 @@ from tests.compliance.faults.ways import (
     socket_forgives,
     socket_refuses,
 )
-from tests.compliance.model import KEYS
+from tests.compliance.two_tenants import KEYS
 
 FAULTS: dict[str, Fault] = {}
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from functools import partial
 
+from tests.providers.anthropic.fake import FakeAnthropic
+from tests.providers.azure.fake import FakeAzure
+from tests.providers.bedrock.fake import FakeBedrock
+from tests.providers.chat.fake import FakeChat, FakeOpenRouter
 from tests.providers.conformance.said import Fake
-from tests.providers.fake_anthropic import FakeAnthropic
-from tests.providers.fake_azure import FakeAzure
-from tests.providers.fake_bedrock import FakeBedrock
-from tests.providers.fake_chat import FakeChat, FakeOpenRouter
-from tests.providers.fake_gemini import FakeGemini, FakeVertex
-from tests.providers.fake_ollama import FakeOllama
-from tests.providers.fake_responses import FakeResponses, FakeResponsesSocket
-from tests.providers.fake_writer import FakeWriter
+from tests.providers.gemini.fake import FakeGemini, FakeVertex
+from tests.providers.ollama.fake import FakeOllama
+from tests.providers.responses.fake import FakeResponses, FakeResponsesSocket
+from tests.providers.writer.fake import FakeWriter
 
 FAKES: dict[str, Callable[[], Fake]] = {
     "bedrock": FakeBedrock,

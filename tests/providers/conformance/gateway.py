@@ -10,11 +10,14 @@ from typing import Any, Literal
 from websockets.asyncio.client import connect
 
 from antiphon.stream.auditor import audit, audit_sse
-from tests.providers import fake_azure, fake_bedrock, fake_gemini, fake_writer
-from tests.providers.composing import SOLICITED
+from tests.providers.azure import fake as fake_azure
+from tests.providers.bedrock import fake as fake_bedrock
+from tests.providers.compose import SOLICITED
 from tests.providers.conformance.fakes import FAKES
 from tests.providers.conformance.said import Fake
-from tests.server.serving import DEADLINE, Serving, configure
+from tests.providers.gemini import fake as fake_gemini
+from tests.providers.writer import fake as fake_writer
+from tests.server.servers import DEADLINE, Serving, configure
 
 Json = dict[str, Any]
 Transport = Literal["json", "sse", "websocket"]

@@ -16,14 +16,14 @@ import pytest
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import known_types
-from antiphon.spec.opaque import to_builtins
+from antiphon.spec.codec import to_builtins
 from antiphon.spec.response import Response
-from tests.providers.composing import as_functions, batches, compose, make_turn, plain
+from tests.providers.compose import as_functions, batches, compose, make_turn, plain
 from tests.providers.conformance import scenarios
 from tests.providers.conformance.fakes import FAKES
 from tests.providers.conformance.said import Called, Fake, Redacted, Refused, Saying, Script, Text, Thought
 from tests.providers.conformance.scenarios import CHOICES, NAMES, PROOFS, SCENARIOS, Scenario
-from tests.spec.opinions import assert_valid_response
+from tests.spec.validators import assert_valid_response
 
 LACKS = {name: dict(make().lacks) for name, make in FAKES.items()}
 MODES = ("streamed", "whole")

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.http import Exchange, UpstreamClient
+from antiphon.providers.http import UpstreamClient, UpstreamExchange
 from tests.providers.fake_server import SOON, until_accepted
 
-NEVER = Timeouts(connect=0, first_byte=0, idle=0, total=0)
+NEVER = UpstreamTimeouts(connect=0, first_byte=0, idle=0, total=0)
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
@@ -107,16 +107,18 @@ def answering(*answers: bytes, then: str = "serve") -> Handler:
     return handler
 
 
-def get(http: UpstreamClient, url: str, *, timeouts: Timeouts = NEVER, public_only: bool = False) -> Exchange:
+def get(
+    http: UpstreamClient, url: str, *, timeouts: UpstreamTimeouts = NEVER, public_only: bool = False
+) -> UpstreamExchange:
     return http.get(url, {}, timeouts, provider="up", public_only=public_only)
 
 
-async def body(exchange: Exchange) -> bytes:
+async def body(exchange: UpstreamExchange) -> bytes:
     async with asyncio.timeout(SOON), exchange as response:
         return await response.read()
 
 
-async def failure(exchange: Exchange) -> UpstreamError:
+async def failure(exchange: UpstreamExchange) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await body(exchange)
     return caught.value

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.http import Exchange, UpstreamClient
-from tests.providers.chat_wire import DONE, text
-from tests.providers.fake_chat import FakeChat, Step, Wire, refusal, refusing_address
+from antiphon.providers.http import UpstreamClient, UpstreamExchange
+from tests.providers.chat.fake import FakeChat, Step, Wire, refusal, refusing_address
+from tests.providers.chat.wire import DONE, text
 from tests.providers.fake_server import SOON
 from tests.providers.http.raw import until
 
-NEVER = Timeouts(connect=0, first_byte=0, idle=0, total=0)
+NEVER = UpstreamTimeouts(connect=0, first_byte=0, idle=0, total=0)
 HEADERS = {"Content-Type": "application/json"}
 BODY = b'{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}'
 HANGS = Wire([text("a"), Step.HANG])
@@ -25,21 +25,21 @@ def post(
     http: UpstreamClient,
     upstream: FakeChat | str,
     *,
-    timeouts: Timeouts = NEVER,
+    timeouts: UpstreamTimeouts = NEVER,
     body: bytes = BODY,
     reuse: bool = True,
-) -> Exchange:
+) -> UpstreamExchange:
     base = upstream if isinstance(upstream, str) else upstream.base_url
     url = f"{base}/chat/completions"
     return http.post(url, body, HEADERS, timeouts, provider="up", reuse=reuse)
 
 
-async def read(exchange: Exchange) -> bytes:
+async def read(exchange: UpstreamExchange) -> bytes:
     async with exchange as response:
         return await response.read()
 
 
-async def error(exchange: Exchange) -> tuple[int, str | None, str]:
+async def error(exchange: UpstreamExchange) -> tuple[int, str | None, str]:
     with pytest.raises(UpstreamError) as caught:
         await read(exchange)
     return caught.value.status, caught.value.payload.code, caught.value.payload.message
@@ -72,7 +72,7 @@ async def test_reading_makes_no_task_and_no_timer(
 ) -> None:
     gates = [asyncio.Event() for _ in range(20)]
     pieces = [piece for gate in gates for piece in (gate, b"x")]
-    limits = Timeouts(connect=60, first_byte=60, idle=60, total=600)
+    limits = UpstreamTimeouts(connect=60, first_byte=60, idle=60, total=600)
     loop = asyncio.get_running_loop()
     timers: list[object] = []
 
@@ -100,7 +100,7 @@ async def test_reading_makes_no_task_and_no_timer(
 
 @pytest.mark.parametrize("name", ["first_byte", "total"])
 async def test_no_answer(http: UpstreamClient, name: str) -> None:
-    limits = Timeouts(**{"connect": 0, "first_byte": 0, "idle": 0, "total": 0, name: 0.05})
+    limits = UpstreamTimeouts(**{"connect": 0, "first_byte": 0, "idle": 0, "total": 0, name: 0.05})
     async with FakeChat().says(Wire([Step.HANG], framing="raw")) as upstream:
         status, code, message = await error(post(http, upstream, timeouts=limits))
         assert (status, code) == (504, "timeout")
@@ -109,7 +109,7 @@ async def test_no_answer(http: UpstreamClient, name: str) -> None:
 
 
 async def test_an_answer_that_does_not_go_on(http: UpstreamClient) -> None:
-    limits = Timeouts(connect=0, first_byte=0, idle=0.05, total=0)
+    limits = UpstreamTimeouts(connect=0, first_byte=0, idle=0.05, total=0)
     async with FakeChat().says(HANGS) as upstream:
         assert await error(post(http, upstream, timeouts=limits)) == (
             504,
@@ -124,7 +124,7 @@ async def test_an_answer_that_is_not_streamed_has_to_end(http: UpstreamClient) -
         while True:
             yield b" "
 
-    limits = Timeouts(connect=0, whole=0.1, idle=10, total=0).patient(stream=False)
+    limits = UpstreamTimeouts(connect=0, whole=0.1, idle=10, total=0).patient(stream=False)
     async with FakeChat().says(Wire(blanks())) as upstream:
         assert await error(post(http, upstream, timeouts=limits)) == (
             504,
@@ -138,7 +138,7 @@ async def test_an_answer_that_does_not_end(http: UpstreamClient) -> None:
         while True:
             yield b"x"
 
-    limits = Timeouts(connect=0, first_byte=0, idle=10, total=0.1)
+    limits = UpstreamTimeouts(connect=0, first_byte=0, idle=10, total=0.1)
     async with FakeChat().says(Wire(forever())) as upstream:
         assert await error(post(http, upstream, timeouts=limits)) == (
             504,
@@ -148,7 +148,7 @@ async def test_an_answer_that_does_not_end(http: UpstreamClient) -> None:
 
 
 async def test_a_slow_reader_is_no_silent_upstream(http: UpstreamClient) -> None:
-    limits = Timeouts(connect=0, first_byte=0, idle=SOON, total=0)
+    limits = UpstreamTimeouts(connect=0, first_byte=0, idle=SOON, total=0)
     gate = asyncio.Event()
     says = FakeChat().says(Wire([b"a", gate, b"b"]))
     async with says as upstream, post(http, upstream, timeouts=limits) as response:
@@ -172,7 +172,7 @@ async def test_no_connection(http: UpstreamClient) -> None:
         for filler in (first, second):
             filler.setblocking(False)
             filler.connect_ex(listening.getsockname())
-        limits = Timeouts(connect=0.1, first_byte=0, idle=0, total=0)
+        limits = UpstreamTimeouts(connect=0.1, first_byte=0, idle=0, total=0)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         assert await error(post(http, address, timeouts=limits)) == (
             504,

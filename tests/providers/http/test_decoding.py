@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.http.decoding import Decoder
+from antiphon.providers.http.decoding import ContentDecoder
 from antiphon.providers.http.failures import Invalid
 from tests.providers.http.raw import answering, body, failure, get, serving
 
@@ -93,7 +93,7 @@ def test_it_does_not_matter_how_it_is_cut(name: str, parts: list[bytes], size: i
     if pack is not gzip.compress:
         parts = [b"".join(parts)]
     packed = b"".join(map(pack, parts))
-    decoder = Decoder(encoding)
+    decoder = ContentDecoder(encoding)
     found = b""
     for n in range(0, len(packed), size):
         decoder.feed(packed[n : n + size])
@@ -105,7 +105,7 @@ def test_it_does_not_matter_how_it_is_cut(name: str, parts: list[bytes], size: i
 
 @given(st.binary(max_size=200))
 def test_rubbish_is_refused_or_unpacked_but_never_crashes(data: bytes) -> None:
-    decoder = Decoder(b"deflate")
+    decoder = ContentDecoder(b"deflate")
     try:
         decoder.feed(data)
         while decoder.take():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.http import UpstreamClient, dialing
 from tests.providers.fake_server import SOON, refusing_address
 from tests.providers.http.certificates import Certificate, make
@@ -128,7 +128,7 @@ async def test_a_handshake_that_does_not_end(http: UpstreamClient) -> None:
 
     async with serving(hang) as server:
         await http.warm()
-        limits = Timeouts(connect=0.05, first_byte=0, idle=0, total=0)
+        limits = UpstreamTimeouts(connect=0.05, first_byte=0, idle=0, total=0)
         error = await failure(get(http, server.url.replace("http:", "https:"), timeouts=limits))
         assert (error.payload.code, error.payload.message) == ("timeout", "up: no connection within 0.05 s")
         await asyncio.wait_for(server.gone.wait(), SOON)

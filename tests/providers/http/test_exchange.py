@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.http import Exchange, UpstreamClient
-from antiphon.providers.http.connection import HIGH_WATER, Connection
+from antiphon.providers.http import UpstreamClient, UpstreamExchange
+from antiphon.providers.http.connection import HIGH_WATER, UpstreamConnection
 from antiphon.providers.http.headers import HEADERS_LIMIT
-from tests.providers.fake_chat import FakeChat, Step, Wire
+from tests.providers.chat.fake import FakeChat, Step, Wire
 from tests.providers.fake_server import SOON
 from tests.providers.http.raw import NEVER, OK, answering, get, serving, until
 from tests.providers.http.test_client import post
@@ -96,13 +96,15 @@ async def test_a_compressed_answer_is_followed_too(http: UpstreamClient) -> None
 
 
 @asynccontextmanager
-async def _opened(head: bytes) -> AsyncIterator[tuple[Connection, Exchange, asyncio.Transport]]:
+async def _opened(
+    head: bytes,
+) -> AsyncIterator[tuple[UpstreamConnection, UpstreamExchange, asyncio.Transport]]:
     """An answer on a connection whose reads the test makes itself."""
     loop = asyncio.get_running_loop()
     http, url = UpstreamClient(), "http://h/"
     origin = http.find(url, False).origin
     near, far = socket.socketpair()
-    connection = Connection(http.pool, origin, loop, single=False)
+    connection = UpstreamConnection(http.pool, origin, loop, single=False)
     transport, _ = await loop.create_connection(lambda: connection, sock=near)
     connection.keeps, connection.expires = True, inf
     origin.idle.append(connection)
@@ -153,7 +155,7 @@ async def test_a_packed_answer_is_not_read_faster_than_it_is_unpacked() -> None:
 
 
 async def test_patience_begins_anew_with_what_a_follower_takes(http: UpstreamClient) -> None:
-    limits = Timeouts(connect=0, first_byte=0, idle=0.3, total=0)
+    limits = UpstreamTimeouts(connect=0, first_byte=0, idle=0.3, total=0)
     loop = asyncio.get_running_loop()
     gates = [asyncio.Event() for _ in range(4)]
     times: list[float] = []
@@ -262,7 +264,7 @@ async def _followed(edges: list[int], pauses: Iterator[bool], takes: Iterator[bo
         heard.append(data)
         return next(takes)
 
-    async def follow(response: Exchange) -> None:
+    async def follow(response: UpstreamExchange) -> None:
         while await response.follow(follower):
             pass
 

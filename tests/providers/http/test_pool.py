@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from antiphon.config import Timeouts
+from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient, pool
 from tests.providers.fake_server import SOON
@@ -104,7 +104,7 @@ async def test_one_that_may_wait_on_is_not_closed(http: UpstreamClient) -> None:
 
 
 async def test_one_that_works_is_closed_when_its_work_takes_too_long(http: UpstreamClient) -> None:
-    limits = Timeouts(connect=0, first_byte=0, idle=0, total=1000)
+    limits = UpstreamTimeouts(connect=0, first_byte=0, idle=0, total=1000)
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\nhalf", then="wait")) as server:
         async with get(http, server.url, timeouts=limits) as response:
             [connection] = http.pool.connections
@@ -219,7 +219,7 @@ async def test_a_request_that_was_answered_is_not_sent_again(http: UpstreamClien
 
 
 async def test_a_request_that_took_too_long_is_not_sent_again(http: UpstreamClient) -> None:
-    limits = Timeouts(connect=0, first_byte=0.05, idle=0, total=0)
+    limits = UpstreamTimeouts(connect=0, first_byte=0.05, idle=0, total=0)
     requests = 0
 
     async def handler(reader: Reader, writer: Writer) -> None:

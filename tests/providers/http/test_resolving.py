@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from antiphon.providers.errors import ForbiddenAddress
 from antiphon.providers.http import UpstreamClient, resolving
-from antiphon.providers.http.resolving import Address, is_public
+from antiphon.providers.http.resolving import ResolvedAddress, is_public
 from tests.providers.http.raw import OK, answering, body, failure, get, serving
 from tests.providers.http.test_dialing import HOST, resolve
 
@@ -168,9 +168,9 @@ async def test_a_redirect_is_handed_to_the_caller(
 
 
 def test_the_families_take_turns() -> None:
-    def address(text: str) -> Address:
+    def address(text: str) -> ResolvedAddress:
         family = socket.AF_INET6 if ":" in text else socket.AF_INET
-        return Address(family, (text, 1))
+        return ResolvedAddress(family, (text, 1))
 
     given_ = [address(text) for text in ("a::", "b::", "c::", "1.1.1.1", "2.2.2.2")]
     found = [one.place[0] for one in resolving._alternating(given_)]
@@ -195,6 +195,6 @@ async def test_an_unusable_name(http: UpstreamClient) -> None:
 async def test_addresses_are_not_asked_for(http: UpstreamClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = resolve(monkeypatch, "127.0.0.2")
     resolver = resolving.Resolver()
-    assert await resolver.resolve("127.0.0.1", 80) == (Address(socket.AF_INET, ("127.0.0.1", 80)),)
-    assert await resolver.resolve("::1", 80) == (Address(socket.AF_INET6, ("::1", 80, 0, 0)),)
+    assert await resolver.resolve("127.0.0.1", 80) == (ResolvedAddress(socket.AF_INET, ("127.0.0.1", 80)),)
+    assert await resolver.resolve("::1", 80) == (ResolvedAddress(socket.AF_INET6, ("::1", 80, 0, 0)),)
     assert asked == []

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.failures import Unreachable
-from antiphon.providers.http.target import PIECE, Origin, Proxy, Target, parse
+from antiphon.providers.http.target import PIECE, Origin, Proxy, UpstreamUrl, parse
 from tests.providers.http.raw import NEVER, OK, answering, body, failure, serving
 
-TARGET = Target("http://h:81/p?q=1", Origin("http", "h", 81, None, False), None)
+TARGET = UpstreamUrl("http://h:81/p?q=1", Origin("http", "h", 81, None, False), None)
 
 
 class Sent:
@@ -34,7 +34,7 @@ class Sent:
         self.complete = True
 
 
-def head(target: Target, headers: dict[str, str], body: bytes | None, reuse: bool) -> bytes:
+def head(target: UpstreamUrl, headers: dict[str, str], body: bytes | None, reuse: bool) -> bytes:
     message, rest = target.request(headers, body, reuse)
     assert rest is None
     assert message.endswith(b"\r\n\r\n" + (body or b""))
@@ -105,13 +105,13 @@ def test_our_own_headers_give_way() -> None:
 def test_addresses(url: str, host: str, path: str) -> None:
     scheme, name, port, authorization = parse(url)
     origin = Origin(scheme, name, port, None, False)
-    sent = Sent(head(Target(url, origin, authorization), {}, None, True))
+    sent = Sent(head(UpstreamUrl(url, origin, authorization), {}, None, True))
     assert (dict(sent.headers)["host"], sent.path) == (host, path)
 
 
 def test_credentials_in_an_address() -> None:
     scheme, name, port, authorization = parse("http://me:p%40ss@h/")
-    target = Target("http://me:p%40ss@h/", Origin(scheme, name, port, None, False), authorization)
+    target = UpstreamUrl("http://me:p%40ss@h/", Origin(scheme, name, port, None, False), authorization)
     sent = Sent(head(target, {}, None, True))
     assert dict(sent.headers)["authorization"] == "Basic bWU6cEBzcw=="
     assert (dict(sent.headers)["host"], sent.path) == ("h", "/")
@@ -119,7 +119,7 @@ def test_credentials_in_an_address() -> None:
 
 def test_a_request_to_a_proxy_names_the_whole_address() -> None:
     origin = Origin("http", "h", 80, Proxy.parse("http://u:p@proxy:3128"), False)
-    sent = Sent(head(Target("http://h/x", origin, None), {}, None, True))
+    sent = Sent(head(UpstreamUrl("http://h/x", origin, None), {}, None, True))
     assert (sent.path, dict(sent.headers)["host"]) == ("http://h/x", "h")
     assert dict(sent.headers)["proxy-authorization"] == "Basic dTpw"
 
@@ -175,7 +175,7 @@ async def test_words_of_any_language_in_a_header(http: UpstreamClient) -> None:
 
 @given(st.text(max_size=20), st.text(max_size=40))
 def test_a_header_arrives_as_it_is_or_not_at_all(name: str, value: str) -> None:
-    target = Target("http://h/", Origin("http", "h", 80, None, False), None)
+    target = UpstreamUrl("http://h/", Origin("http", "h", 80, None, False), None)
     try:
         sent = Sent(head(target, {name: value}, None, True))
     except Unreachable:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.store import Change, Item, LoggedEvent, Store, StoreConflict
+from antiphon.store import Change, LoggedEvent, Store, StoreConflict, StoredItem
 from tests.store.conformance.values import Open, item, response, running, said
 
 
@@ -18,7 +18,7 @@ class Background:
         assert await store.append_events("r1", "w1", 0, [b'{"n":0}', b'{"n":1}'])
         assert await store.update(Change("r1", "w1", "in_progress", b'{"half":true}'))
         done = Change(
-            "r1", "w1", "completed", b'{"x":[{"id":"o"}]}', (Item("o", b'{"id":"o"}'),), 2, [b'{"n":2}']
+            "r1", "w1", "completed", b'{"x":[{"id":"o"}]}', (StoredItem("o", b'{"id":"o"}'),), 2, [b'{"n":2}']
         )
         assert await store.update(done)
         for reader in (store, await open_store()):

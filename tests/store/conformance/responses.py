@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.store import Context, Item, NewResponse, Store, StoreConflict, StoreError
+from antiphon.store import Context, NewResponse, Store, StoreConflict, StoredItem, StoreError
 from tests.store.conformance.values import Open, chain, ids, item, response, running, said
 
 
@@ -119,8 +119,8 @@ class Responses:
             ]
 
     async def test_items_are_found_by_id(self, store: Store) -> None:
-        odd = Item("ø", '{"id":"ø","text":"naïve, \\u0000 [brackets] 漢字"}'.encode())
-        await store.save(response("r1", input=(item("a"), Item(None, b'{"id":"hidden"}'), odd)))
+        odd = StoredItem("ø", '{"id":"ø","text":"naïve, \\u0000 [brackets] 漢字"}'.encode())
+        await store.save(response("r1", input=(item("a"), StoredItem(None, b'{"id":"hidden"}'), odd)))
         found = await store.items("acme", ["a", "ø", "hidden", "r1_out", "nothing"])
         assert found == {"a": item("a").data, "ø": odd.data, "r1_out": item("r1_out").data}
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from antiphon.store import Context, Item, NewResponse, Store
+from antiphon.store import Context, NewResponse, Store, StoredItem
 from antiphon.store.base import fragment
 
 Open = Callable[[], Awaitable[Store]]
 
 
-def item(id: str, text: str | None = None) -> Item:
-    return Item(id, json.dumps({"id": id, "text": text or id}).encode())
+def item(id: str, text: str | None = None) -> StoredItem:
+    return StoredItem(id, json.dumps({"id": id, "text": text or id}).encode())
 
 
 def said(context: Context | None) -> list[str]:
@@ -48,7 +48,7 @@ def response(id: str, previous: Context | None = None, **fields: Any) -> NewResp
     )
 
 
-def joined(items: Sequence[Item]) -> bytes:
+def joined(items: Sequence[StoredItem]) -> bytes:
     return fragment([item.data for item in items])
 
 

@@ -20,7 +20,7 @@ def take_part(client: Client, play: str) -> None:
     text = ""
     with client.responses.stream("Begin.", model=play) as stream:
         for event in stream:
-            if isinstance(event, ev.OutputTextDelta | ev.RefusalDelta):
+            if isinstance(event, ev.OutputTextDeltaEvent | ev.RefusalDeltaEvent):
                 text += event.delta
         answer = stream.response
     calls = [item for item in answer.output if isinstance(item, FunctionCall)]

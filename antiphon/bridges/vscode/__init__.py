@@ -1,0 +1,76 @@
+"""VS Code's language model API and Open Responses, in both directions.
+
+>>> asked = read_chat(b'{"messages": [{"role": 1, "content": "Hi"}]}')
+>>> asked.request.input[0].content
+'Hi'
+"""
+
+from antiphon.bridges.vscode.parts import (
+    ASSISTANT,
+    AUTO,
+    REQUIRED,
+    SYSTEM,
+    USER,
+    DataPart,
+    Part,
+    PromptTsxPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    VsCodeMessage,
+    assistant,
+    read_bytes,
+    read_part,
+    read_parts,
+    user,
+)
+from antiphon.bridges.vscode.request import (
+    Asked,
+    VsCodeOptions,
+    VsCodeRequest,
+    VsCodeTool,
+    read_chat,
+    to_request,
+)
+from antiphon.bridges.vscode.stream import (
+    Line,
+    PartStream,
+    TokenUsage,
+    VsCodeFinish,
+    VsCodeLines,
+    VsCodeStart,
+)
+
+__all__ = [
+    "ASSISTANT",
+    "AUTO",
+    "REQUIRED",
+    "SYSTEM",
+    "USER",
+    "Asked",
+    "DataPart",
+    "Line",
+    "Part",
+    "PartStream",
+    "PromptTsxPart",
+    "TextPart",
+    "ThinkingPart",
+    "TokenUsage",
+    "ToolCallPart",
+    "ToolResultPart",
+    "VsCodeFinish",
+    "VsCodeLines",
+    "VsCodeMessage",
+    "VsCodeOptions",
+    "VsCodeRequest",
+    "VsCodeStart",
+    "VsCodeTool",
+    "assistant",
+    "read_bytes",
+    "read_chat",
+    "read_part",
+    "read_parts",
+    "to_request",
+    "user",
+]

@@ -1,0 +1,177 @@
+"""A run of several responses, told as the deltas of one: an agent that answers as if it were a model."""
+
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from antiphon.client.agent.events import (
+    AgentEvent,
+    AgentResult,
+    RunEnded,
+    StepStarted,
+    ToolEnded,
+    ToolOutcome,
+)
+from antiphon.client.agent.run import AgentRun
+from antiphon.client.errors import AntiphonError, StatusError
+from antiphon.spec import events as ev
+from antiphon.spec import ids
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.items import CustomToolCall, FunctionCall, Item, ItemReference, Message, Reasoning
+from antiphon.spec.response import Usage
+from antiphon.stream.deltas import (
+    AnnotationDelta,
+    AnyDelta,
+    CallDelta,
+    Failure,
+    Finish,
+    FinishReason,
+    ItemDelta,
+    ItemEnd,
+    MessageStart,
+    PartEnd,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    SummaryDelta,
+    TextDelta,
+    UsageDelta,
+    VendorDelta,
+)
+from antiphon.stream.lifecycle import with_status
+
+_CUTS: dict[str, FinishReason] = {
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+    "max_tool_calls": "max_tool_calls",
+}
+
+
+async def deltas_of(run: AgentRun) -> AsyncIterator[list[AnyDelta]]:
+    """What the run says, in batches, and its end."""
+    telling = _Telling()
+    try:
+        async for event in run:
+            if deltas := telling.hear(event):
+                yield deltas
+    except AntiphonError as error:
+        raise _as_ours(error) from error
+
+
+class _Telling:
+    def __init__(self) -> None:
+        self._call_ids: dict[str, str] = {}  # of this step: our ids of calls, by the model's
+        self._used: set[str] = set()
+        self._told: set[str] = set()  # outputs of the step
+
+    def hear(self, event: AgentEvent) -> list[AnyDelta]:
+        match event:
+            case ev.OutputTextDeltaEvent(delta=text, logprobs=logprobs):
+                return [TextDelta(text, None if logprobs is UNSET else logprobs)]
+            case ev.ReasoningDeltaEvent(delta=text):
+                return [ReasoningDelta(text)]
+            case ev.ReasoningSummaryTextDeltaEvent(delta=text, summary_index=part):
+                return [SummaryDelta(text, part)]
+            case ev.RefusalDeltaEvent(delta=text):
+                return [RefusalDelta(text)]
+            case ev.OutputTextAnnotationAddedEvent(annotation=annotation):
+                return [] if annotation is None else [AnnotationDelta(annotation)]
+            case ev.ContentPartDoneEvent():
+                return [PartEnd()]
+            case ev.FunctionCallArgumentsDeltaEvent(item_id=key, delta=text):
+                return [CallDelta(key, text)]
+            case ev.CustomToolCallInputDeltaEvent(item_id=key, delta=text):
+                return [CallDelta(key, text, kind="custom")]
+            case ev.OutputItemAddedEvent(item=item):
+                return [] if item is None else self._added(item)
+            case ev.OutputItemDoneEvent(item=item):
+                return [] if item is None else self._done(item)
+            case ev.OtherEvent():
+                bound = {"item_id", "output_index"} & event.fields.keys()
+                return [] if bound else [VendorDelta(event.type, event.fields)]
+            case StepStarted():
+                self._call_ids, self._told = {}, set()
+            case ToolEnded(outcome=outcome):
+                return self._output(outcome)
+            case RunEnded(result=result):
+                left = result.steps[-1].outcomes if result.steps else ()
+                return [*(delta for outcome in left for delta in self._output(outcome)), *_end(result)]
+        return []
+
+    def _added(self, item: Item) -> list[AnyDelta]:
+        match item:
+            case Message():
+                return [MessageStart(item.phase)]
+            case FunctionCall():
+                named = self._name(item.call_id)
+                return [CallDelta(item.id, name=item.name, call_id=named, namespace=item.namespace)]
+            case CustomToolCall():
+                named = self._name(item.call_id)
+                return [CallDelta(item.id, "", item.name, named, "custom", item.namespace)]
+            case Reasoning() | ItemReference():
+                return []
+        return [] if getattr(item, "status", None) in (None, "completed") else [ItemDelta(item, item.id)]
+
+    def _done(self, item: Item) -> list[AnyDelta]:
+        ended = item.status if isinstance(item, Message | Reasoning | FunctionCall | CustomToolCall) else None
+        status: Literal["completed"] | None = "completed" if ended == "completed" else None
+        match item:
+            case Message() | ItemReference():
+                return [ItemEnd(status=status)]
+            case Reasoning():
+                proof = item.encrypted_content
+                return [*([SignatureDelta(proof)] if proof else []), ItemEnd(status=status)]
+            case FunctionCall() | CustomToolCall():
+                return [ItemEnd(item.id, status)]
+        return [ItemDelta(item, item.id)]
+
+    def _name(self, call_id: str) -> str:
+        """Models number their calls anew in every response; here no two may be the same."""
+        named = ids.new_id(ids.CALL) if call_id in self._used else call_id
+        self._used.add(named)
+        self._call_ids[call_id] = named
+        return named
+
+    def _output(self, outcome: ToolOutcome) -> list[AnyDelta]:
+        call_id = outcome.call.call_id
+        named = self._call_ids.get(call_id)
+        if named is None or call_id in self._told:
+            return []
+        self._told.add(call_id)
+        return [ItemDelta(with_status(replace(outcome.item, call_id=named), "completed"))]
+
+
+def _end(result: AgentResult) -> list[AnyDelta]:
+    usage: list[AnyDelta] = [UsageDelta(result.usage)] if result.usage != Usage() else []
+    response = result.response
+    match result.stopped:
+        case "answered":
+            return [*usage, Finish("stop")]
+        case "incomplete":
+            details = response.incomplete_details if response is not None else None
+            return [*usage, Finish(_CUTS.get(details.reason if details else "", "cancelled"))]
+        case "steps":
+            return [*usage, Finish("max_tool_calls")]
+        case "tokens":
+            return [*usage, Finish("length")]
+        case "cancelled":
+            return [*usage, Finish("cancelled")]
+        case "time":
+            return [*usage, Failure(ErrorPayload("server_error", "the agent took too long", code="timeout"))]
+    error = response.error if response is not None else None
+    if error is None:
+        return usage  # the run raises what happened
+    return [*usage, Failure(ErrorPayload("model_error", error.message, code=error.code))]
+
+
+def _as_ours(error: AntiphonError) -> SpecError:
+    """The model of this agent is no concern of its callers, except that it failed."""
+    if isinstance(error, StatusError) and error.status == 429:
+        busy = ErrorPayload("too_many_requests", "the agent's model is busy; try again later")
+        return SpecError(busy.with_code("rate_limit_exceeded"))
+    failed = ErrorPayload(
+        "model_error", f"the agent's model failed: {type(error).__name__}", code="model_failed"
+    )
+    return SpecError(failed)

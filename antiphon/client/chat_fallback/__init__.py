@@ -1,0 +1,1 @@
+"""The same request to `/chat/completions`, for servers that have no `/responses`."""

@@ -1,0 +1,1 @@
+"""What a client can do with responses, conversations and models."""

@@ -1,0 +1,110 @@
+"""New responses, from `/responses` or, where a server has no such thing, from `/chat/completions`."""
+
+from antiphon.client.chat_fallback.answer import ChatSource, whole_answer
+from antiphon.client.chat_fallback.request import chat_body, read_request, says_no_endpoint
+from antiphon.client.errors import StatusError, UsageError
+from antiphon.client.resources.parameters import RequestOptions
+from antiphon.client.streams import EventSource
+from antiphon.client.transport.event_source import HttpSource
+from antiphon.client.transport.http import Http
+from antiphon.client.transport.response_decoding import response_of
+from antiphon.spec.events import AnyEvent
+from antiphon.spec.response import Response
+
+PATH = "/responses"
+_CHAT_PATH = "/chat/completions"
+_NO_CHAT = frozenset({404, 405})
+
+
+class Creator:
+    """Makes responses. A server that only has chat is asked for `/responses` once, and then no more."""
+
+    def __init__(self, http: Http) -> None:
+        self.http = http
+        self._only_chat = False
+
+    async def whole(self, body: bytes, options: RequestOptions) -> Response:
+        refusal: StatusError | None = None
+        if not self._only_chat:
+            try:
+                answer = await self.http.answer(self.http.call("POST", PATH, options, body=body))
+                return response_of(answer.body, answer.content_type)
+            except StatusError as error:
+                refusal = _without_endpoint(error)
+        request = read_request(body)
+        call = self.http.call("POST", _CHAT_PATH, options, body=chat_body(request))
+        try:
+            answer = await self.http.answer(call)
+        except StatusError as error:
+            raise _told(refusal, error) from None
+        self._only_chat = True
+        return whole_answer(request, answer.body)
+
+    async def open(self, body: bytes, options: RequestOptions) -> EventSource:
+        """An open stream of events."""
+        refusal: StatusError | None = None
+        if not self._only_chat:
+            source = HttpSource(self.http, self.http.call("POST", PATH, options, body=body))
+            try:
+                await source.open()
+                return source
+            except StatusError as error:
+                refusal = _without_endpoint(error)
+        request = read_request(body)
+        call = self.http.call("POST", _CHAT_PATH, options, body=chat_body(request))
+        chat = ChatSource(self.http, call, request)
+        try:
+            await chat.open()
+        except StatusError as error:
+            raise _told(refusal, error) from None
+        self._only_chat = True
+        return chat
+
+
+class CreateSource:
+    """The events of a new response; which endpoint they come from is known once it is open."""
+
+    def __init__(self, creator: Creator, body: bytes, options: RequestOptions) -> None:
+        self._creator = creator
+        self._body = body
+        self._options = options
+        self._source: EventSource | None = None
+
+    @property
+    def response(self) -> Response:
+        return self._opened.response
+
+    @property
+    def request_id(self) -> str:
+        return self._opened.request_id
+
+    async def open(self) -> None:
+        self._source = await self._creator.open(self._body, self._options)
+
+    def take(self) -> list[AnyEvent] | None:
+        return self._opened.take()
+
+    async def wait(self) -> None:
+        await self._opened.wait()
+
+    async def close(self) -> None:
+        if self._source is not None:
+            await self._source.close()
+
+    @property
+    def _opened(self) -> EventSource:
+        if self._source is None:
+            raise UsageError("there is no response yet: the stream has not been opened")
+        return self._source
+
+
+def _without_endpoint(error: StatusError) -> StatusError:
+    """The refusal, if it means that there is no `/responses`; any other is raised."""
+    if not says_no_endpoint(error):
+        raise error
+    return error
+
+
+def _told(refusal: StatusError | None, error: StatusError) -> StatusError:
+    """Of a server that has neither endpoint, the caller hears about the one that was asked for."""
+    return refusal if refusal is not None and error.status in _NO_CHAT else error

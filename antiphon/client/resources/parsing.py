@@ -1,0 +1,90 @@
+"""Answers as values of a type: the strict schema that is asked for, and the value that comes back."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from antiphon.client.errors import Incomplete, Mismatch, Refused, ResponseFailed, UsageError
+from antiphon.client.tools.schema import (
+    Schema,
+    SchemaError,
+    is_pydantic,
+    loose,
+    schema_of,
+    strictly,
+    validated,
+    without_nulls,
+)
+from antiphon.spec.codec import to_builtins
+from antiphon.spec.content import Refusal
+from antiphon.spec.items import Message
+from antiphon.spec.request import TextParam
+from antiphon.spec.response import Response
+
+T = TypeVar("T")
+
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[T]):
+    """A response, and what it says as a value."""
+
+    response: Response
+    output: T
+
+
+def text_param(into: type[Any], given: TextParam | Mapping[str, object] | None) -> dict[str, object]:
+    """The `text` parameter that asks for this type; what else was given in it stays.
+
+    The schema is strict, every property named and required, unless the type has keys of any name.
+    """
+    schema = _plain_schema(into)
+    strict = not loose(schema)
+    format = {
+        "type": "json_schema",
+        "name": _UNFIT.sub("_", into.__name__)[:64],
+        "schema": strictly(schema) if strict else schema,
+        "strict": strict,
+    }
+    return {**(to_builtins(given) if given is not None else {}), "format": format}
+
+
+def parsed(response: Response, into: type[T]) -> Parsed[T]:
+    """The value in a response; raises `Refused`, `Incomplete` or `Mismatch` when there is none."""
+    if response.status == "failed":
+        raise ResponseFailed(response)
+    for item in response.output:
+        if isinstance(item, Message) and isinstance(item.content, list):
+            for part in item.content:
+                if isinstance(part, Refusal):
+                    raise Refused(part.refusal, response)
+    if response.status != "completed":
+        reason = response.incomplete_details.reason if response.incomplete_details else response.status
+        raise Incomplete(reason, response)
+    text = response.output_text
+    try:
+        return Parsed(response, _value(text, into))
+    except (ValueError, RecursionError) as error:
+        raise Mismatch(text, str(error), response) from None
+
+
+def _value(text: str, into: type[T]) -> T:
+    schema = _plain_schema(into)
+    given = without_nulls(msgspec.json.decode(text), schema, schema)
+    if is_pydantic(into):
+        return cast(T, validated(into, given))
+    return msgspec.convert(given, into, dec_hook=validated, str_keys=True)
+
+
+def _plain_schema(into: type[Any]) -> Schema:
+    try:
+        schema = schema_of(into, getattr(into, "__name__", repr(into)))
+    except SchemaError as error:
+        raise UsageError(f"the output has no JSON Schema; {error}") from None
+    if schema.get("type") != "object":
+        raise UsageError(f"{into!r} is not an object with named fields; put it into one")
+    return schema

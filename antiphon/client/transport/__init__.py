@@ -1,0 +1,1 @@
+"""How the client reaches a server: HTTP, retries, WebSocket, or a gateway in the same process."""

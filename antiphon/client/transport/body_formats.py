@@ -1,0 +1,83 @@
+"""What a body holds, told by its first byte: server-sent events, JSON on lines, or one JSON object."""
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.spec.codec import UNREADABLE
+from antiphon.stream import sse
+
+_BOM = b"\xef\xbb\xbf"
+_ENOUGH = 64
+"""Blank bytes after which nothing but events can come."""
+_whole = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class Payload(NamedTuple):
+    """The data of one event, and the name on its event line if it had one."""
+
+    data: str
+    event: str | None
+
+    @property
+    def is_done(self) -> bool:
+        return self.data.strip() == "[DONE]"
+
+
+class Payloads:
+    """Bytes in, payloads out, however the bytes were cut. Raises `sse.EventTooLarge`."""
+
+    def __init__(self, limit: int = sse.DEFAULT_MAX_EVENT_BYTES) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._events: sse.Decoder | None = None
+        self._is_json = False
+        self._spans_lines = False
+
+    def feed(self, data: bytes) -> list[Payload]:
+        if self._events is not None:
+            return _named(self._events.feed(data))
+        self._held += data
+        if not self._is_json:
+            start = bytes(self._held[:_ENOUGH]).removeprefix(_BOM).lstrip()
+            if (not start and len(self._held) < _ENOUGH) or _BOM.startswith(self._held):
+                return []
+            if not start.startswith(b"{"):
+                self._events = sse.Decoder(self._limit)
+                held, self._held = bytes(self._held), bytearray()
+                return _named(self._events.feed(held))
+            self._is_json = True
+        if len(self._held) > self._limit:
+            self._held.clear()
+            raise sse.EventTooLarge(self._limit)
+        return self._lines()
+
+    def close(self) -> list[Payload]:
+        """What came last, if nothing marked its end."""
+        if self._events is not None:
+            return _named(self._events.close())
+        rest, self._held = bytes(self._held).removeprefix(_BOM).strip(), bytearray()
+        return [Payload(rest.decode("utf-8", "replace"), None)] if rest else []
+
+    def _lines(self) -> list[Payload]:
+        """The complete lines, unless the object turns out to span several."""
+        found: list[Payload] = []
+        while not self._spans_lines and b"\n" in self._held:
+            line, _, rest = bytes(self._held).partition(b"\n")
+            text = line.removeprefix(_BOM).strip()
+            if text:
+                try:
+                    _whole(text)
+                except UNREADABLE:
+                    # Before any good line this is the beginning of an object; after one it is nonsense.
+                    self._spans_lines = not found and text.startswith(b"{")
+                    if self._spans_lines:
+                        break
+                found.append(Payload(text.decode("utf-8", "replace"), None))
+            self._held = bytearray(rest)
+        return found
+
+
+def _named(events: list[sse.SSEEvent]) -> list[Payload]:
+    return [Payload(event.data, event.event) for event in events]

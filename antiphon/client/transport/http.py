@@ -1,0 +1,311 @@
+"""One HTTP call: its limits, its retries, and its failures in our own words."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+from urllib.parse import parse_qsl, quote
+
+import httpx
+
+from antiphon import __version__
+from antiphon.client.errors import (
+    AntiphonError,
+    ConnectionFailed,
+    Limit,
+    StatusError,
+    TimedOut,
+    UnexpectedAnswer,
+    UsageError,
+)
+from antiphon.client.resources.parameters import RequestOptions
+from antiphon.client.settings import Retries, ServerAddress, Timeouts
+from antiphon.client.transport.response_decoding import status_error
+from antiphon.client.transport.retry import pause_before_next
+
+T = TypeVar("T")
+
+USER_AGENT = f"antiphon/{__version__}"
+MAX_BODY = 256 * 1024 * 1024
+_MAX_ERROR_BODY = 1024 * 1024
+_CLOSING = 1.0
+_NO_TIMEOUTS = Timeouts()
+_CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
+
+
+class Clock:
+    """What remains of the total time of one call."""
+
+    def __init__(self, total: float | None) -> None:
+        self._total = total
+        self._ends = None if total is None else asyncio.get_running_loop().time() + total
+
+    def left(self) -> float | None:
+        return None if self._ends is None else self._ends - asyncio.get_running_loop().time()
+
+    @asynccontextmanager
+    async def within(self, limit: Limit, seconds: float | None) -> AsyncIterator[None]:
+        """Whichever ends first, this limit or the total; raises `TimedOut` with the name of that one."""
+        left, wait = self.left(), seconds
+        if left is not None and (seconds is None or left < seconds):
+            limit, seconds, wait = "total", self._total, max(0.0, left)
+        try:
+            async with asyncio.timeout(wait):
+                yield
+        except TimeoutError:
+            raise TimedOut(limit, seconds or 0.0) from None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """A request to make. A `repeatable` one changes nothing when it is made twice."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeouts: Timeouts = _NO_TIMEOUTS
+    repeatable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    body: bytes
+    content_type: str
+
+
+class Http:
+    """Calls to one server through one pool of connections."""
+
+    def __init__(
+        self,
+        address: ServerAddress,
+        *,
+        timeouts: Timeouts,
+        retries: Retries,
+        headers: Mapping[str, str],
+        trust_env: bool,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.address = address
+        self.timeouts = timeouts
+        self.retries = retries
+        self.headers = dict(headers)
+        self.trust_env = trust_env
+        self.closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        try:
+            self._client = httpx.AsyncClient(
+                headers={"User-Agent": USER_AGENT, **headers},
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+                follow_redirects=False,
+                trust_env=trust_env,
+                transport=transport,
+            )
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            raise UsageError(f"the HTTP client cannot be set up: {error}") from None
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        options: RequestOptions,
+        *,
+        body: bytes | None = None,
+        query: Mapping[str, str | int | None] | None = None,
+        repeatable: bool = False,
+    ) -> HttpCall:
+        """A call with the options that its caller gave."""
+        given = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        headers = options.get("extra_headers", {})
+        timeouts = options.get("timeouts", self.timeouts)
+        return HttpCall(method, path, body, given, headers, timeouts, repeatable)
+
+    async def answer(self, call: HttpCall) -> HttpAnswer:
+        """The whole answer to a call."""
+        clock = Clock(call.timeouts.total)
+
+        async def work() -> HttpAnswer:
+            body = await self._attempt(call, clock)
+            try:
+                return HttpAnswer(await body.read(MAX_BODY), body.content_type)
+            finally:
+                await body.close()
+
+        return await self._tried(work, call, clock)
+
+    async def open(self, call: HttpCall, clock: Clock) -> "Body":
+        """The answer to a call, of which only the head has been read; it is a success."""
+        return await self._tried(lambda: self._attempt(call, clock), call, clock)
+
+    async def _tried(self, work: Callable[[], Awaitable[T]], call: HttpCall, clock: Clock) -> T:
+        attempt = 0
+        while True:
+            try:
+                return await work()
+            except AntiphonError as error:
+                pause = pause_before_next(
+                    error, attempt, self.retries, repeatable=call.repeatable, left=clock.left()
+                )
+                if pause is None:
+                    raise
+            attempt += 1
+            await asyncio.sleep(pause)
+
+    def check(self) -> None:
+        """May it be used, here and now? Connections live in the event loop that made them."""
+        if self.closed:
+            raise UsageError("this client is closed; make a new one")
+        loop = asyncio.get_running_loop()
+        self._loop = self._loop or loop
+        if self._loop is not loop:
+            raise UsageError(
+                "an AsyncClient belongs to the event loop that used it first; make one in each, or use Client"
+            )
+
+    async def close(self) -> None:
+        self.closed = True
+        with suppress(httpx.HTTPError, OSError):
+            await self._client.aclose()
+
+    async def _attempt(self, call: HttpCall, clock: Clock) -> "Body":
+        self.check()
+        limits = call.timeouts
+        headers = {**self.address.headers(), **call.headers}
+        if call.body is not None:
+            headers.setdefault("Content-Type", "application/json")
+        async with clock.within("read", limits.read), _translated(self.address, limits):
+            try:
+                request = self._client.build_request(
+                    call.method,
+                    self.address.url + call.path,
+                    content=call.body,
+                    params={**dict(parse_qsl(self.address.query)), **call.query} or None,
+                    headers=headers,
+                    timeout=httpx.Timeout(None, connect=limits.connect),
+                )
+            except (TypeError, ValueError) as error:
+                raise UsageError(f"a header of the request cannot be sent: {error}") from None
+            answer = await self._sent(request)
+        body = Body(answer, self.address, limits, clock)
+        if answer.is_success:
+            return body
+        try:
+            told = await body.read(_MAX_ERROR_BODY)
+        except (ConnectionFailed, UnexpectedAnswer):
+            told = b""
+        finally:
+            await body.close()
+        raise _refused(answer, told, self.address)
+
+    async def _sent(self, request: httpx.Request) -> httpx.Response:
+        """The head of the answer. A connection that was made for nothing is closed: the pool forgets it."""
+        made: list[object] = []
+
+        async def watch(event: str, info: Mapping[str, object]) -> None:
+            if event in _CONNECTED:
+                made.append(info["return_value"])
+
+        request.extensions["trace"] = watch
+        try:
+            return await self._client.send(request, stream=True)
+        except asyncio.CancelledError:
+            for connection in made:
+                await _cut(connection)
+            raise
+
+
+def path_to(collection: str, id: str, *more: str) -> str:
+    if not id or not id.strip("."):
+        raise UsageError(f"an id is needed, and {id!r} is none")
+    return "/".join((collection, *(quote(part, safe="") for part in (id, *more))))
+
+
+class Body:
+    """The body of an answer, piece by piece, within the limits of its call."""
+
+    def __init__(
+        self, answer: httpx.Response, address: ServerAddress, limits: Timeouts, clock: Clock
+    ) -> None:
+        self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.request_id = str(answer.headers.get("x-request-id", ""))
+        self._answer = answer
+        self._address = address
+        self._limits = limits
+        self._clock = clock
+        self._pieces = answer.aiter_bytes()
+        self._is_whole = False
+
+    async def next(self) -> bytes | None:
+        """The next piece; None after the last."""
+        async with self._clock.within("idle", self._limits.idle), _translated(self._address, self._limits):
+            piece = await anext(self._pieces, None)
+        self._is_whole = piece is None
+        return piece
+
+    async def read(self, limit: int) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while (piece := await self.next()) is not None:
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit:
+                raise UnexpectedAnswer(f"the server's answer is larger than {limit:,} bytes")
+        return b"".join(pieces)
+
+    async def close(self) -> None:
+        """Give the connection back, or cut it if there is more to come."""
+        try:
+            with suppress(httpx.HTTPError, httpx.StreamError, OSError, RuntimeError):
+                async with asyncio.timeout(_CLOSING):
+                    await self._answer.aclose()
+        finally:
+            if not self._is_whole:
+                await _cut(self._answer.extensions.get("network_stream"))
+
+
+async def _cut(connection: object) -> None:
+    """Close a connection, whatever the pool makes of it: one that is cancelled midway may forget it open."""
+    close = getattr(connection, "aclose", None)
+    if close is not None:
+        with suppress(httpx.HTTPError, OSError, RuntimeError):
+            await close()
+
+
+def _refused(answer: httpx.Response, body: bytes, address: ServerAddress) -> StatusError:
+    error = status_error(answer.status_code, answer.headers, body, address.redact)
+    if answer.is_redirect:
+        target = str(answer.headers.get("location", ""))[:200]
+        error = StatusError(
+            answer.status_code, f"it wants another address, {target!r}; set it as the base URL"
+        )
+    return error
+
+
+@asynccontextmanager
+async def _translated(address: ServerAddress, limits: Timeouts) -> AsyncIterator[None]:
+    where = address.url
+    try:
+        yield
+    except (httpx.ConnectTimeout, httpx.PoolTimeout):
+        raise TimedOut("connect", limits.connect or 0.0) from None
+    except httpx.ConnectError as error:
+        raise ConnectionFailed(
+            f"no connection to {where}: {_said(error)}; is it running?", sent=False
+        ) from error
+    except httpx.ProxyError as error:
+        raise ConnectionFailed(f"the proxy refused {where}: {_said(error)}", sent=False) from error
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
+        raise UsageError(f"the request to {where} cannot be sent: {_said(error)}") from error
+    except httpx.DecodingError as error:
+        raise UnexpectedAnswer(f"the answer of {where} cannot be unpacked: {_said(error)}") from error
+    except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+        if isinstance(error, TimeoutError):
+            raise
+        raise ConnectionFailed(f"the connection to {where} broke: {_said(error)}", sent=True) from error
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

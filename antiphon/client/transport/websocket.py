@@ -1,0 +1,126 @@
+"""One WebSocket to `/responses`: dialled within its limits, its failures in our own words."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+from msgspec import Raw, Struct
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from antiphon.client.errors import ConnectionFailed, StatusError, TimedOut, UsageError
+from antiphon.client.settings import ServerAddress, Timeouts
+from antiphon.client.transport.http import USER_AGENT, Clock
+from antiphon.client.transport.response_decoding import refusal_in, status_error
+from antiphon.spec.codec import UNREADABLE
+from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+
+# Answers to a handshake that say something about the caller or the moment, not about WebSockets.
+_NOT_ABOUT_SOCKETS = frozenset({401, 407, 408, 429})
+_NOT_IMPLEMENTED = 501
+_CLOSING = 1.0
+
+# Its debug lines would show the key. This logger is in no registry, so that nobody turns it on by mistake.
+_quiet = logging.Logger("antiphon.client.transport.websocket", logging.CRITICAL + 1)
+
+
+class NoWebSocket(Exception):
+    """The server answered the handshake with plain HTTP: it has no WebSocket here."""
+
+
+class _Envelope(Struct):
+    type: str = ""
+    status: int = 0
+    error: Raw = Raw(b"{}")
+
+
+class ClientSocket:
+    """Messages out and in, one at a time."""
+
+    def __init__(self, connection: ClientConnection, address: ServerAddress) -> None:
+        self._connection = connection
+        self._address = address
+
+    @classmethod
+    async def dial(
+        cls,
+        address: ServerAddress,
+        headers: dict[str, str],
+        limits: Timeouts,
+        clock: Clock,
+        *,
+        trust_env: bool,
+    ) -> "ClientSocket":
+        try:
+            async with clock.within("connect", limits.connect):
+                connection = await connect(
+                    socket_url(address),
+                    additional_headers={**headers, **address.headers()},
+                    user_agent_header=USER_AGENT,
+                    open_timeout=None,
+                    close_timeout=_CLOSING,
+                    max_size=DEFAULT_MAX_EVENT_BYTES,
+                    proxy=True if trust_env else None,
+                    logger=_quiet,
+                )
+        except InvalidStatus as refused:
+            answer = refused.response
+            status = answer.status_code
+            if status not in _NOT_ABOUT_SOCKETS and (status < 500 or status == _NOT_IMPLEMENTED):
+                raise NoWebSocket from None
+            named = {name.lower(): value for name, value in answer.headers.raw_items()}
+            raise status_error(status, named, bytes(answer.body or b""), address.redact) from None
+        except (WebSocketException, OSError, EOFError) as error:
+            if isinstance(error, TimeoutError):
+                raise TimedOut("connect", limits.connect or 0.0) from None
+            said = str(error) or type(error).__name__
+            raise ConnectionFailed(f"no WebSocket to {address.url}: {said}", sent=False) from error
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"the WebSocket to {address.url} cannot be opened: {error}") from error
+        return cls(connection, address)
+
+    async def send(self, message: bytes) -> None:
+        try:
+            await self._connection.send(message.decode())
+        except (ConnectionClosed, OSError) as error:
+            raise self._lost(error) from error
+
+    async def receive(self) -> str | bytes:
+        try:
+            return await self._connection.recv()
+        except (ConnectionClosed, OSError) as error:
+            raise self._lost(error) from error
+
+    async def close(self) -> None:
+        """Say goodbye, and hang up whether or not it is answered."""
+        try:
+            with suppress(WebSocketException, OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSING):
+                    await self._connection.close()
+        finally:
+            self._connection.transport.abort()
+
+    def _lost(self, error: Exception) -> ConnectionFailed:
+        said = str(error) or type(error).__name__
+        return ConnectionFailed(f"the WebSocket to {self._address.url} broke: {said}", sent=True)
+
+
+def envelope_in(message: str | bytes, address: ServerAddress) -> StatusError | None:
+    """The refusal of a turn, if this message is one."""
+    try:
+        envelope = msgspec.json.decode(message, type=_Envelope)
+    except UNREADABLE:
+        return None
+    if envelope.type != "error":
+        return None
+    raw = message.encode("utf-8", "replace") if isinstance(message, str) else message
+    told = refusal_in(raw)
+    return told.as_error(envelope.status or 500, address.redact)
+
+
+def socket_url(address: ServerAddress) -> str:
+    parts = urlsplit(address.url)
+    scheme = "wss" if parts.scheme == "https" else "ws"
+    return urlunsplit((scheme, parts.netloc, parts.path + "/responses", address.query, ""))

@@ -1,0 +1,35 @@
+"""Pictures that a request carries itself: can they be any?"""
+
+from collections.abc import Sequence
+
+from antiphon.engine.media import parts_of
+from antiphon.providers.media.data_urls import data_url
+from antiphon.spec.content import InputImage
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.items import Item
+
+INVALID = "invalid_image"
+
+# Of both alphabets, and with the line breaks that some encoders put in.
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_= \t\r\n"
+
+
+def check_pictures(items: Sequence[Item]) -> None:
+    """Refuse a picture that no model could see, before one is asked."""
+    for n, item in enumerate(items):
+        name, parts = parts_of(item)
+        for m, part in enumerate(parts):
+            if isinstance(part, InputImage) and (wrong := _objection(part.image_url or "")):
+                message = f"the data URL of this picture {wrong}; it must be `data:image/png;base64,…`"
+                param = f"input[{n}].{name}[{m}].image_url"
+                raise SpecError(ErrorPayload("invalid_request", message, INVALID, param))
+
+
+def _objection(url: str) -> str | None:
+    inline = data_url(url)
+    if inline is None:
+        return None
+    if not inline.data:
+        return "has no data"
+    # All that is left when the alphabet is taken out; decoding would cost twenty times as much.
+    return "is not in base64" if inline.data.encode(errors="replace").translate(None, _BASE64) else None

@@ -1,0 +1,264 @@
+"""The items of a turn as the system prompt and the messages of the Messages API.
+
+Blocks go back as they came, one for one and in order: newer models compare what stands before their own
+thinking with what stood there when they thought it.
+"""
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from antiphon.providers.anthropic.content import Block, Blocks, text_block
+from antiphon.providers.anthropic.models import ClaudeModel
+from antiphon.providers.anthropic.wire import Caller, Container, decode_kept
+from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
+from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
+from antiphon.providers.tools.names import ToolNames, as_object
+from antiphon.spec.codec import UNREADABLE, Opaque
+from antiphon.spec.content import text_of
+from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
+
+VENDOR = "anthropic:"
+THINKING = frozenset({"thinking", "redacted_thinking"})
+
+_FIT_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OPENING = "Go on."
+_UNANSWERED = "This call was never answered."
+
+
+class _Typed(Struct):
+    type: str
+
+
+_kind = msgspec.json.Decoder(_Typed).decode
+
+
+class MessagesBuilder:
+    """A turn's context as this API wants it.
+
+    `thoughts` says whether the model takes its earlier thinking back.
+    """
+
+    def __init__(
+        self, turn: Turn, model: ClaudeModel, provider: str, names: ToolNames, *, thoughts: bool
+    ) -> None:
+        self.system: list[str] = []
+        self.messages: list[dict[str, Any]] = []
+        self.has_thinking = False
+        self.called: set[str] = set()
+        """The tools that the model has called so far, by their names upstream."""
+        self.container: Container | None = None
+        """Where its programs ran last."""
+        self._callers: dict[str, dict[str, Any]] = {}  # the programs that made calls, by the calls' ids
+        self._turn = turn
+        self._model = model
+        self._provider = provider
+        self._names = names
+        self._thoughts = thoughts
+        self._held: list[str] = []  # system messages that wait for the end of the user's words
+        self._ids: dict[str, str] = {}  # the id upstream of the last call with an id of ours
+        self._taken: set[str] = set()
+        self._open: dict[str, None] = {}  # calls of the last message that have no result yet
+        self._begins_thinking = False  # as it did when the user had last spoken
+        self._build()
+
+    @property
+    def is_loop_without_thinking(self) -> bool:
+        """Do results follow calls, the first of which the model made without having thought?"""
+        return self._ends_with_results() and not self._begins_thinking
+
+    def _ends_with_results(self) -> bool:
+        if not self.messages or self.messages[-1]["role"] != "user":
+            return False
+        return all(block["type"] == "tool_result" for block in self.messages[-1]["content"])
+
+    def _build(self) -> None:
+        if instructions := self._turn.request.instructions:
+            self.system.append(instructions)
+        for speech in speeches(self._turn, self._provider, VENDOR):
+            if speech.role == "tool":
+                self._user([self._result(entry) for entry in speech.entries])
+            self._answer_the_rest()
+            match speech.role:
+                case "system":
+                    self._instruct(speech)
+                case "user":
+                    self._user([block for entry in speech.entries for block in self._words(entry)])
+                case "assistant":
+                    self._assistant(speech)
+        self._answer_the_rest()
+        self._place_held()
+        if self._held:
+            self._receipt("input", "a system message after the model's words is sent as the user's")
+            self._user([block for text in self._held for block in text_block(text)])
+
+    def _receipt(self, where: str, why: str, action: str = REWRITTEN) -> None:
+        self._turn.receipt(self._provider, where, why, action)
+
+    # --- instructions -------------------------------------------------------------------------------------
+
+    def _instruct(self, speech: Speech) -> None:
+        for entry in speech.entries:
+            text = text_of(entry.item.content) if isinstance(entry.item, Message) else ""
+            if not text.strip():
+                continue
+            if not self.messages:
+                self.system.append(text)
+            elif self._model.system_messages:
+                self._held.append(text)
+            else:
+                why = "this model takes system messages only at the beginning, so it was moved there"
+                self._receipt(entry.where, why)
+                self.system.append(text)
+
+    def _place_held(self) -> None:
+        """A system message stands between the words of the user and the answer, and nowhere else."""
+        if self._held and self.messages and self.messages[-1]["role"] == "user":
+            content = [block for text in self._held for block in text_block(text)]
+            self.messages.append({"role": "system", "content": content})
+            self._held = []
+
+    # --- the user and the tools ---------------------------------------------------------------------------
+
+    def _user(self, blocks: list[Block]) -> None:
+        if blocks and self.messages and self.messages[-1]["role"] == "user":
+            self.messages[-1]["content"] += blocks
+        elif blocks:
+            self.messages.append({"role": "user", "content": blocks})
+
+    def _words(self, entry: Entry) -> list[Block]:
+        if not isinstance(entry.item, Message):
+            return []
+        return Blocks(self._turn, self._provider, f"{entry.where}.content").of(entry.item.content)
+
+    def _result(self, entry: Entry) -> Block:
+        output = entry.item
+        assert isinstance(output, Output)
+        id = self._ids[output.call_id]
+        self._open.pop(id, None)
+        block: Block = {"type": "tool_result", "tool_use_id": id}
+        content = Blocks(self._turn, self._provider, f"{entry.where}.output").of(output.output)
+        if content:
+            block["content"] = output.output if isinstance(output.output, str) else content
+        if is_error(output):
+            block["is_error"] = True
+        return block
+
+    def _answer_the_rest(self) -> None:
+        """This API wants a result for every call."""
+        results: list[Block] = [
+            {"type": "tool_result", "tool_use_id": id, "content": _UNANSWERED, "is_error": True}
+            for id in self._open
+        ]
+        self._open.clear()
+        if results:
+            self._receipt("input", "a call without an output was sent with an error in its place")
+            self._user(results)
+
+    # --- the model ----------------------------------------------------------------------------------------
+
+    def _assistant(self, speech: Speech) -> None:
+        blocks = [block for entry in speech.entries for block in self._said(entry)]
+        if not blocks:
+            return
+        self._place_held()
+        if not self.messages:
+            self._receipt(
+                "input", f"a conversation begins with the user here, who was made to say {_OPENING!r}"
+            )
+            self._user(text_block(_OPENING))
+        if self.messages[-1]["role"] == "assistant":
+            self.messages[-1]["content"] += [block for _, block in blocks]
+        else:
+            if not self._ends_with_results():
+                self._begins_thinking = blocks[0][0] in THINKING
+            self.messages.append({"role": "assistant", "content": [block for _, block in blocks]})
+
+    def _said(self, entry: Entry) -> list[tuple[str, Any]]:
+        """Blocks with their types; those that are kept as they came are JSON already."""
+        match entry.item:
+            case Message() as message:
+                return [("text", block) for block in self._text(message)]
+            case FunctionCall() | CustomToolCall() as call:
+                return [("tool_use", self._call(call, entry.where))]
+            case Reasoning() as reasoning:
+                return self._thought(reasoning)
+            case Opaque() as item:
+                return self._own(item, entry.where)
+        return []
+
+    def _text(self, message: Message) -> list[Block]:
+        if isinstance(message.content, str):
+            return text_block(message.content)
+        return [block for part in message.content for block in text_block(text_of([part]))]
+
+    def _call(self, call: Call, where: str) -> Block:
+        name, arguments = self._names.told(call)
+        given = as_object(self._turn, self._provider, where, arguments)
+        id = self._id(call.call_id)
+        self.called.add(name)
+        self._open[id] = None
+        block: Block = {"type": "tool_use", "id": id, "name": name, "input": given}
+        if (caller := self._callers.get(call.call_id)) is not None:
+            block["caller"] = caller
+        return block
+
+    def _id(self, call_id: str) -> str:
+        """An id that this API takes, and no two the same; the same again in every later request."""
+        id = call_id
+        if not _FIT_ID.fullmatch(id):
+            id = f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+        n = 1
+        while id in self._taken:
+            n += 1
+            id = f"{id[:56]}_{n}"
+        self._taken.add(id)
+        self._ids[call_id] = id
+        return id
+
+    def _thought(self, reasoning: Reasoning) -> list[tuple[str, Any]]:
+        blob = (reasoning.encrypted_content or "").encode()
+        kind = _type_of(blob)
+        if (kept := _kept(blob)) is not None:
+            if isinstance(kept, Caller):
+                self._callers[kept.id] = kept.caller
+            else:
+                self.container = kept
+            return []
+        if kind not in THINKING:
+            why = "only thinking that this provider gave away with a proof can be sent back"
+            self._receipt("input.reasoning", why, SUPPRESSED)
+            return []
+        if not self._thoughts:
+            why = "earlier thinking is left out when the model is told not to think"
+            self._receipt("input.reasoning", why, SUPPRESSED)
+            return []
+        self.has_thinking = True
+        return [(kind, Raw(blob))]
+
+    def _own(self, item: Opaque, where: str) -> list[tuple[str, Any]]:
+        """A block of the provider's own tools, which only it can read."""
+        block = item.fields.get("data")
+        kind = item.type.removeprefix(VENDOR)
+        if not isinstance(block, dict) or block.get("type") != kind:
+            self._turn.receipt(self._provider, where, f"{item.type!r} has no block in its `data`")
+            return []
+        return [(kind, block)]
+
+
+def _kept(blob: bytes) -> Caller | Container | None:
+    try:
+        kept: Caller | Container = decode_kept(blob)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return kept
+
+
+def _type_of(blob: bytes) -> str:
+    try:
+        return _kind(blob).type
+    except UNREADABLE:
+        return ""

@@ -1,0 +1,95 @@
+"""From a turn to the body of `/v1/messages`."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from antiphon.providers.anthropic.messages import VENDOR, MessagesBuilder
+from antiphon.providers.anthropic.models import ClaudeModel, find
+from antiphon.providers.anthropic.parameters import BINDING, AnthropicParameters, betas_of
+from antiphon.providers.base import Turn
+from antiphon.providers.tools.names import ToolNames, flatten
+from antiphon.spec.codec import encode
+
+LATEST = "2026-10-21"
+"""The version of the API that has no sampling parameters any more."""
+
+_CACHED = {"type": "ephemeral"}
+_CACHED_TURNS = 2
+# What counting the tokens of a request does not take.
+_UNCOUNTED = ("max_tokens", "stream", "stop_sequences", "metadata", "service_tier", "container")
+_UNCOUNTED_SAMPLING = ("temperature", "top_p", "top_k")
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicOptions:
+    """What the configuration says about all requests of a provider."""
+
+    provider: str = "anthropic"
+    version: str = LATEST
+    max_tokens: int | None = None
+    cache: bool = True
+
+    @property
+    def sampled(self) -> bool:
+        return self.version < LATEST
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A body, and what is needed to send it and to read its answer."""
+
+    body: dict[str, Any]
+    names: ToolNames
+    model: ClaudeModel
+    betas: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        return encode(self.body)
+
+    def to_count(self) -> bytes:
+        """The same request as a question for its number of tokens."""
+        left_out = (*_UNCOUNTED, *_UNCOUNTED_SAMPLING)
+        return encode({name: value for name, value in self.body.items() if name not in left_out})
+
+
+def prepare(turn: Turn, shape: AnthropicOptions) -> Prepared:
+    """The body of a request; what cannot be sent leaves a receipt or is refused."""
+    model = find(turn.model)
+    names = flatten(turn, shape.provider, VENDOR)
+    settings = AnthropicParameters(turn, model, shape.provider)
+    thoughts = not (settings.is_told_not_to_think and model.off == "disabled")
+    talk = MessagesBuilder(turn, model, shape.provider, names, thoughts=thoughts)
+    limit = settings.limit(shape.max_tokens)
+    tools = settings.tools(names, talk.called)
+    forced = tools.get("tool_choice", {}).get("type") in ("any", "tool")
+    thinking, effort = settings.thinking(limit, talk, forced=forced)
+    system = list(talk.system)
+    format = settings.format(system)
+    body: dict[str, Any] = {"model": turn.model, "max_tokens": limit}
+    if system:
+        body["system"] = [{"type": "text", "text": text} for text in system]
+    body |= tools
+    body["messages"] = talk.messages
+    body |= thinking
+    output = {"effort": effort, "format": format}
+    if output := {name: value for name, value in output.items() if value is not None}:
+        body["output_config"] = output
+    thinks = thinking.get("thinking", {}).get("type") in ("adaptive", "enabled")
+    body |= settings.others(sampled=shape.sampled, thinks=thinks)
+    if talk.container is not None and talk.container.is_alive(datetime.now(UTC)):
+        body["container"] = talk.container.id
+    if turn.stream:
+        body["stream"] = True
+    if shape.cache:
+        _mark(body)
+    betas = (BINDING,) if "block_binding" in thinking.get("thinking", {}) else ()
+    return Prepared(body, names, model, (*betas, *betas_of(body.get("tools", ()))))
+
+
+def _mark(body: dict[str, Any]) -> None:
+    """Up to here the provider may keep what it has read: the tools, the instructions, the last turns."""
+    marked = [part[-1] for name in ("tools", "system") if (part := body.get(name))]
+    spoken = [message["content"][-1] for message in body["messages"] if message["role"] == "user"]
+    for block in [*marked, *spoken[-_CACHED_TURNS:]]:
+        block.setdefault("cache_control", _CACHED)

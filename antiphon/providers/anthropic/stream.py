@@ -1,0 +1,379 @@
+"""From the bytes of a `/v1/messages` answer to deltas, however the bytes were cut."""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.providers import errors
+from antiphon.providers.anthropic.messages import VENDOR
+from antiphon.providers.anthropic.wire import (
+    AnthropicDelta,
+    AnthropicEvent,
+    AnthropicMessage,
+    Block,
+    Caller,
+    Container,
+    Counts,
+    StopDetails,
+    decode,
+    decode_any,
+    decode_block,
+    decode_message,
+)
+from antiphon.providers.base import Note, UpstreamError, silently
+from antiphon.providers.lines import LineSplitter
+from antiphon.providers.tools.calls import Calls
+from antiphon.providers.tools.names import ToolNames
+from antiphon.spec.codec import UNREADABLE, Opaque, encode
+from antiphon.spec.content import Annotation, UrlCitation
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.extensions import is_valid_extension_type, vendor_item
+from antiphon.stream.deltas import (
+    AnnotationDelta,
+    AnyDelta,
+    Failure,
+    Finish,
+    FinishReason,
+    ItemDelta,
+    ItemEnd,
+    PartEnd,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    SummaryDelta,
+    TextDelta,
+    UsageDelta,
+)
+from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+
+_SLUG = VENDOR.removesuffix(":")
+_REASONS: dict[str, FinishReason] = {
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+    # The provider's own tools have been called as often as they may in one answer.
+    "pause_turn": "max_tool_calls",
+}
+_KNOWN = ("text", "thinking", "redacted_thinking", "tool_use")
+
+
+class _Open:
+    """A block that is being told: what began it, and what came since."""
+
+    __slots__ = ("begun", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
+
+    def __init__(self, begun: Block, raw: bytes) -> None:
+        self.begun = begun
+        self.raw = raw
+        self.pieces: list[str] = []  # of a tool's input
+        self.thoughts: list[str] = []
+        self.signature: list[str] = []
+        self.citations: list[Any] = list(begun.citations or ())
+        self.length = 0
+        self.more: dict[str, Any] = {}  # what deltas of unknown kinds add to a block of an unknown kind
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Texts grow, and everything else is replaced."""
+        for name, value in delta.items():
+            known = self.more.get(name)
+            if name != "type":
+                self.more[name] = (
+                    known + value if isinstance(known, str) and isinstance(value, str) else value
+                )
+
+    def input(self) -> str:
+        """The JSON of a tool's input; servers that do not stream it say it at the beginning."""
+        return "".join(self.pieces) or bytes(self.begun.input).decode()
+
+
+class AnthropicStream:
+    """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say.
+
+    `summarises` says that thinking comes as a summary, and that it is worth keeping only when signed.
+    `note` is told what the provider did to the history, and what of its answer cannot be told.
+    """
+
+    def __init__(
+        self,
+        names: ToolNames | None = None,
+        *,
+        provider: str = "anthropic",
+        summarises: bool = False,
+        note: Note = silently,
+        secrets: Collection[str] = (),
+        max_line: int = DEFAULT_MAX_EVENT_BYTES,
+    ) -> None:
+        self.over = False
+        self._told = Calls(names or ToolNames())
+        self._provider = provider
+        self._summarises = summarises
+        self._thought = SummaryDelta if summarises else ReasoningDelta
+        self._note = note
+        self._secrets = secrets
+        self._lines = LineSplitter(provider, max_line)
+        self._deltas: list[AnyDelta] = []
+        self._open: dict[int, _Open] = {}
+        self._after_text = False
+        self._usage: Counts | None = None
+        self._reason: FinishReason | None = None
+
+    def feed(self, data: bytes) -> list[AnyDelta]:
+        """The deltas that these bytes complete. The data of an event is always one line."""
+        try:
+            lines = self._lines.feed(data)
+        except UpstreamError as error:
+            self._fail(error.payload)
+            return self._take()
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._line(line)
+        return self._take()
+
+    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+        """Nothing more will come; `error` says why, if the connection broke."""
+        rest = self._lines.rest()
+        if rest.startswith(b"data:"):
+            self._line(rest, is_last=True)
+        if not self.over:
+            if self._reason is not None:
+                self._finish()
+            else:
+                cut = errors.closed(self._provider, "before the message had ended")
+                self._fail(error or cut.payload)
+        return self._take()
+
+    def whole(self, body: bytes) -> list[AnyDelta]:
+        """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
+        try:
+            message = decode_message(body)
+            if message.error is not None:
+                raise errors.reported(self._provider, message.error, secrets=self._secrets)
+            if message.content is None:
+                raise errors.invalid(self._provider, "the answer has no content")
+            self._message(message)
+            for n, raw in enumerate(message.content):
+                self._start(n, raw)
+                self._stop(n)
+        except UNREADABLE as error:
+            raise errors.invalid(self._provider, f"the answer is no message: {error}") from None
+        self._stopped(message.stop_reason, message.stop_details)
+        self._finish()
+        return self._take()
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def _line(self, line: bytes, *, is_last: bool = False) -> None:
+        if self.over:
+            return
+        try:
+            event = decode(line[5:])
+            if event.type == "content_block_delta":
+                self._delta(event.index, event.delta, line)
+            else:
+                self._event(event)
+        except UNREADABLE as error:
+            # Half a line before a cut is no nonsense.
+            if not is_last:
+                self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
+
+    def _event(self, event: AnthropicEvent) -> None:
+        match event.type:
+            case "content_block_start":
+                self._start(event.index, event.content_block)
+            case "content_block_stop":
+                self._stop(event.index)
+            case "message_start":
+                if event.message is not None:
+                    self._message(event.message)
+                    self._begun(event.message)
+            case "message_delta":
+                self._count(event.usage)
+                if event.delta is not None:
+                    self._contained(event.delta.container)
+                    self._stopped(event.delta.stop_reason, event.delta.stop_details)
+            case "message_stop":
+                self._finish()
+            case "error":
+                self._fail(errors.reported(self._provider, event.error, secrets=self._secrets).payload)
+            case kind if kind != "ping":
+                self._note("output", f"an event of type {kind!r} cannot be told")
+
+    def _begun(self, message: AnthropicMessage) -> None:
+        """What a stream says at once: the calls of a program that goes on are all there at its start."""
+        content = message.content or []
+        for n, raw in enumerate(content, -len(content)):
+            self._start(n, raw)
+            self._stop(n)
+        self._stopped(message.stop_reason, message.stop_details)
+
+    def _contained(self, container: dict[str, Any] | None) -> None:
+        if container and isinstance(id := container.get("id"), str):
+            expires = container.get("expires_at")
+            self._keep(Container(id, expires if isinstance(expires, str) else None))
+
+    def _message(self, message: AnthropicMessage) -> None:
+        self._count(message.usage)
+        self._contained(message.container)
+        for one in message.input_transformations or ():
+            if one.type == "thinking_dropped":
+                why = f"the provider left earlier thinking out: {one.reason or 'it does not fit'}"
+                self._note("input.reasoning", why)
+
+    def _count(self, counts: Counts | None) -> None:
+        if counts is not None:
+            self._usage = self._usage.followed_by(counts) if self._usage else counts
+
+    def _stopped(self, reason: str | None, details: StopDetails | None) -> None:
+        if reason is not None:
+            self._reason = _REASONS.get(reason, "stop")
+        if details is not None and details.explanation:
+            self._deltas.append(RefusalDelta(details.explanation))
+
+    # --- blocks -------------------------------------------------------------------------------------------
+
+    def _start(self, index: int, raw: Raw) -> None:
+        block = decode_block(raw)
+        opened = self._open[index] = _Open(block, bytes(raw))
+        was_text, self._after_text = self._after_text, block.type == "text"
+        match block.type:
+            case "text":
+                if was_text:
+                    self._deltas.append(PartEnd())
+                self._words(opened, block.text or "")
+            case "thinking":
+                self._think(opened, block.thinking or "")
+                opened.signature.append(block.signature or "")
+            case "redacted_thinking":
+                pass
+            case "tool_use":
+                caller = Caller(block.id or "", block.caller or {})
+                if caller.is_program:
+                    self._keep(caller)
+                self._deltas.append(self._told.begin(index, block.name or "", block.id or ""))
+            case "server_tool_use":
+                self._vendor(index, opened, "in_progress")
+
+    def _delta(self, index: int, delta: AnthropicDelta | None, line: bytes) -> None:
+        opened = self._open.get(index)
+        if delta is None or opened is None:
+            self._note("output", "a piece of a block that never began cannot be told")
+            return
+        match delta.type:
+            case "text_delta":
+                self._words(opened, delta.text)
+            case "input_json_delta":
+                opened.pieces.append(delta.partial_json)
+                if opened.begun.type == "tool_use":
+                    self._deltas += self._told.arguments(index, delta.partial_json)
+            case "thinking_delta":
+                self._think(opened, delta.thinking)
+            case "signature_delta":
+                opened.signature.append(delta.signature)
+            case "citations_delta":
+                opened.citations.append(delta.citation)
+            case kind if opened.begun.type in _KNOWN:
+                self._note("output", f"a piece of type {kind!r} of a block cannot be told")
+            case _:
+                opened.add(decode_any(line[5:])["delta"])
+
+    def _words(self, opened: _Open, text: str) -> None:
+        if text:
+            opened.length += len(text)
+            self._deltas.append(TextDelta(text))
+
+    def _think(self, opened: _Open, text: str) -> None:
+        if text:
+            opened.thoughts.append(text)
+            self._deltas.append(self._thought(text))
+
+    def _stop(self, index: int) -> None:
+        opened = self._open.pop(index, None)
+        if opened is None:
+            return
+        match opened.begun.type:
+            case "text":
+                for citation in opened.citations:
+                    if annotation := _annotation(citation, opened.length):
+                        self._deltas.append(AnnotationDelta(annotation))
+                    else:
+                        self._note("output", "a citation of an unknown kind cannot be told")
+            case "thinking":
+                self._end_thought(opened)
+            case "redacted_thinking":
+                self._seal(type="redacted_thinking", data=opened.begun.data or "")
+            case "tool_use":
+                if not opened.pieces and (given := opened.input()) not in ("{}", "null"):
+                    self._deltas += self._told.arguments(index, given)
+                # A budget that is used up ends a call in the middle, and says so only afterwards.
+                self._deltas += [*self._told.flush(index), ItemEnd(index)]
+            case _:
+                self._vendor(index, opened, "completed")
+
+    def _end_thought(self, opened: _Open) -> None:
+        text, signature = "".join(opened.thoughts), "".join(opened.signature)
+        if signature or (text and not self._summarises):
+            self._seal(type="thinking", thinking=text, signature=signature)
+        elif text:
+            self._deltas.append(ItemEnd())
+
+    def _seal(self, **block: str) -> None:
+        """The whole block is the proof: clients drop the words of reasoning."""
+        self._keep(block)
+
+    def _keep(self, kept: object) -> None:
+        self._deltas += [SignatureDelta(encode(kept).decode()), ItemEnd(None, "completed")]
+
+    def _vendor(self, index: int, opened: _Open, status: str) -> None:
+        """A block that only this provider knows is kept whole, in an item of its own."""
+        kind = opened.begun.type
+        if not is_valid_extension_type(VENDOR + kind):
+            self._note("output", f"a block of type {kind!r} cannot be told")
+            return
+        block = msgspec.json.decode(opened.raw) | opened.more
+        if opened.pieces:
+            try:
+                block["input"] = msgspec.json.decode(opened.input())
+            except UNREADABLE:
+                self._note("output", f"the input of a block of type {kind!r} cannot be read")
+        self._deltas.append(ItemDelta(vendor_item(_SLUG, kind, id="", data=block, status=status), index))
+
+    # --- ends ---------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        self._flush()
+        self._deltas.append(Finish(self._reason or "stop"))
+        self.over = True
+
+    def _fail(self, error: ErrorPayload) -> None:
+        self._flush()
+        self._deltas.append(Failure(error))
+        self.over = True
+
+    def _flush(self) -> None:
+        """What was held back, and the usage, come before the end."""
+        for index, opened in self._open.items():
+            if opened.begun.type == "tool_use":
+                self._deltas += self._told.flush(index)
+        if self._usage is not None:
+            self._deltas.append(UsageDelta(self._usage.to_spec()))
+
+    def _take(self) -> list[AnyDelta]:
+        deltas, self._deltas = self._deltas, []
+        return deltas
+
+
+def _annotation(citation: Any, length: int) -> Annotation | None:
+    """A citation is about the whole block that it stands on, which is a part of ours."""
+    if not isinstance(citation, dict):
+        return None
+    url = citation.get("url") or citation.get("source")
+    title = citation.get("title")
+    if isinstance(url, str):
+        return UrlCitation(url, title if isinstance(title, str) else "", 0, length)
+    kind = citation.get("type")
+    if not isinstance(kind, str) or not is_valid_extension_type(VENDOR + kind):
+        return None
+    return Opaque.make(**{**citation, "type": VENDOR + kind, "start_index": 0, "end_index": length})

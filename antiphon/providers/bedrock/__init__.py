@@ -1,0 +1,181 @@
+"""`type = "bedrock"`: the models of AWS Bedrock, over Converse and ConverseStream."""
+
+import os
+import re
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from antiphon.config import BedrockProvider, ConfigErrors, Mistake, Secret, UpstreamTimeouts
+from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.providers import queries
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
+from antiphon.providers.bedrock.auth import BEARER_VARIABLE, ApiKey, Chain, Identity, can_sign, region_of
+from antiphon.providers.bedrock.eventstream import CONTENT_TYPE
+from antiphon.providers.bedrock.models import Family, find
+from antiphon.providers.bedrock.request import prepare
+from antiphon.providers.bedrock.stream import BedrockStream
+from antiphon.providers.exchange import Call, Prepared, ask, encoded
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.worker_thread import in_worker_thread
+
+CAPABILITIES = Capabilities(
+    parameters=frozenset(
+        {"temperature", "top_p", "max_output_tokens", "reasoning", "service_tier", "stop", "top_k"}
+    ),
+    images=True,
+    files=True,
+    custom_tools=True,
+    reasoning=True,
+    proofs=True,
+    counts_tokens=True,
+)
+_JSON = {"Content-Type": "application/json", "Accept": f"{CONTENT_TYPE}, application/json"}
+_COUNTED = ("messages", "system", "toolConfig", "additionalModelRequestFields")
+# Lists of models, with where the names stand in them.
+_LISTS = (
+    ("/foundation-models?byOutputModality=TEXT", "modelSummaries", "modelId"),
+    ("/inference-profiles?maxResults=1000", "inferenceProfileSummaries", "inferenceProfileId"),
+)
+_HOST_REGION = re.compile(r"bedrock-runtime[\w-]*\.([a-z0-9-]+)\.")
+
+
+class Bedrock:
+    """Bedrock in one region, for one identity."""
+
+    def __init__(
+        self,
+        name: str,
+        http: UpstreamClient,
+        base_url: str,
+        identity: Identity,
+        *,
+        headers: Mapping[str, Secret] | None = None,
+        guardrail: tuple[str, str] | None = None,
+        cache: bool = True,
+        like: str | None = None,
+        timeouts: UpstreamTimeouts | None = None,
+    ) -> None:
+        self.name = name
+        self.capabilities = CAPABILITIES
+        self._http = http
+        self._base = base_url.rstrip("/")
+        self._identity = identity
+        self._headers = {header: value.reveal() for header, value in (headers or {}).items()}
+        self._guardrail = dict(
+            zip(("guardrailIdentifier", "guardrailVersion"), guardrail or (), strict=False)
+        )
+        self._cache = cache
+        self._like = like
+        self._timeouts = timeouts or UpstreamTimeouts()
+        self._models = queries.ModelNames(self._fetch_models)
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        """Only some models can be counted, and only under their own names."""
+        body = prepare(turn, self._family(turn), self.name).body
+        given = {name: body[name] for name in _COUNTED if name in body}
+        raw = msgspec.json.encode({"input": {"converse": given}})
+        url = self._url(turn.model, "count-tokens")
+        proof = await self._identity.prove("POST", url, raw)
+        headers = {**_JSON, **self._headers, **proof.headers}
+        return await queries.count(
+            self._http,
+            url,
+            raw,
+            headers,
+            self._timeouts,
+            provider=self.name,
+            field="inputTokens",
+            secrets=(*proof.secrets, *self._headers.values()),
+            absent=(400, 404),
+        )
+
+    async def models(self) -> list[str]:
+        """Models and inference profiles; empty when they may not be seen."""
+        return await self._models.names()
+
+    async def close(self) -> None:
+        return
+
+    async def _call(self, turn: Turn) -> Call:
+        family = self._family(turn)
+
+        def build() -> tuple[Prepared, bytes]:
+            made = prepare(turn, family, self.name, cache=self._cache, guardrail=self._guardrail)
+            return made, encoded(turn, made.body)
+
+        prepared, body = await in_worker_thread(build) if turn.is_large else build()
+        url = self._url(turn.model, "converse-stream" if turn.stream else "converse")
+        proof = await self._identity.prove("POST", url, body)
+        secrets = (*proof.secrets, *self._headers.values())
+        parser = BedrockStream(
+            prepared.names,
+            provider=self.name,
+            summarises=family.summarises,
+            note=turn.note(self.name),
+            secrets=secrets,
+        )
+        headers = {**_JSON, **self._headers, **proof.headers}
+        limits = self._timeouts.patient(stream=turn.stream)
+        return Call(self.name, url, headers, body, parser, limits, secrets=secrets)
+
+    def _family(self, turn: Turn) -> Family:
+        return find(turn.model, self._like or "")
+
+    def _url(self, model: str, what: str) -> str:
+        # An ARN is one segment of the path, slashes and all.
+        return f"{self._base}/model/{quote(model, safe='')}/{what}"
+
+    async def _fetch_models(self) -> list[str]:
+        found = [name for one in _LISTS for name in await self._listed(*one)]
+        return list(dict.fromkeys(found))
+
+    async def _listed(self, path: str, place: str, name: str) -> list[str]:
+        url = self._base.replace("//bedrock-runtime", "//bedrock", 1) + path
+        try:
+            proof = await self._identity.prove("GET", url, b"")
+        except UpstreamError:
+            return []
+        headers = {**self._headers, **proof.headers}
+        answer = await queries.look_up(self._http, url, headers, self.name)
+        return queries.named(answer.get(place), name)
+
+
+def make(name: str, config: ProviderConfig, environment: Environment) -> Bedrock:
+    assert isinstance(config, BedrockProvider)
+
+    def mistake(key: str, message: str) -> ConfigErrors:
+        return ConfigErrors([Mistake(config.origin, ("providers", name, key), message)])
+
+    host = _HOST_REGION.match(urlsplit(config.base_url or "").hostname or "")
+    region = config.region or (host[1] if host else None) or region_of(config.profile)
+    key = config.api_key.reveal() if config.api_key else os.environ.get(BEARER_VARIABLE)
+    if region is None and (config.base_url is None or not key):
+        raise mistake("region", 'set it, such as "us-east-1", or set the environment variable AWS_REGION')
+    if key:
+        identity: Identity = ApiKey(key)
+    elif can_sign():
+        identity = Chain(name, region or "", config.profile)
+    else:
+        message = "AWS credentials need the extra: pip install 'antiphon[bedrock]'; or give a Bedrock API key"
+        raise mistake("type", message)
+    return Bedrock(
+        name,
+        environment.http,
+        config.base_url or _endpoint(region or ""),
+        identity,
+        headers=config.headers,
+        guardrail=(config.guardrail, config.guardrail_version) if config.guardrail else None,
+        cache=config.cache,
+        like=config.like,
+        timeouts=config.timeouts,
+    )
+
+
+def _endpoint(region: str) -> str:
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"https://bedrock-runtime.{region}.{domain}"

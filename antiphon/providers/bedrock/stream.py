@@ -1,0 +1,408 @@
+"""From the bytes of a Converse answer to deltas, however the bytes were cut."""
+
+from base64 import b64encode
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.providers import errors
+from antiphon.providers.base import Note, silently
+from antiphon.providers.bedrock.citations import VENDOR, annotation
+from antiphon.providers.bedrock.eventstream import BadMessage, Message, Messages
+from antiphon.providers.bedrock.wire import (
+    BlockDelta,
+    Counts,
+    ReasoningPiece,
+    Trouble,
+    decode_answer,
+    decode_block,
+    decode_delta,
+    decode_end,
+    decode_fields,
+    decode_metadata,
+    decode_start,
+    decode_stop,
+    decode_trouble,
+)
+from antiphon.providers.media.images import image_item
+from antiphon.providers.tools.calls import Calls
+from antiphon.providers.tools.names import ToolNames
+from antiphon.spec.codec import UNREADABLE
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.extensions import vendor_item
+from antiphon.stream.deltas import (
+    AnnotationDelta,
+    AnyDelta,
+    Failure,
+    Finish,
+    FinishReason,
+    ItemDelta,
+    ItemEnd,
+    PartEnd,
+    ReasoningDelta,
+    SignatureDelta,
+    SummaryDelta,
+    TextDelta,
+    UsageDelta,
+)
+
+_REASONS: dict[str, FinishReason] = {
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "refusal": "content_filter",
+}
+_BROKEN = {
+    "malformed_model_output": "the model's answer cannot be read",
+    "malformed_tool_use": "the model called a tool in a way that cannot be read",
+}
+# The type of a call that is not for the client to run; any other type, or none, is.
+_RUN_BY_BEDROCK = "server_tool_use"
+# What Bedrock's own tools are given and give, and the items that tell it.
+_OWN = {"toolUse": "tool_use", "toolResult": "tool_result"}
+_EVENTS = ("messageStart", "contentBlockStart", "contentBlockStop", "messageStop", "metadata")
+# The statuses that the exceptions of the stream would have had before it.
+_STATUSES = {
+    "InternalServerException": 500,
+    "ModelStreamErrorException": 424,
+    "ModelTimeoutException": 408,
+    "ServiceUnavailableException": 503,
+    "ThrottlingException": 429,
+    "ValidationException": 400,
+}
+
+
+class _Thought:
+    """One block of reasoning being told: everything that will prove it later."""
+
+    __slots__ = ("redacted", "signature", "texts")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.signature = ""
+        self.redacted = b""
+
+    def proof(self) -> str | None:
+        """The block as it has to come back, or None when nothing about it is signed."""
+        if self.redacted:
+            return msgspec.json.encode({"redactedContent": b64encode(self.redacted).decode()}).decode()
+        if self.signature:
+            told = {"text": "".join(self.texts), "signature": self.signature}
+            return msgspec.json.encode({"reasoningText": told}).decode()
+        return None
+
+
+class _Open:
+    """A block that is told when it is whole: its kind and its fields, and the input of a tool in pieces."""
+
+    __slots__ = ("fields", "kind", "pieces")
+
+    def __init__(self, kind: str, fields: dict[str, Any]) -> None:
+        self.kind = kind
+        self.fields = fields
+        self.pieces: list[str] = []
+
+    def data(self) -> dict[str, Any]:
+        if self.pieces:
+            self.fields["input"] = msgspec.json.decode("".join(self.pieces))
+        return {self.kind: self.fields}
+
+
+class BedrockStream:
+    """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
+
+    def __init__(
+        self,
+        names: ToolNames | None = None,
+        *,
+        provider: str = "bedrock",
+        summarises: bool = False,
+        note: Note = silently,
+        secrets: Collection[str] = (),
+    ) -> None:
+        self.over = False
+        self._reasoning_delta = SummaryDelta if summarises else ReasoningDelta
+        self._told = Calls(names or ToolNames())
+        self._provider = provider
+        self._note = note
+        self._secrets = secrets
+        self._messages = Messages()
+        self._deltas: list[AnyDelta] = []
+        self._calls: set[int] = set()
+        self._open: dict[int, _Open] = {}
+        self._thought: _Thought | None = None
+        self._text_block: int | None = None  # whose words were told last
+        self._length = 0  # of those words
+        self._citations: list[dict[str, Any]] = []  # of those words, until they end
+        self._usage: Counts | None = None
+        self._reason: FinishReason | None = None
+
+    def feed(self, data: bytes) -> list[AnyDelta]:
+        """The deltas that these bytes complete."""
+        try:
+            messages = self._messages.feed(data)
+        except BadMessage as error:
+            self._fail(errors.invalid(self._provider, f"it sent no event stream: {error}").payload)
+            return self._take()
+        deltas = self._deltas
+        try:
+            for message in messages:
+                headers, payload = message
+                if headers.get(":event-type") != "contentBlockDelta":
+                    self._event(message)
+                    if self.over:
+                        break
+                    continue
+                event = decode_delta(payload)
+                if (text := event.delta.text) and event.contentBlockIndex == self._text_block:
+                    # Nearly every event is this one: some words, and nothing else.
+                    self._length += len(text)
+                    deltas.append(TextDelta(text))
+                else:
+                    self._delta(event, payload)
+        except UNREADABLE as error:
+            self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
+        return self._take()
+
+    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+        """Nothing more will come; `error` says why, if the connection broke."""
+        if not self.over:
+            if self._reason is not None:
+                self._finish()
+            else:
+                self._fail(error or errors.closed(self._provider, "before the message had ended").payload)
+        return self._take()
+
+    def whole(self, body: bytes) -> list[AnyDelta]:
+        """The deltas of an answer that was not streamed; raises `UpstreamError` if it is none."""
+        try:
+            answer = decode_answer(body)
+        except UNREADABLE as error:
+            raise errors.invalid(self._provider, f"the answer is no Converse answer: {error}") from None
+        try:
+            for n, raw in enumerate(answer.output.message.content):
+                self._block(n, raw)
+        except UNREADABLE as error:
+            raise errors.invalid(self._provider, f"the answer has an unreadable block: {error}") from None
+        self._usage = answer.usage
+        self._stop(answer.stopReason)
+        if not self.over:
+            self._finish()
+        return self._take()
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def _event(self, message: Message) -> None:
+        headers, payload = message
+        match headers.get(":event-type"):
+            case "contentBlockStart":
+                self._start(payload)
+            case "contentBlockStop":
+                self._block_end(decode_stop(payload).contentBlockIndex)
+            case "messageStop":
+                self._stop(decode_end(payload).stopReason)
+            case "metadata":
+                self._usage = decode_metadata(payload).usage or self._usage
+                if self._reason is not None:
+                    self._finish()
+            case None:
+                self._exception(message)
+            case str() as kind if kind not in _EVENTS:
+                self._note("output", f"an event of type {kind!r} cannot be told")
+
+    def _delta(self, event: BlockDelta, payload: bytes) -> None:
+        delta, index = event.delta, event.contentBlockIndex
+        opened = self._open.get(index)
+        if delta.text is not None:
+            self._text(index, delta.text)
+        elif delta.toolUse is not None and index in self._calls:
+            self._deltas += self._told.arguments(index, delta.toolUse.input)
+        elif delta.toolUse is not None and opened is not None:
+            opened.pieces.append(delta.toolUse.input)
+        elif delta.reasoningContent is not None:
+            self._reasoning(delta.reasoningContent)
+        elif delta.citation is not None:
+            self._citations.append(delta.citation)
+        elif delta.toolResult is not None and opened is not None:
+            opened.fields["content"] = [*opened.fields.get("content", ()), *delta.toolResult]
+        elif delta.image is not None and opened is not None:
+            opened.fields |= delta.image
+        else:
+            self._unknown(decode_fields(payload)["delta"])
+
+    def _start(self, payload: bytes) -> None:
+        event = decode_start(payload)
+        start, index = event.start, event.contentBlockIndex
+        if (tool := start.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
+            self._begin_call(index, tool.name, tool.toolUseId)
+        elif start.toolUse or start.toolResult or start.image:
+            self._begin_own(index, decode_fields(payload)["start"])
+        else:
+            self._unknown(decode_fields(payload)["start"])
+
+    def _unknown(self, block: dict[str, Any]) -> None:
+        for kind in block:
+            self._note("output", f"a block of kind {kind!r} cannot be told")
+
+    def _begin_call(self, index: int, name: str, id: str) -> None:
+        self._leave()
+        self._calls.add(index)
+        self._deltas.append(self._told.begin(index, name, id))
+
+    def _begin_own(self, index: int, block: dict[str, Any]) -> None:
+        """What Bedrock's own tools are given and give, or an image: an item of its own."""
+        self._leave()
+        kind = next(kind for kind in (*_OWN, "image") if kind in block)
+        opened = self._open[index] = _Open(kind, block[kind])
+        if kind in _OWN:
+            self._tell_own(index, opened, "in_progress")
+
+    def _tell_own(self, index: int, opened: _Open, status: str) -> None:
+        item = vendor_item(
+            VENDOR.removesuffix(":"), _OWN[opened.kind], id="", data=opened.data(), status=status
+        )
+        self._deltas.append(ItemDelta(item, index))
+
+    def _block_end(self, index: int) -> None:
+        if index in self._calls:
+            # Whether its arguments are whole shows when they are read: a budget also ends a block.
+            self._calls.discard(index)
+            self._deltas += [*self._told.flush(index), ItemEnd(index)]
+        elif (opened := self._open.pop(index, None)) is None:
+            self._cite()
+            self._thought_end()
+        elif opened.kind in _OWN:
+            self._tell_own(index, opened, "completed")
+        else:
+            self._image(opened.fields)
+
+    def _image(self, image: dict[str, Any]) -> None:
+        match image:
+            case {"format": str(kind), "source": {"bytes": str(data)}}:
+                self._deltas.append(ItemDelta(image_item(f"image/{kind}", data)))
+            case _:
+                self._note("output", "an image that does not come with its bytes cannot be told")
+
+    def _exception(self, message: Message) -> None:
+        headers, payload = message
+        match headers.get(":message-type"):
+            case "exception":
+                name = str(headers.get(":exception-type", ""))
+                try:
+                    trouble = decode_trouble(payload)
+                except UNREADABLE:
+                    trouble = Trouble()
+                said = trouble.message or trouble.originalMessage or ""
+            case "error":
+                name, said = str(headers.get(":error-code", "")), str(headers.get(":error-message", ""))
+            case _:
+                return
+        name = name[:1].upper() + name[1:]
+        told = {"code": _STATUSES.get(name, 500), "type": name, "message": said}
+        self._fail(errors.reported(self._provider, told, secrets=self._secrets).payload)
+
+    def _stop(self, reason: str) -> None:
+        if broken := _BROKEN.get(reason):
+            told = {"code": 500, "type": reason, "message": f"{broken} (stopReason {reason!r})"}
+            self._fail(errors.reported(self._provider, told).payload)
+        else:
+            self._reason = _REASONS.get(reason, "stop")
+
+    # --- words, reasoning and calls -----------------------------------------------------------------------
+
+    def _block(self, n: int, raw: Raw) -> None:
+        """A block of a whole answer."""
+        block = decode_block(raw)
+        if block.text is not None:
+            self._text(n, block.text)
+        elif (cited := block.citationsContent) is not None:
+            self._text(n, "".join(words.text for words in cited.content))
+            self._citations += cited.citations
+            self._cite()
+        elif (tool := block.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
+            self._begin_call(n, tool.name, tool.toolUseId)
+            given = {} if tool.input is None else tool.input
+            self._deltas += self._told.arguments(n, msgspec.json.encode(given).decode())
+            self._block_end(n)
+        elif (reasoning := block.reasoningContent) is not None:
+            told = reasoning.reasoningText
+            text, signature = (told.text, told.signature) if told else (None, None)
+            self._reasoning(ReasoningPiece(text, signature, reasoning.redactedContent))
+            self._thought_end()
+        elif block.toolUse or block.toolResult or block.image:
+            self._begin_own(n, decode_fields(raw))
+            self._block_end(n)
+        else:
+            self._unknown(decode_fields(raw))
+
+    def _text(self, index: int, text: str) -> None:
+        """A text that follows another one is a part of its own, as it is a block of its own here."""
+        self._thought_end()
+        if not text:
+            return
+        if index != self._text_block:
+            self._cite()
+            if self._text_block is not None:
+                self._deltas.append(PartEnd())
+            self._text_block, self._length = index, 0
+        self._length += len(text)
+        self._deltas.append(TextDelta(text))
+
+    def _cite(self) -> None:
+        """What the words that just ended stand on."""
+        self._deltas += [AnnotationDelta(annotation(one, self._length)) for one in self._citations]
+        self._citations.clear()
+
+    def _leave(self) -> None:
+        """Something else than words begins."""
+        self._cite()
+        self._thought_end()
+        self._text_block = None
+
+    def _reasoning(self, piece: ReasoningPiece) -> None:
+        thought = self._thought
+        if thought is None:
+            self._leave()
+            thought = self._thought = _Thought()
+        if piece.text:
+            thought.texts.append(piece.text)
+            self._deltas.append(self._reasoning_delta(piece.text))
+        thought.signature += piece.signature or ""
+        thought.redacted += piece.redactedContent or b""
+
+    def _thought_end(self) -> None:
+        thought, self._thought = self._thought, None
+        if thought is not None:
+            if proof := thought.proof():
+                self._deltas.append(SignatureDelta(proof))
+            self._deltas.append(ItemEnd())
+
+    # --- ends ---------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        self._flush()
+        self._deltas.append(Finish(self._reason or "stop"))
+        self.over = True
+
+    def _fail(self, error: ErrorPayload) -> None:
+        self._flush()
+        self._deltas.append(Failure(error))
+        self.over = True
+
+    def _flush(self) -> None:
+        """What was held back, and the usage, come before the end."""
+        self._cite()
+        self._thought_end()
+        for index in sorted(self._calls):
+            self._deltas += self._told.flush(index)
+        self._calls.clear()
+        if self._usage is not None:
+            self._deltas.append(UsageDelta(self._usage.to_spec()))
+
+    def _take(self) -> list[AnyDelta]:
+        deltas, self._deltas = self._deltas, []
+        return deltas

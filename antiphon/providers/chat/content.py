@@ -1,0 +1,86 @@
+"""Content parts of a message or a tool's output, as parts of `/chat/completions`."""
+
+from typing import Any
+
+from antiphon.providers.base import Turn
+from antiphon.providers.chat.profiles import Profile
+from antiphon.providers.errors import unsupported
+from antiphon.providers.media.data_urls import data_url, file_bytes
+from antiphon.spec.codec import Opaque
+from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
+
+
+class Parts:
+    """Translates the content at one place of the input; `where` is what errors and receipts call it."""
+
+    def __init__(self, turn: Turn, profile: Profile, provider: str, where: str) -> None:
+        self._turn = turn
+        self._profile = profile
+        self._provider = provider
+        self._where = where
+
+    def user(self, content: list[ContentPart]) -> str | list[dict[str, Any]]:
+        parts = [part for n, one in enumerate(content) for part in self._part(one, n)]
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        if len(texts) == len(parts) and (len(texts) < 2 or not self._profile.text_parts):
+            return "\n".join(texts)
+        return parts
+
+    def output(self, content: str | list[ContentPart]) -> tuple[str, list[dict[str, Any]]]:
+        """The words of a tool's output, and its pictures and files."""
+        if isinstance(content, str):
+            return content, []
+        parts = [part for n, one in enumerate(content) for part in self._part(one, n)]
+        text = "\n".join(part["text"] for part in parts if part["type"] == "text")
+        return text, [part for part in parts if part["type"] != "text"]
+
+    def _part(self, part: ContentPart, n: int) -> list[dict[str, Any]]:
+        where = f"{self._where}[{n}]"
+        match part:
+            case InputImage():
+                return [self._image(part, where)]
+            case InputFile():
+                return [self._file(part, where)]
+            case InputVideo():
+                raise unsupported(self._provider, where, "this wire takes no video")
+            case Opaque(type="input_audio"):
+                raise unsupported(self._provider, where, "audio is not passed on to this provider")
+            case Opaque():
+                reason = f"a part of type {part.type!r} has no place on this wire"
+                self._turn.receipt(self._provider, where, reason)
+                return []
+        return [{"type": "text", "text": text_of([part])}]
+
+    def _image(self, image: InputImage, where: str) -> dict[str, Any]:
+        if not self._profile.images:
+            raise unsupported(self._provider, where, "this server takes no images")
+        if not image.image_url:
+            raise unsupported(
+                self._provider, where, "an image needs its `image_url`, an address or a data URL"
+            )
+        if not self._profile.image_urls and data_url(image.image_url) is None:
+            raise unsupported(self._provider, where, "this server takes images only as data URLs")
+        if not image.image_url.startswith(("data:", "https://", "http://")):
+            raise unsupported(self._provider, where, "it is neither a data URL nor an address of the web")
+        target: dict[str, Any] = {"url": image.image_url}
+        if image.detail != "auto" and not self._profile.image_details:
+            reason = "this server does not take how closely to look at an image"
+            self._turn.receipt(self._provider, f"{where}.detail", reason)
+        elif image.detail != "auto":
+            target["detail"] = image.detail
+        return {"type": "image_url", "image_url": target}
+
+    def _file(self, file: InputFile, where: str) -> dict[str, Any]:
+        if not self._profile.files:
+            raise unsupported(self._provider, where, "this server takes no files; send their text instead")
+        name = file.filename or "file"
+        if not file.file_data and file.file_url and self._profile.file_urls:
+            return {"type": "file", "file": {"filename": name, "file_data": file.file_url}}
+        if not file.file_data:
+            raise unsupported(
+                self._provider, where, "this server takes files only as `file_data`, not by address"
+            )
+        data = file.file_data
+        if not data.startswith("data:"):
+            data = f"data:{file_bytes(data, name).media_type};base64,{data}"
+        return {"type": "file", "file": {"filename": name, "file_data": data}}

@@ -1,0 +1,175 @@
+"""From the items of a turn to the messages of `/chat/completions`: one model turn is one message."""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
+from antiphon.providers.chat.content import Parts
+from antiphon.providers.chat.profiles import Profile
+from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.reasoning.kept import put_by, words_of
+from antiphon.providers.tools.names import ToolNames
+from antiphon.spec.content import Refusal, text_of
+from antiphon.spec.items import Message, Reasoning
+
+_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
+_DETAILS = "reasoning_details"
+_ANNOTATIONS = "annotations"
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The assistant message of one model turn, while its pieces are gathered."""
+
+    texts: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    details: list[Any] = field(default_factory=list)
+    annotations: list[Any] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.texts or self.refusals or self.calls)
+
+
+def messages(turn: Turn, profile: Profile, provider: str, names: ToolNames) -> list[dict[str, Any]]:
+    """Items in, messages out, the instructions before them."""
+    items, instructions = turn.items, turn.request.instructions
+    done: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+    if len(items) == 1 and isinstance(first := items[0], Message) and first.role == "user":
+        said = first.content
+        if isinstance(said, str):
+            # How nearly every conversation begins.
+            done.append({"role": "user", "content": said})
+            return done
+    return _Messages(turn, profile, provider, names, done).all()
+
+
+class _Messages:
+    """Adds to `done`, item by item."""
+
+    def __init__(
+        self, turn: Turn, profile: Profile, provider: str, names: ToolNames, done: list[dict[str, Any]]
+    ) -> None:
+        self._turn = turn
+        self._profile = profile
+        self._provider = provider
+        self._names = names
+        self._done = done
+
+    def all(self) -> list[dict[str, Any]]:
+        for speech in speeches(self._turn, self._provider):
+            if speech.role == "assistant":
+                self._assistant(speech)
+            elif speech.role == "tool":
+                self._outputs(speech)
+            else:
+                for entry in speech.entries:
+                    self._message(entry)
+        return self._done
+
+    def _message(self, entry: Entry) -> None:
+        message = entry.item
+        assert isinstance(message, Message)
+        if message.role == "user":
+            said = message.content
+            content = said if isinstance(said, str) else self._parts(f"{entry.where}.content").user(said)
+            self._done.append({"role": "user", "content": content})
+        else:
+            is_developer = message.role == "developer" and self._profile.developer_role
+            self._system("developer" if is_developer else "system", text_of(message.content))
+
+    def _system(self, role: str, text: str) -> None:
+        last = self._done[-1] if self._done else None
+        if last is not None and last["role"] == role == "system" and not self._profile.developer_role:
+            # Many chat templates take only one system message in a row.
+            last["content"] += f"\n\n{text}"
+        else:
+            self._done.append({"role": role, "content": text})
+
+    # --- what the model said ------------------------------------------------------------------------------
+
+    def _assistant(self, speech: Speech) -> None:
+        draft = _Draft()
+        for entry in speech.entries:
+            match entry.item:
+                case Message() as said:
+                    self._words(said, draft)
+                case Reasoning() as thought:
+                    self._reasoning(thought, draft)
+                case call if isinstance(call, Call):
+                    draft.calls.append(call)
+        if draft.is_empty:
+            return
+        message: dict[str, Any] = {"role": "assistant", "content": "\n".join(draft.texts) or None}
+        if draft.refusals:
+            message["refusal"] = "\n".join(draft.refusals)
+        if draft.calls:
+            message["tool_calls"] = [self._call(call) for call in draft.calls]
+        if draft.annotations:
+            message[_ANNOTATIONS] = draft.annotations
+        if draft.details:
+            message[_DETAILS] = draft.details
+        elif draft.thoughts and draft.calls and self._profile.reasoning_field is not None:
+            message[self._profile.reasoning_field] = "\n".join(draft.thoughts)
+        self._done.append(message)
+
+    def _words(self, message: Message, draft: _Draft) -> None:
+        parts = message.content if isinstance(message.content, list) else []
+        refusals = [part.refusal for part in parts if isinstance(part, Refusal)]
+        if refusals and self._profile.refusals:
+            draft.refusals += refusals
+            text = text_of([part for part in parts if not isinstance(part, Refusal)])
+        else:
+            text = message.get_text()
+        if text:
+            draft.texts.append(text)
+
+    def _reasoning(self, item: Reasoning, draft: _Draft) -> None:
+        kept = put_by(item) if self._profile.details else {}
+        files = kept.get(_ANNOTATIONS)
+        if isinstance(files, list):
+            draft.annotations += files
+        if isinstance(details := kept.get(_DETAILS), list):
+            draft.details += details
+        elif self._profile.reasoning_field is None:
+            reason = "this server does not take the reasoning of earlier turns back"
+            self._turn.receipt(self._provider, "input.reasoning", reason, SUPPRESSED)
+        elif text := words_of(item):
+            draft.thoughts.append(text)
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        name, arguments = self._names.told(call)
+        function = {"name": name, "arguments": arguments}
+        return {"id": self._call_id(call.call_id), "type": "function", "function": function}
+
+    # --- what its tools answered --------------------------------------------------------------------------
+
+    def _outputs(self, speech: Speech) -> None:
+        """A result is text on this wire; pictures and files in it follow as a message of the user."""
+        media: list[dict[str, Any]] = []
+        for entry in speech.entries:
+            output = entry.item
+            assert isinstance(output, Output)
+            where = f"{entry.where}.output"
+            text, others = self._parts(where).output(output.output)
+            call_id = self._call_id(output.call_id)
+            self._done.append({"role": "tool", "tool_call_id": call_id, "content": text})
+            if others:
+                reason = "pictures and files in a tool's output are sent in a user message after it"
+                self._turn.receipt(self._provider, where, reason, REWRITTEN)
+                media.append({"type": "text", "text": f"From the output of the tool call {output.call_id}:"})
+                media += others
+        if media:
+            self._done.append({"role": "user", "content": media})
+
+    def _call_id(self, call_id: str) -> str:
+        if not self._profile.short_call_ids or _SHORT_ID.fullmatch(call_id):
+            return call_id
+        return hashlib.sha256(call_id.encode()).hexdigest()[:9]
+
+    def _parts(self, where: str) -> Parts:
+        return Parts(self._turn, self._profile, self._provider, where)

@@ -1,0 +1,155 @@
+"""From a turn to the body of `/chat/completions`: messages, tools, and what else the server takes."""
+
+from functools import cache
+from typing import Any
+
+from antiphon.providers.base import REWRITTEN, Turn
+from antiphon.providers.chat.messages import messages
+from antiphon.providers.chat.profiles import GENERIC, Profile
+from antiphon.providers.format_prompt import in_words
+from antiphon.providers.tools.names import NO_TOOLS, Function, ToolNames, flatten
+from antiphon.spec.codec import Opaque, extras
+from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
+
+_EFFORTS = ("none", "low", "medium", "high", "xhigh")
+_TIERS = {"standard": "default"}
+
+
+def prepare(
+    turn: Turn, profile: Profile = GENERIC, provider: str = "chat"
+) -> tuple[dict[str, Any], ToolNames]:
+    """The body of a request, and its tools; what cannot be sent leaves a receipt or is refused."""
+    names = flatten(turn, provider) if turn.tools else NO_TOOLS
+    body: dict[str, Any] = {"model": turn.model, "messages": messages(turn, profile, provider, names)}
+    if turn.stream or profile.always_streams:
+        body["stream"] = True
+        if profile.stream_options:
+            body["stream_options"] = {"include_usage": True}
+    if names.functions:
+        body |= tool_fields(turn, profile, provider, names)
+    body |= parameters(turn, profile, provider)
+    if turn.request.text is not None:
+        body |= format_fields(turn, profile, provider, body["messages"])
+    return body, names
+
+
+def tool_fields(turn: Turn, profile: Profile, provider: str, names: ToolNames) -> dict[str, Any]:
+    fields: dict[str, Any] = {"tools": [_tool(function, profile) for function in names.functions]}
+    match turn.request.tool_choice:
+        case "none" | "auto" | "required" as mode:
+            fields["tool_choice"] = mode
+        case AllowedTools(mode=mode):
+            # The whole list goes to the model; what it may call is enforced on what it says.
+            fields["tool_choice"] = mode
+        case FunctionToolChoice(name=name):
+            fields["tool_choice"] = _named(turn, provider, names.find(name))
+        case Opaque() as choice:
+            named = names.find(str(choice.fields.get("name", "")), choice.fields.get("namespace"))
+            fields["tool_choice"] = _named(turn, provider, named)
+    if profile.wraps_tool_choice and "tool_choice" in fields:
+        fields["tool_choice"] = {"value": fields["tool_choice"]}
+    parallel = turn.request.parallel_tool_calls
+    if parallel is not None and "parallel_tool_calls" in profile.takes:
+        fields["parallel_tool_calls"] = parallel
+    return fields
+
+
+def _tool(function: Function, profile: Profile) -> dict[str, Any]:
+    definition: dict[str, Any] = {"name": function.name}
+    if function.description:
+        definition["description"] = function.description
+    definition["parameters"] = function.parameters
+    if function.strict and profile.strict_tools:
+        definition["strict"] = True
+    return {"type": "function", "function": definition}
+
+
+def _named(turn: Turn, provider: str, name: str | None) -> Any:
+    if name is None:
+        turn.receipt(provider, "tool_choice", "the chosen tool cannot be sent, so the model may choose")
+        return "auto"
+    return {"type": "function", "function": {"name": name}}
+
+
+def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
+    """Sampling and the rest; the engine has told the client about what the profile does not take."""
+    request, takes = turn.request, profile.takes
+    fields: dict[str, Any] = {
+        name: value for name in _in_order(profile.common) if (value := getattr(request, name)) is not None
+    }
+    if request.max_output_tokens is not None:
+        fields[profile.max_tokens] = request.max_output_tokens
+    if "logprobs" in takes and (request.top_logprobs or "message.output_text.logprobs" in request.include):
+        fields["logprobs"] = True
+        if request.top_logprobs and profile.alternatives:
+            fields["top_logprobs"] = request.top_logprobs
+    if request.reasoning is not None and "reasoning_effort" in takes:
+        if request.reasoning.effort is not None:
+            fields["reasoning_effort"] = _effort(turn, profile, provider, request.reasoning.effort)
+        if request.reasoning.summary is not None:
+            turn.receipt(provider, "reasoning.summary", "this wire has no summaries of the reasoning")
+    if request.text is not None and request.text.verbosity is not None and "verbosity" in takes:
+        fields["verbosity"] = request.text.verbosity
+    if request.service_tier is not None and "service_tier" in takes:
+        if request.service_tier == "batch":
+            turn.receipt(provider, "service_tier", "this server has no batch tier for single requests")
+        else:
+            fields["service_tier"] = _TIERS.get(request.service_tier, request.service_tier)
+    if request.prompt_cache_key is not None and "prompt_cache_key" in takes:
+        fields["prompt_cache_key"] = request.prompt_cache_key
+    if request.safety_identifier is not None:
+        for name in ("safety_identifier", "user"):
+            if name in takes:
+                fields[name] = request.safety_identifier
+                break
+    given = extras(request)
+    return fields | {name: given[name] for name in sorted(profile.extra & given.keys())} if given else fields
+
+
+@cache
+def _in_order(names: frozenset[str]) -> list[str]:
+    return sorted(names)
+
+
+def _effort(turn: Turn, profile: Profile, provider: str, effort: str) -> str:
+    if effort in profile.efforts:
+        return effort
+    # Who asks for some reasoning is not given none.
+    known = [one for one in profile.efforts if one != "none"]
+    nearest = min(known, key=lambda one: abs(_EFFORTS.index(one) - _EFFORTS.index(effort)))
+    turn.receipt(provider, "reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
+    return nearest
+
+
+def format_fields(
+    turn: Turn, profile: Profile, provider: str, messages: list[dict[str, Any]]
+) -> dict[str, Any]:
+    match turn.request.text and turn.request.text.format:
+        case JsonSchemaFormat() as wanted if profile.json_schema:
+            definition: dict[str, Any] = {"name": wanted.name, "schema": wanted.schema or {}}
+            if wanted.description:
+                definition["description"] = wanted.description
+            if wanted.strict:
+                definition["strict"] = True
+            return {"response_format": {"type": "json_schema", "json_schema": definition}}
+        case JsonSchemaFormat() as wanted:
+            reason = "this server has no json_schema, so it is asked for JSON and told the schema"
+            turn.receipt(provider, "text.format", reason, REWRITTEN)
+            _tell(messages, in_words(wanted))
+        case JsonObjectFormat() as wanted if not profile.json_object:
+            reason = "this server has no json_object, so it is asked for JSON in words"
+            turn.receipt(provider, "text.format", reason, REWRITTEN)
+            _tell(messages, in_words(wanted))
+        case JsonObjectFormat():
+            pass
+        case _:
+            return {}
+    return {"response_format": {"type": "json_object"}} if profile.json_object else {}
+
+
+def _tell(messages: list[dict[str, Any]], text: str) -> None:
+    """Words for the model in the first system message."""
+    if messages and messages[0]["role"] == "system":
+        messages[0]["content"] += f"\n\n{text}"
+    else:
+        messages.insert(0, {"role": "system", "content": text})

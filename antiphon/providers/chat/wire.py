@@ -1,0 +1,175 @@
+"""The chunks of a `/chat/completions` answer, with only the fields that are read."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from antiphon.spec.content import LogProb, TopLogProb, UrlCitation
+from antiphon.spec.limits import MAX_INTEGER
+from antiphon.spec.response import Usage
+
+Number = int | float | None
+
+
+class FunctionPiece(Struct, gc=False):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class CustomPiece(Struct, gc=False):
+    name: str | None = None
+    input: str | None = None
+
+
+class CallPiece(Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: FunctionPiece | None = None
+    custom: CustomPiece | None = None
+
+    def to_function(self) -> FunctionPiece:
+        """Name and arguments, which a custom call has under names of its own."""
+        function = self.function or FunctionPiece()
+        if self.custom is None or function.name or function.arguments:
+            return function
+        return FunctionPiece(self.custom.name, self.custom.input)
+
+
+class Citation(Struct, gc=False):
+    url: str = ""
+    title: str | None = None
+    start_index: int | None = None
+    end_index: int | None = None
+
+    def to_spec(self) -> UrlCitation:
+        return UrlCitation(self.url, self.title or "", self.start_index or 0, self.end_index or 0)
+
+
+class Annotation(Struct, gc=False):
+    type: Any = None
+    url_citation: Citation | None = None
+    file: Any = None
+
+
+class ChatDelta(Struct, gc=False):
+    content: str | list[Any] | dict[str, Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | dict[str, Any] | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    tool_calls: list[CallPiece] | None = None
+    function_call: FunctionPiece | None = None
+    annotations: list[Annotation] | None = None
+    audio: Any = None
+    images: Any = None
+    executed_tools: Any = None
+
+
+class Alternative(Struct, gc=False):
+    token: str = ""
+    logprob: Number = None
+    bytes: list[int] | None = None
+
+    def get_bytes(self) -> list[int]:
+        return list(self.token.encode("utf-8", "replace")) if self.bytes is None else self.bytes
+
+
+class Token(Alternative, gc=False):
+    top_logprobs: list[Alternative] | None = None
+
+    def to_spec(self) -> LogProb:
+        others = [
+            TopLogProb(one.token, float(one.logprob or 0), one.get_bytes()) for one in self.top_logprobs or ()
+        ]
+        return LogProb(self.token, float(self.logprob or 0), self.get_bytes(), others)
+
+
+class LogProbs(Struct, gc=False):
+    content: list[Token] | None = None
+
+
+class Choice(Struct, gc=False):
+    index: int | None = 0
+    delta: ChatDelta | None = None
+    content_filter_results: Raw = Raw()
+    message: ChatDelta | None = None
+    finish_reason: str | None = None
+    logprobs: LogProbs | None = None
+
+
+class Details(Struct, gc=False):
+    cached_tokens: Number = None
+    cache_write_tokens: Number = None
+    reasoning_tokens: Number = None
+    audio_tokens: Number = None
+
+
+class Counts(Struct, gc=False):
+    prompt_tokens: Number = None
+    completion_tokens: Number = None
+    total_tokens: Number = None
+    cached_tokens: Number = None
+    num_cached_tokens: Number = None
+    prompt_cache_hit_tokens: Number = None
+    prompt_tokens_details: Details | None = None
+    prompt_token_details: Details | None = None
+    completion_tokens_details: Details | None = None
+    completion_token_details: Details | None = None
+
+    def to_spec(self) -> Usage:
+        given, made, total = map(_whole, (self.prompt_tokens, self.completion_tokens, self.total_tokens))
+        usage = Usage(input_tokens=given, output_tokens=made, total_tokens=given + made)
+        prompt = self.prompt_tokens_details or self.prompt_token_details
+        cached = (
+            (prompt and prompt.cached_tokens)
+            or self.prompt_cache_hit_tokens
+            or self.cached_tokens
+            or self.num_cached_tokens
+        )
+        if cached:
+            usage.input_tokens_details.cached_tokens = _whole(cached)
+        if prompt and prompt.cache_write_tokens:
+            usage.input_tokens_details.cache_write_tokens = min(_whole(prompt.cache_write_tokens), given)
+        completion = self.completion_tokens_details or self.completion_token_details
+        if completion and completion.reasoning_tokens:
+            usage.output_tokens_details.reasoning_tokens = _whole(completion.reasoning_tokens)
+        if total > given + made:
+            if prompt and total == given + made + _whole(prompt.audio_tokens):
+                usage.input_tokens = total - made  # Mistral counts the tokens of audio beside the prompt
+            usage.total_tokens = total
+        return usage.balanced()
+
+
+def _whole(count: Number) -> int:
+    """A count as servers write it; one below zero or beyond all numbers is none."""
+    return int(count) if count and 0 < count <= MAX_INTEGER else 0
+
+
+class Groq(Struct, gc=False):
+    usage: Counts | None = None
+
+
+class Chunk(Struct, gc=False):
+    choices: list[Choice] | None = None
+    prompt_filter_results: Raw = Raw()
+    usage: Counts | None = None
+    error: Any = None
+    x_groq: Groq | None = None
+    search_results: Any = None
+    citations: Any = None
+
+    def sources(self) -> dict[str, str]:
+        """The titles of the pages that the answer rests on, by their addresses."""
+        found: dict[str, str] = {}
+        for given in (self.citations, self.search_results):
+            for one in given if isinstance(given, list) else ():
+                match {"url": one} if isinstance(one, str) else one:
+                    case {"url": str(url), "title": str(title)}:
+                        found[url] = title
+                    case {"url": str(url)}:
+                        found.setdefault(url, "")
+        return found
+
+
+decode = msgspec.json.Decoder(Chunk).decode

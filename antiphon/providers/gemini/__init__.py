@@ -1,0 +1,152 @@
+"""`type = "gemini"`: Google's Gemini API, `generateContent` and `streamGenerateContent`."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from antiphon.config import GeminiProvider, Secret, UpstreamTimeouts
+from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.providers import errors, queries
+from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
+from antiphon.providers.exchange import Call, ask, encoded
+from antiphon.providers.gemini.request import PARAMETERS, prepare
+from antiphon.providers.gemini.stream import GeminiStream
+from antiphon.providers.http import UpstreamClient
+from antiphon.spec.codec import encode
+from antiphon.spec.errors import ErrorPayload
+
+BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
+CAPABILITIES = Capabilities(
+    parameters=PARAMETERS,
+    images=True,
+    image_urls=True,
+    files=True,
+    file_urls=True,
+    audio=True,
+    custom_tools=True,
+    json_schema=True,
+    logprobs=True,
+    reasoning=True,
+    proofs=True,
+    counts_tokens=True,
+)
+
+_MOST_PAGES = 10
+# A model's name becomes a part of the address, so it must not lead anywhere else.
+_MODEL = re.compile(r"(?!.*\.\.)[\w.@-]+(/[\w.@-]+)*", re.ASCII)
+
+
+class Gemini:
+    """One address and one key."""
+
+    capabilities = CAPABILITIES
+    home = "models/"
+    """What stands before a model's name when the name does not say."""
+    homes: tuple[str, ...] = ("models/", "tunedModels/")
+    tells_invocations = True
+    """Must it be asked to tell what its own tools do, where there are functions beside them?"""
+
+    def __init__(
+        self,
+        name: str,
+        http: UpstreamClient,
+        base_url: str = BASE_URL,
+        *,
+        api_key: Secret | None = None,
+        headers: Mapping[str, Secret] | None = None,
+        timeouts: UpstreamTimeouts | None = None,
+    ) -> None:
+        self.name = name
+        self._http = http
+        self._base = base_url.rstrip("/")
+        self._timeouts = timeouts or UpstreamTimeouts()
+        self._headers, self._secrets = queries.introduction(api_key, headers, key="x-goog-api-key: ")
+        self._models = queries.ModelNames(self._fetch_models)
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await ask(self._http, turn, self._call, sink)
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        url = self._url(turn.model, "countTokens")
+        prepared = prepare(turn, self.name, invocations=self.tells_invocations)
+        body = encode(self._counted(turn.model, prepared.body))
+        return await queries.count(
+            self._http,
+            url,
+            body,
+            self._headers,
+            self._timeouts,
+            provider=self.name,
+            field="totalTokens",
+            secrets=self._secrets,
+        )
+
+    async def models(self) -> list[str]:
+        """Those that generate content; empty when there is no answer."""
+        return await self._models.names()
+
+    async def close(self) -> None:
+        return
+
+    def _call(self, turn: Turn) -> Call:
+        prepared = prepare(turn, self.name, invocations=self.tells_invocations)
+        method = "streamGenerateContent?alt=sse" if turn.stream else "generateContent"
+        return Call(
+            provider=self.name,
+            url=self._url(turn.model, method),
+            headers=self._headers,
+            body=encoded(turn, prepared.body),
+            parser=GeminiStream(
+                prepared.names, provider=self.name, note=turn.note(self.name), secrets=self._secrets
+            ),
+            timeouts=self._timeouts.patient(stream=turn.stream),
+            secrets=self._secrets,
+        )
+
+    def _url(self, model: str, method: str) -> str:
+        return f"{self._base}/{self._path(model)}:{method}"
+
+    def _path(self, model: str) -> str:
+        if not _MODEL.fullmatch(model):
+            message = f"{self.name}: {model[:100]!r} cannot be the name of a model"
+            raise UpstreamError(ErrorPayload("not_found", message, errors.MODEL_NOT_FOUND, "model"), 404)
+        return model if model.startswith(self.homes) else f"{self.home}{model}"
+
+    def _counted(self, model: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The body that `countTokens` wants for the whole request."""
+        return {"generateContentRequest": {"model": self._path(model), **body}}
+
+    def _list_url(self) -> str:
+        return f"{self._base}/models?pageSize=1000"
+
+    def _listed(self, page: dict[str, Any]) -> list[str]:
+        """The names on one page of the list."""
+        return [
+            str(one.get("name", "")).removeprefix("models/")
+            for one in queries.objects(page.get("models"))
+            if "generateContent" in (one.get("supportedGenerationMethods") or ("generateContent",))
+        ]
+
+    async def _fetch_models(self) -> list[str]:
+        found: list[str] = []
+        more = ""
+        for _ in range(_MOST_PAGES):
+            url = self._list_url() + (f"&pageToken={more}" if more else "")
+            page = await queries.look_up(self._http, url, self._headers, self.name)
+            found += filter(None, self._listed(page))
+            more = str(page.get("nextPageToken") or "")
+            if not re.fullmatch(r"[\w=.~-]+", more):
+                break
+        return found
+
+
+def make(name: str, config: ProviderConfig, environment: Environment) -> Gemini:
+    assert isinstance(config, GeminiProvider)
+    return Gemini(
+        name,
+        environment.http,
+        config.base_url or BASE_URL,
+        api_key=config.api_key,
+        headers=config.headers,
+        timeouts=config.timeouts,
+    )

@@ -1,0 +1,141 @@
+"""`type = "vertex"`: the wire of `gemini` on Google Cloud, by project and location, with its accounts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from antiphon.config import ConfigErrors, Mistake, Secret, UpstreamTimeouts, VertexProvider
+from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.providers import errors
+from antiphon.providers.base import Environment, Sink, Turn, UpstreamError
+from antiphon.providers.gemini import Gemini
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.queries import named
+from antiphon.spec.errors import ErrorPayload
+
+if TYPE_CHECKING:
+    from antiphon.providers.gemini.access_tokens import AccessTokens
+
+# Locations that are several regions have a host of another shape.
+_MULTI_REGIONS = frozenset({"us", "eu"})
+_COUNTED = ("contents", "systemInstruction", "tools", "generationConfig")
+
+
+def base_url(location: str) -> str:
+    if location == "global":
+        return "https://aiplatform.googleapis.com/v1"
+    if location in _MULTI_REGIONS:
+        return f"https://aiplatform.{location}.rep.googleapis.com/v1"
+    return f"https://{location}-aiplatform.googleapis.com/v1"
+
+
+class Vertex(Gemini):
+    """One project and location. With an API key it needs neither a project nor tokens."""
+
+    home = "publishers/google/models/"
+    homes = ("publishers/", "endpoints/")
+    tells_invocations = False
+
+    def __init__(
+        self,
+        name: str,
+        http: UpstreamClient,
+        base_url: str,
+        *,
+        project: str | None = None,
+        location: str = "global",
+        tokens: "AccessTokens | None" = None,
+        api_key: Secret | None = None,
+        headers: Mapping[str, Secret] | None = None,
+        timeouts: UpstreamTimeouts | None = None,
+    ) -> None:
+        super().__init__(name, http, base_url, api_key=api_key, headers=headers, timeouts=timeouts)
+        self._project = project
+        self._location = location
+        self._tokens = tokens
+        self._own_headers = self._headers
+        self._own_secrets = self._secrets
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await self._sign_in()
+        await super().answer(turn, sink)
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        await self._sign_in()
+        return await super().count_tokens(turn)
+
+    async def close(self) -> None:
+        if self._tokens is not None:
+            await self._tokens.close()
+
+    async def _sign_in(self) -> None:
+        if self._tokens is None:
+            return
+        token = await self._tokens.fresh()
+        bearer = f"Bearer {token.value}"
+        if self._headers.get("Authorization") != bearer:
+            billed = {"x-goog-user-project": token.billed} if token.billed else {}
+            self._headers = {"Authorization": bearer, **billed, **self._own_headers}
+            self._secrets = (*self._own_secrets, token.value)
+        self._project = self._project or token.project
+        if self._project is None:
+            message = f"{self.name}: the credentials belong to no project; set `project`"
+            raise UpstreamError(ErrorPayload("server_error", message, errors.UPSTREAM_AUTH), 502)
+
+    def _path(self, model: str) -> str:
+        path = super()._path(model)
+        if self._project is None:
+            return path
+        return f"projects/{self._project}/locations/{self._location}/{path}"
+
+    def _counted(self, model: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {name: body[name] for name in _COUNTED if name in body}
+
+    async def _fetch_models(self) -> list[str]:
+        try:
+            await self._sign_in()
+        except UpstreamError:
+            return []
+        return await super()._fetch_models()
+
+    def _list_url(self) -> str:
+        # The list exists only in this version.
+        base = f"{self._base}beta1" if self._base.endswith("/v1") else self._base
+        return f"{base}/publishers/google/models?pageSize=300"
+
+    def _listed(self, page: dict[str, Any]) -> list[str]:
+        names = named(page.get("publisherModels"), "name")
+        return [name for one in names if (name := one.rsplit("/", 1)[-1]).startswith("gemini")]
+
+
+def make(name: str, config: ProviderConfig, environment: Environment) -> Vertex:
+    assert isinstance(config, VertexProvider)
+    return Vertex(
+        name,
+        environment.http,
+        config.base_url or base_url(config.location),
+        project=config.project,
+        location=config.location,
+        tokens=None if config.api_key is not None else _tokens(name, config, environment),
+        api_key=config.api_key,
+        headers=config.headers,
+        timeouts=config.timeouts,
+    )
+
+
+def _tokens(name: str, config: VertexProvider, environment: Environment) -> "AccessTokens":
+    try:
+        from antiphon.providers.gemini.access_tokens import AccessTokens, from_file
+    except ImportError:
+        message = 'the type "vertex" needs google-auth; install `antiphon[vertex]`, or set an `api_key`'
+        raise _mistake(name, config, "type", message) from None
+    if config.credentials is None:
+        return AccessTokens(name, environment.http)
+    try:
+        return AccessTokens(name, environment.http, from_file(Path(config.credentials).expanduser()))
+    except ValueError as error:
+        raise _mistake(name, config, "credentials", str(error)) from None
+
+
+def _mistake(name: str, config: VertexProvider, key: str, message: str) -> ConfigErrors:
+    return ConfigErrors([Mistake(config.origin, ("providers", name, key), message)])

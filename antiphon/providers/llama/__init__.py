@@ -1,0 +1,315 @@
+"""`type = "llama"`: the embedded model, one more chat upstream that happens to run on this machine.
+
+Its chat template knows no tools and it has no eyes, so calls are made by a grammar and pictures are told
+in words. Everything else is the wire of `chat`.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.config import LlamaProvider, LocalSettings, UpstreamTimeouts, local_alias
+from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.embedded.grammar_cost import objection
+from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
+from antiphon.embedded.tool_choice import choose
+from antiphon.embedded.tool_prompt import MOST_CALLS, Message, answering, calling, last_question, tool_schema
+from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
+from antiphon.providers import errors
+from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Sink, Turn, UpstreamError
+from antiphon.providers.chat.profiles import PROFILES
+from antiphon.providers.chat.request import prepare
+from antiphon.providers.chat.stream import ChatStream
+from antiphon.providers.exchange import Call, ask
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.media.image_info import describe
+from antiphon.providers.tools.names import Function, ToolNames
+from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.spec.content import ContentPart, InputImage, InputText
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.items import FunctionCallOutput, Item
+from antiphon.spec.items import Message as MessageItem
+from antiphon.spec.response import Usage
+from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonSchemaFormat
+from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, TextDelta, UsageDelta
+
+_PROFILE = PROFILES["llamacpp"]
+# So small a model is at its best when it says what it finds likeliest; then it must be kept from circling.
+_SAMPLING = {"temperature": 0.0, "top_p": 0.9}
+# For each breaker llama.cpp goes through the whole vocabulary, with every request; there are four by default.
+_AGAINST_LOOPS = {"dry_multiplier": 1.5, "dry_allowed_length": 3, "dry_sequence_breakers": ["\n"]}
+# It also does not know when to stop: its end of turn is made likelier. The number is of SmolLM2's vocabulary.
+_COME_TO_AN_END = {"logit_bias": [[2, 3.0]]}
+_PROGRESS = re.compile(rb'"prompt_progress":\{"total":(\d+),"cache":(\d+)')
+_LONGEST = 512
+"""A small model that has lost its thread would otherwise write until its window is full."""
+
+
+def manners(local: LocalSettings) -> dict[str, Any]:
+    """How an answer in words is sampled, besides what the client asks for."""
+    return _AGAINST_LOOPS | (_COME_TO_AN_END if local.model == LocalSettings().model else {})
+
+
+class Llama:
+    def __init__(self, name: str, environment: Environment, timeouts: UpstreamTimeouts) -> None:
+        local = environment.local
+        self.name = name
+        self.alias = local_alias(local)
+        self.capabilities = Capabilities(
+            parameters=_PROFILE.capabilities.parameters | {"top_logprobs"},
+            custom_tools=True,
+            logprobs=True,
+            counts_tokens=True,
+            context_window=local.context,
+            defaults=_SAMPLING,
+        )
+        self._manners = manners(local)
+        self._describes = local.images == "describe"
+        self._http: UpstreamClient = environment.http
+        self._process = ModelProcess(local, self.alias, environment.folder)
+        self._timeouts = timeouts
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        body, names = await in_worker_thread(self._prepared, turn) if turn.is_large else self._prepared(turn)
+        self._check_schemas(turn, names)
+        try:
+            async with self._process.lease(sink.queued) as endpoint:
+                call = await self._call(turn, body, names, endpoint)
+                await ask(self._http, turn, lambda _: call, sink)
+        except ModelError as error:
+            raise _unavailable(error) from None
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        body, _ = self._prepared(turn)
+        counted = {"messages": answering(body["messages"])}
+        try:
+            async with self._process.lease() as endpoint:
+                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", counted)
+        except ModelError as error:
+            raise _unavailable(error) from None
+        return int(answer["input_tokens"])
+
+    @property
+    def loaded(self) -> bool:
+        """Does the model run? The first request loads it."""
+        return self._process.is_loaded
+
+    async def models(self) -> list[str]:
+        return [self.alias]
+
+    async def close(self) -> None:
+        await self._process.aclose()
+
+    def _prepared(self, turn: Turn) -> tuple[dict[str, Any], ToolNames]:
+        items = [self._seen(turn, item, n) for n, item in enumerate(turn.items)]
+        return prepare(msgspec.structs.replace(turn, items=items), _PROFILE, self.name)
+
+    def _check_schemas(self, turn: Turn, names: ToolNames) -> None:
+        """Refuses a schema whose grammar would keep everybody who uses the model waiting."""
+        schemas = {_place(turn, one): one.parameters for one in _candidates(turn, names)}
+        form = turn.request.text.format if turn.request.text else None
+        if isinstance(form, JsonSchemaFormat) and form.schema is not None:
+            schemas["text.format.schema"] = form.schema
+        for param, schema in schemas.items():
+            if (why := objection(schema)) is not None:
+                raise errors.unsupported(self.name, param, why)
+
+    def _seen(self, turn: Turn, item: Item, n: int) -> Item:
+        """The item with its pictures in words."""
+        if isinstance(item, MessageItem) and not isinstance(item.content, str):
+            return msgspec.structs.replace(
+                item, content=self._parts(turn, item.content, f"input[{n}].content")
+            )
+        if isinstance(item, FunctionCallOutput) and not isinstance(item.output, str):
+            return msgspec.structs.replace(item, output=self._parts(turn, item.output, f"input[{n}].output"))
+        return item
+
+    def _parts(self, turn: Turn, parts: list[ContentPart], path: str) -> list[ContentPart]:
+        return [
+            self._in_words(turn, part, f"{path}[{n}]") if isinstance(part, InputImage) else part
+            for n, part in enumerate(parts)
+        ]
+
+    def _in_words(self, turn: Turn, image: InputImage, path: str) -> InputText:
+        if not self._describes:
+            reason = "the embedded model takes no images; choose another model, or set images to 'describe'"
+            raise errors.unsupported(self.name, path, reason)
+        turn.receipt(
+            self.name, path, "the embedded model has no eyes; it was told about the image", REWRITTEN
+        )
+        return InputText(describe(image.image_url or ""))
+
+    async def _call(self, turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint) -> Call:
+        told: list[Message] = body["messages"]
+        functions = await self._functions(turn, names, told, endpoint)
+        for field in ("tools", "tool_choice", "parallel_tool_calls"):
+            body.pop(field, None)
+        parser = ChatStream(names, self.name, note=turn.note(self.name))
+        reader: ChatStream | CallStream = parser
+        if functions:
+            parallel = turn.request.parallel_tool_calls is not False
+            body["messages"] = calling(told, functions)
+            most = turn.request.max_tool_calls
+            schema = tool_schema(functions, parallel=parallel, most=min(most or MOST_CALLS, MOST_CALLS))
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "calls", "schema": schema},
+            }
+            reader = CallStream(parser, names, last_question(told))
+        else:
+            body["messages"] = answering(told)
+            body |= self._manners
+        body |= {
+            "return_progress": True,
+            "cache_prompt": True,
+            **{name: body.get(name, value) for name, value in _SAMPLING.items()},
+            "max_tokens": body.get("max_tokens", _LONGEST),
+        }
+        return Call(
+            provider=self.name,
+            url=f"{endpoint.url}/v1/chat/completions",
+            headers=_headers(endpoint),
+            body=msgspec.json.encode(body),
+            parser=reader,
+            timeouts=self._timeouts,
+            reuse=False,
+            secrets=(endpoint.key,),
+        )
+
+    async def _functions(
+        self, turn: Turn, names: ToolNames, told: Sequence[Message], endpoint: Endpoint
+    ) -> list[Function]:
+        """The function that this answer is to call; none when it is to be words."""
+        candidates = _candidates(turn, names)
+        must = _must(turn)
+        if not candidates or (not must and told and told[-1]["role"] == "tool"):
+            return []
+
+        async def post(path: str, body: dict[str, Any]) -> Any:
+            return await self._post(endpoint, path, body)
+
+        chosen = await choose(post, candidates, last_question(told), must=must)
+        return [] if chosen is None else [chosen]
+
+    async def _post(self, endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
+        request = self._http.post(
+            f"{endpoint.url}{path}",
+            msgspec.json.encode(body),
+            _headers(endpoint),
+            self._timeouts,
+            provider=self.name,
+            reuse=False,
+        )
+        async with request as response:
+            answer = await response.read()
+            if response.status != 200:
+                raise errors.refused(
+                    self.name, response.status, response.headers, answer, secrets=(endpoint.key,)
+                )
+        return msgspec.json.decode(answer)
+
+
+class CallStream:
+    """Reads an answer that the grammar holds to calls: its text is not words but the calls themselves.
+
+    Once the calls begin to repeat themselves there is nothing to wait for; the counts are then our own.
+    """
+
+    def __init__(self, stream: ChatStream, names: ToolNames, said: str) -> None:
+        self._stream = stream
+        self._names = names
+        self._text = ToolTextParser(said)
+        self._count = 0
+        self._tokens = 0
+        self._prompt: tuple[int, int] | None = None
+
+    @property
+    def over(self) -> bool:
+        return self._stream.over or self._text.done
+
+    def feed(self, data: bytes) -> list[AnyDelta]:
+        if self._prompt is None and (progress := _PROGRESS.search(data)):
+            self._prompt = int(progress[1]), int(progress[2])
+        told = self._calls(self._stream.feed(data))
+        if self._text.done and not self._stream.over:
+            told += self._stopped()
+        return told
+
+    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+        return self._calls(self._stream.end(error))
+
+    def whole(self, body: bytes) -> list[AnyDelta]:
+        return self._calls(self._stream.whole(body))
+
+    def _stopped(self) -> list[AnyDelta]:
+        given, cached = self._prompt or (0, 0)
+        return [UsageDelta(Usage.of(given, self._tokens, cached=cached)), Finish("tool_calls")]
+
+    def _calls(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
+        told: list[AnyDelta] = []
+        for delta in deltas:
+            if isinstance(delta, TextDelta):
+                self._tokens += 1
+                told += self._pieces(delta.text)
+            elif isinstance(delta, Finish) and delta.reason == "stop" and self._count:
+                told.append(Finish("tool_calls"))
+            else:
+                told.append(delta)
+        return told
+
+    def _pieces(self, text: str) -> list[AnyDelta]:
+        told: list[AnyDelta] = []
+        for piece in self._text.feed(text):
+            if isinstance(piece, CallBegun):
+                self._count += 1
+                origin = self._names.origin(piece.name)
+                told.append(CallDelta(self._count, name=origin.name, namespace=origin.namespace))
+            elif isinstance(piece, CallArguments):
+                told.append(CallDelta(self._count, piece.text))
+            else:
+                told.append(ItemEnd(self._count, "completed"))
+        return told
+
+
+def _candidates(turn: Turn, names: ToolNames) -> list[Function]:
+    """The functions that may be called; the others only the model's prompt would have seen."""
+    choice = turn.request.tool_choice
+    allowed: set[str] | None = None
+    if choice == "none":
+        return []
+    if isinstance(choice, FunctionToolChoice):
+        allowed = {choice.name}
+    elif isinstance(choice, AllowedTools):
+        if choice.mode == "none":
+            return []
+        allowed = {ref.name for ref in choice.tools if isinstance(ref, FunctionToolChoice)}
+    return [one for one in names.functions if allowed is None or one.origin.name in allowed]
+
+
+def _place(turn: Turn, function: Function) -> str:
+    """Where the client has put a function: in a tool of its name, or in the namespace that holds it."""
+    named = function.origin.namespace or function.origin.name
+    places = (n for n, tool in enumerate(turn.tools) if getattr(tool, "name", None) == named)
+    return f"tools[{next(places, 0)}].parameters"
+
+
+def _must(turn: Turn) -> bool:
+    choice = turn.request.tool_choice
+    if isinstance(choice, AllowedTools):
+        return choice.mode == "required"
+    return choice == "required" or isinstance(choice, FunctionToolChoice)
+
+
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    return {"Content-Type": "application/json", "Authorization": f"Bearer {endpoint.key}"}
+
+
+def _unavailable(error: ModelError) -> UpstreamError:
+    return UpstreamError(ErrorPayload("server_error", str(error), code="model_unavailable"), 503)
+
+
+def make(name: str, config: ProviderConfig, environment: Environment) -> Llama:
+    assert isinstance(config, LlamaProvider)
+    return Llama(name, environment, config.timeouts)

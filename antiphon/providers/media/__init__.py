@@ -1,0 +1,1 @@
+"""Images and files inside a request: data URLs, file types, image sizes."""

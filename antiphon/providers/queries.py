@@ -1,0 +1,109 @@
+"""What every upstream is asked beside a turn, and who asks: its models, the tokens of a request, the headers.
+
+Nobody wants to wait long for an answer to these, and no answer is as good as an empty one.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from antiphon.config import Secret, UpstreamTimeouts
+from antiphon.providers import errors
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.http import UpstreamClient
+from antiphon.spec.codec import UNREADABLE
+
+_FRESH = 60.0
+_PATIENCE = UpstreamTimeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
+
+
+class Introduction(NamedTuple):
+    """The headers of every request, and what of them must never be shown."""
+
+    headers: dict[str, str]
+    secrets: tuple[str, ...]
+
+
+def introduction(
+    api_key: Secret | None,
+    own: Mapping[str, Secret] | None,
+    *,
+    key: str = "Authorization: Bearer ",
+    accept: str = "text/event-stream, application/json",
+) -> Introduction:
+    """`key` is what stands before the API key; the headers of the configuration come last and win."""
+    headers = {"Content-Type": "application/json", "Accept": accept}
+    configured = {header: value.reveal() for header, value in (own or {}).items()}
+    secrets = tuple(configured.values())
+    if api_key is not None:
+        header, _, scheme = key.partition(": ")
+        headers[header] = scheme + api_key.reveal()
+        secrets += (api_key.reveal(),)
+    return Introduction(headers | configured, secrets)
+
+
+class ModelNames:
+    """The names of an upstream's models, asked for at most once a minute."""
+
+    def __init__(self, fetch: Callable[[], Awaitable[list[str]]]) -> None:
+        self._fetch = fetch
+        self._names: list[str] = []
+        self._until = 0.0
+
+    async def names(self) -> list[str]:
+        if time.monotonic() >= self._until:
+            self._names = await self._fetch()
+            self._until = time.monotonic() + _FRESH
+        return list(self._names)
+
+
+async def look_up(
+    http: UpstreamClient, url: str, headers: Mapping[str, str], provider: str
+) -> dict[str, Any]:
+    """The JSON object at an address; an empty one when there is none to be had."""
+    try:
+        async with http.get(url, headers, _PATIENCE, provider=provider) as response:
+            return as_object(await response.read()) if response.status == 200 else {}
+    except UpstreamError:
+        return {}
+
+
+def named(listed: object, key: str = "id") -> list[str]:
+    """The names in a list of objects."""
+    return [name for one in objects(listed) if isinstance(name := one.get(key), str) and name]
+
+
+async def count(
+    http: UpstreamClient,
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    timeouts: UpstreamTimeouts,
+    *,
+    provider: str,
+    field: str,
+    secrets: Collection[str] = (),
+    absent: Collection[int] = (),
+) -> int | None:
+    """The number that an upstream counts; None when its status says that it counts nothing here."""
+    async with http.post(url, body, headers, timeouts, provider=provider) as response:
+        answer = await response.read()
+        if response.status in absent:
+            return None
+        if response.status != 200:
+            raise errors.refused(provider, response.status, response.headers, answer, secrets=secrets)
+    number = as_object(answer).get(field)
+    return number if isinstance(number, int) else None
+
+
+def as_object(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except UNREADABLE:
+        return {}
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,80 @@
+"""Reasoning that a server wants back: put by while it is told, and sealed into its item at the end.
+
+What is put by is the words, which clients drop, or OpenRouter's `reasoning_details`, whose signatures and
+encrypted parts must come back as they were. OpenRouter's reading of a file is put by with them.
+"""
+
+from typing import Any
+
+import msgspec
+
+from antiphon.spec.codec import UNREADABLE, encode
+from antiphon.spec.items import Reasoning
+from antiphon.stream.deltas import AnyDelta, ReasoningDelta, SignatureDelta, SummaryDelta
+
+# Where each kind of detail has its words; an encrypted one has none.
+_WORDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+
+
+class KeptReasoning:
+    """True as long as it holds something that has not been told yet."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        self._details: list[dict[str, Any]] = []
+        self.files: list[dict[str, Any]] = []
+        """What the server read in the files of the request, which it need not read again."""
+
+    def __bool__(self) -> bool:
+        return bool(self._words or self._details)
+
+    def words(self, text: str) -> None:
+        self._words.append(text)
+
+    def details(self, given: list[dict[str, Any]]) -> None:
+        """Pieces of one detail, which share its kind and index, become one again."""
+        for detail in given:
+            last = self._details[-1] if self._details else None
+            field = _WORDS.get(str(detail.get("type")))
+            if last is None or field is None or not _continues(detail, last):
+                self._details.append(dict(detail))
+                continue
+            text = f"{last.get(field) or ''}{detail.get(field) or ''}"
+            last |= {key: value for key, value in detail.items() if value is not None} | {field: text}
+
+    def take(self) -> list[AnyDelta]:
+        """The proof of the reasoning that is over now."""
+        kept = {"reasoning_details": self._details, "text": "".join(self._words), "annotations": self.files}
+        self._words, self._details, self.files = [], [], []
+        return [SignatureDelta(encode({key: value for key, value in kept.items() if value}).decode())]
+
+
+def _continues(detail: dict[str, Any], last: dict[str, Any]) -> bool:
+    same = all(detail.get(key) == last.get(key) for key in ("type", "index"))
+    return same and detail.get("index") is not None and not last.get("signature")
+
+
+def put_by(item: Reasoning) -> dict[str, Any]:
+    """What `Kept` once sealed into this item; nothing, if it was somebody else."""
+    try:
+        return msgspec.json.decode(item.encrypted_content or "{}", type=dict[str, Any])
+    except UNREADABLE:
+        return {}
+
+
+def words_of(item: Reasoning) -> str:
+    """The words of an earlier thought, also where the client sent only its seal back."""
+    return str(put_by(item).get("text") or item.get_reasoning_text() or item.get_summary_text())
+
+
+def detailed(given: list[dict[str, Any]]) -> list[AnyDelta]:
+    """The words among `reasoning_details`."""
+    deltas: list[AnyDelta] = []
+    for detail in given:
+        match detail:
+            case {"summary": str(text)}:
+                index = detail.get("index")
+                deltas.append(SummaryDelta(text, index if isinstance(index, int) else 0))
+            case {"text": str(text)}:
+                deltas.append(ReasoningDelta(text))
+    return [delta for delta in deltas if getattr(delta, "text", "")]

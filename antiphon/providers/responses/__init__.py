@@ -1,0 +1,229 @@
+"""`type = "responses"`: any server of Open Responses, or of OpenAI's Responses, over HTTP or WebSocket."""
+
+import time
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.config import ResponsesProvider, Secret, UpstreamTimeouts
+from antiphon.providers import queries
+from antiphon.providers.base import FALLBACK, Environment, Sink, Turn, WrappingSink
+from antiphon.providers.chat import Chat
+from antiphon.providers.chat.profiles import PROFILES
+from antiphon.providers.chat.profiles import choose as choose_profile
+from antiphon.providers.errors import NotThere
+from antiphon.providers.exchange import Call, ask
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.responses.quirks import Quirks, choose
+from antiphon.providers.responses.request import Prepared, prepare
+from antiphon.providers.responses.stream import ResponsesStream
+from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.spec.items import Item, Reasoning
+from antiphon.stream.deltas import AnyDelta
+
+if TYPE_CHECKING:
+    from antiphon.providers.responses.websocket import Sockets
+
+# Parameters that the gateway honours itself, and values that ask for nothing.
+_OURS = frozenset({"include", "max_tool_calls", "truncation"})
+_UNDEMANDING = (None, 0, "auto", "default")
+_REMEMBERED = 300.0
+"""How long a server is taken at its word that it has no such address."""
+
+
+class Responses:
+    """An upstream of our own wire: one address, one key, its quirks."""
+
+    def __init__(
+        self,
+        name: str,
+        http: UpstreamClient,
+        base_url: str,
+        *,
+        api_key: Secret | None = None,
+        headers: Mapping[str, Secret] | None = None,
+        quirks: Quirks | None = None,
+        timeouts: UpstreamTimeouts | None = None,
+        websocket: bool = False,
+        fallback: bool = True,
+    ) -> None:
+        self.name = name
+        self.quirks = quirks or choose(base_url)
+        self.capabilities = self.quirks.capabilities
+        self._http = http
+        self._base = base_url.rstrip("/").removesuffix("/responses")
+        self._timeouts = timeouts or UpstreamTimeouts()
+        self._headers, self._secrets = queries.introduction(api_key, headers)
+        # The same server, asked for its models, and in the older way when it does not know this one.
+        kind = self.quirks.name if self.quirks.name in PROFILES else None
+        self._chat = Chat(
+            name,
+            http,
+            self._base,
+            api_key=api_key,
+            headers=headers,
+            profile=choose_profile(self._base, kind),
+            timeouts=self._timeouts,
+        )
+        self._fallback = fallback
+        self._chat_until = 0.0
+        self._websocket = websocket
+        self._http_until = 0.0
+        self._sockets: Sockets | None = None
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        missing: NotThere | None = None
+        if time.monotonic() >= self._chat_until:
+            try:
+                await self._native(turn, sink)
+                return
+            except NotThere as error:
+                if not self._fallback:
+                    raise
+                missing = error
+        try:
+            await self._chat.answer(
+                self._for_chat(turn), sink if missing is None else _OnAnswer(sink, self._remember_chat)
+            )
+        except NotThere as error:
+            self._chat_until = 0.0
+            # It has neither, so what is wrong is the address that was configured.
+            raise missing or error from None
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        if not self.quirks.counts_tokens or time.monotonic() < self._chat_until:
+            return None
+        return await queries.count(
+            self._http,
+            f"{self._base}/responses/input_tokens",
+            self._prepared(turn).to_count(),
+            self._headers,
+            self._timeouts,
+            provider=self.name,
+            field="input_tokens",
+            secrets=self._secrets,
+            absent=(404, 405),
+        )
+
+    async def models(self) -> list[str]:
+        return await self._chat.models()
+
+    async def close(self) -> None:
+        if self._sockets is not None:
+            await self._sockets.close()
+
+    # --- the wire itself ----------------------------------------------------------------------------------
+
+    async def _native(self, turn: Turn, sink: Sink) -> None:
+        if self._websocket and time.monotonic() >= self._http_until:
+            from antiphon.providers.responses.websocket import NoWebSocket
+
+            prepared = await in_worker_thread(self._prepared, turn) if turn.is_large else self._prepared(turn)
+            parser = self._parser(turn, prepared)
+            try:
+                await self._opened().ask(prepared.to_message(), parser, sink)
+                return
+            except NoWebSocket as refused:
+                self._http_until = time.monotonic() + _REMEMBERED
+                turn.receipt(
+                    self.name, "model", f"there is no WebSocket here, so HTTP is used: {refused}", FALLBACK
+                )
+        await ask(self._http, turn, self._call, sink)
+
+    def _remember_chat(self) -> None:
+        self._chat_until = time.monotonic() + _REMEMBERED
+
+    def _prepared(self, turn: Turn) -> Prepared:
+        return prepare(turn, self.quirks, self.name)
+
+    def _parser(self, turn: Turn, prepared: Prepared) -> ResponsesStream:
+        return ResponsesStream(
+            prepared.names,
+            provider=self.name,
+            secrets=self._secrets,
+            note=turn.note(self.name),
+        )
+
+    def _call(self, turn: Turn) -> Call:
+        prepared = self._prepared(turn)
+        return Call(
+            provider=self.name,
+            url=f"{self._base}/responses",
+            headers=self._headers,
+            body=prepared.to_json(),
+            parser=self._parser(turn, prepared),
+            timeouts=self._timeouts.patient(stream=turn.stream),
+            secrets=self._secrets,
+        )
+
+    def _opened(self) -> "Sockets":
+        if self._sockets is None:
+            from antiphon.providers.responses.websocket import Sockets
+
+            url = f"ws{self._base.removeprefix('http')}/responses"
+            self._sockets = Sockets(self.name, url, self._headers, self._timeouts, self._secrets)
+        return self._sockets
+
+    def _for_chat(self, turn: Turn) -> Turn:
+        """The turn for a server without `/responses`, with a receipt for what this costs."""
+        turn.receipt(
+            self.name, "model", "this server has no /responses; /chat/completions was asked", FALLBACK
+        )
+        takes = self._chat.capabilities.parameters
+        for name in sorted(self.capabilities.parameters - takes - _OURS):
+            holder, _, key = name.rpartition(".")
+            holding = getattr(turn.request, holder) if holder else turn.request
+            if getattr(holding, key, None) not in _UNDEMANDING:
+                turn.receipt(self.name, name, "/chat/completions of this server has no such parameter")
+        return replace(turn, items=[_unproved(item) for item in turn.items])
+
+
+class _OnAnswer(WrappingSink):
+    """Tells when the upstream begins to answer."""
+
+    def __init__(self, sink: Sink, tell: Callable[[], None]) -> None:
+        super().__init__(sink)
+        self._tell: Callable[[], None] | None = tell
+
+    def accepted(self) -> None:
+        self._answered()
+        super().accepted()
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        self._answered()
+        return super().put(deltas)
+
+    def _answered(self) -> None:
+        if self._tell is not None:
+            self._tell()
+            self._tell = None
+
+
+def _unproved(item: Item) -> Item:
+    """A proof of this wire means nothing to the other."""
+    if isinstance(item, Reasoning) and item.encrypted_content:
+        item = copy(item)
+        item.encrypted_content = None
+    return item
+
+
+def make(name: str, config: ProviderConfig, environment: Environment) -> Responses:
+    assert isinstance(config, ResponsesProvider)
+    base_url = config.base_url or ""
+    quirks = choose(
+        base_url, config.quirks, tool_history=config.tool_history, system_prompt=config.system_prompt
+    )
+    return Responses(
+        name,
+        environment.http,
+        base_url,
+        api_key=config.api_key,
+        headers=config.headers,
+        quirks=quirks,
+        timeouts=config.timeouts,
+        websocket=config.websocket,
+        fallback=config.fallback,
+    )

@@ -1,0 +1,316 @@
+"""The events of another server told again as deltas: its words stay, its ids and indexes do not.
+
+The Reader has put the events in order before: items are announced, and every word comes in one delta.
+What only a snapshot holds, such as a proof, an annotation or a log probability, is told when it comes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from antiphon.providers.base import Note
+from antiphon.providers.responses.request import Proof
+from antiphon.providers.tools.calls import Calls
+from antiphon.providers.tools.names import ToolNames
+from antiphon.spec import events as ev
+from antiphon.spec.codec import Opaque
+from antiphon.spec.content import Annotation, LogProb, OutputText
+from antiphon.spec.items import (
+    Compaction,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Phase,
+    Reasoning,
+)
+from antiphon.stream.deltas import (
+    AnnotationDelta,
+    AnyDelta,
+    CallDelta,
+    ItemDelta,
+    ItemEnd,
+    MessageStart,
+    PartEnd,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    SummaryDelta,
+    TextDelta,
+    VendorDelta,
+    WordsStart,
+)
+from antiphon.stream.lifecycle import with_status
+from antiphon.stream.open_items import is_over
+
+_Call = FunctionCall | CustomToolCall
+_Whole = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
+
+
+class _Told:
+    """How far an item has been told."""
+
+    __slots__ = ("annotations", "done", "held", "is_call", "logprobs", "named", "phase", "spoken")
+
+    def __init__(self, item: Item) -> None:
+        self.phase: Phase | None = item.phase if isinstance(item, Message) else None
+        self.is_call = isinstance(item, _Call)
+        self.named = False
+        self.spoken = False
+        self.done = False
+        self.held: list[str] = []  # arguments of a call whose name is not known yet
+        self.annotations: dict[int, int] = {}  # how many, by the number of the part
+        self.logprobs: set[int] = set()  # parts that have some
+
+
+class Retelling:
+    """Feed it events of the specification; `deltas` gathers what they say."""
+
+    def __init__(self, names: ToolNames | None, note: Note) -> None:
+        self.deltas: list[AnyDelta] = []
+        self.called = False
+        self.current: int | None = None
+        """The item whose words are open, by its index upstream."""
+        self.part: int | None = None
+        """The open part of it."""
+        self._names = names
+        self._flat = Calls(names or ToolNames())
+        self._note = note
+        self._items: dict[int, _Told] = {}
+        self._keys: dict[str, int] = {}  # whole items by their id upstream
+        self._cut: dict[int, _Whole] = {}  # whole items that were cut short, if the response was
+        self._tell: dict[type, Callable[[Any], None]] = {
+            ev.OutputItemAddedEvent: self.added,
+            ev.OutputItemDoneEvent: self._done,
+            ev.OutputTextDeltaEvent: self._text,
+            ev.OutputTextDoneEvent: self._text_done,
+            ev.OutputTextAnnotationAddedEvent: self._annotated,
+            ev.ContentPartDoneEvent: self._part_done,
+            ev.RefusalDeltaEvent: self._refusal,
+            ev.ReasoningDeltaEvent: self._reasoning,
+            ev.ReasoningSummaryTextDeltaEvent: self._summary,
+            ev.FunctionCallArgumentsDeltaEvent: self._arguments,
+            ev.CustomToolCallInputDeltaEvent: self._arguments,
+            ev.OtherEvent: self._vendor,
+        }
+
+    @property
+    def is_settled(self) -> bool:
+        """Something was said, and every item has come to its end."""
+        return bool(self._items) and all(told.done for told in self._items.values())
+
+    def tell(self, event: ev.AnyEvent) -> None:
+        kind = type(event)
+        # An event with fields that we do not know is of a class of its own.
+        if (telling := self._tell.get(kind) or self._tell.get(kind.__mro__[1])) is not None:
+            telling(event)
+
+    def end(self, *, is_cut: bool) -> None:
+        """The response ends: what was cut short is left open where the end says so itself."""
+        for index, item in self._cut.items():
+            self.deltas.append(ItemDelta(with_status(item, "in_progress") if is_cut else item, index))
+
+    # --- items --------------------------------------------------------------------------------------------
+
+    def added(self, event: ev.OutputItemAddedEvent) -> None:
+        item, index = event.item, event.output_index
+        if item is None:
+            return
+        told = self._items.setdefault(index, _Told(item))
+        if isinstance(item, _Call):
+            told.is_call = True
+            self._name(index, told, item)
+        elif isinstance(item, Message):
+            told.phase = item.phase
+        elif isinstance(item, _Whole) and item.id not in self._keys:
+            self._keys[item.id] = index
+            self._begin_whole(index, item)
+
+    def _done(self, event: ev.OutputItemDoneEvent) -> None:
+        item, index = event.item, event.output_index
+        if item is None:
+            return
+        told = self._items.setdefault(index, _Told(item))
+        if told.done:
+            return
+        told.done = True
+        match item:
+            case Message():
+                self._message_done(index, told, item)
+            case Reasoning():
+                for part in (*item.summary, *(item.content or ())):
+                    if isinstance(part, Opaque):
+                        self._note(
+                            "output", f"a part of type {part.type!r} in reasoning cannot be told in events"
+                        )
+                if item.encrypted_content:
+                    self._enter(index, told)
+                    self.deltas.append(SignatureDelta(Proof(item.id, item.encrypted_content).to_blob()))
+                self._leave(index, item.status == "incomplete")
+            case FunctionCall() | CustomToolCall():
+                self._name(index, told, item)
+                self._call_done(index, told, is_cut=item.status == "incomplete")
+            case FunctionCallOutput() | CustomToolCallOutput() | Compaction() | Opaque():
+                if getattr(item, "status", None) == "incomplete":
+                    self._cut[index] = item
+                    return
+                self.current = None
+                self.deltas.append(ItemDelta(item, index))
+
+    def _enter(self, index: int, told: _Told) -> None:
+        """The next words are of this item."""
+        if self.current == index:
+            return
+        if self.current is not None:
+            self.deltas.append(ItemEnd(status="completed"))
+        self.deltas.append(MessageStart(told.phase))
+        self.current, self.part = index, None
+        told.spoken = True
+
+    def _leave(self, index: int, is_cut: bool) -> None:
+        if self.current == index:
+            # What was cut short stays open for the end of the response to say so.
+            self.deltas.append(ItemEnd(status=None if is_cut else "completed"))
+            self.current = None
+
+    # --- words --------------------------------------------------------------------------------------------
+
+    def _open(self, index: int, part: int) -> _Told:
+        told = self._items[index]
+        self._enter(index, told)
+        if self.part != part:
+            if self.part is not None:
+                self.deltas.append(PartEnd())
+            self.part = part
+        return told
+
+    def _text(self, event: ev.OutputTextDeltaEvent) -> None:
+        told = self._open(event.output_index, event.content_index)
+        logprobs = event.logprobs or None
+        if logprobs:
+            told.logprobs.add(event.content_index)
+        self.deltas.append(TextDelta(event.delta, logprobs))
+
+    def _refusal(self, event: ev.RefusalDeltaEvent) -> None:
+        self._open(event.output_index, event.content_index)
+        self.deltas.append(RefusalDelta(event.delta))
+
+    def _reasoning(self, event: ev.ReasoningDeltaEvent) -> None:
+        self._open(event.output_index, event.content_index)
+        self.deltas.append(ReasoningDelta(event.delta))
+
+    def _summary(self, event: ev.ReasoningSummaryTextDeltaEvent) -> None:
+        self._enter(event.output_index, self._items[event.output_index])
+        self.deltas.append(SummaryDelta(event.delta, event.summary_index))
+
+    def _annotated(self, event: ev.OutputTextAnnotationAddedEvent) -> None:
+        if event.annotation is not None:
+            told = self._open(event.output_index, event.content_index)
+            told.annotations[event.content_index] = told.annotations.get(event.content_index, 0) + 1
+            self.deltas.append(AnnotationDelta(event.annotation))
+
+    def _text_done(self, event: ev.OutputTextDoneEvent) -> None:
+        self._complete(event.output_index, event.content_index, [], event.logprobs or [])
+
+    def _part_done(self, event: ev.ContentPartDoneEvent) -> None:
+        if isinstance(part := event.part, OutputText):
+            self._complete(event.output_index, event.content_index, part.annotations, part.logprobs or [])
+
+    def _complete(
+        self, index: int, part: int, annotations: list[Annotation], logprobs: list[LogProb]
+    ) -> None:
+        """What a snapshot of the open part adds to what was told of it."""
+        if (index, part) != (self.current, self.part):
+            return
+        told = self._items[index]
+        if logprobs and part not in told.logprobs:
+            told.logprobs.add(part)
+            self.deltas.append(TextDelta("", logprobs))
+        known = told.annotations.get(part, 0)
+        if new := annotations[known:]:
+            told.annotations[part] = known + len(new)
+            self.deltas += map(AnnotationDelta, new)
+
+    def _message_done(self, index: int, told: _Told, message: Message) -> None:
+        parts = message.content if isinstance(message.content, list) else []
+        for n, part in enumerate(parts):
+            if isinstance(part, OutputText):
+                self._complete(index, n, part.annotations, part.logprobs or [])
+            elif isinstance(part, Opaque):
+                self._note("output", f"a part of type {part.type!r} in a message cannot be told in events")
+        if not told.spoken and message.status != "incomplete":
+            # It has no words, but it is there.
+            self.deltas += [WordsStart(index, phase=told.phase), ItemEnd(index)]
+        self._leave(index, message.status == "incomplete")
+
+    # --- calls --------------------------------------------------------------------------------------------
+
+    def _name(self, index: int, told: _Told, call: _Call) -> None:
+        if told.named or not call.name:
+            return
+        told.named = self.called = True
+        self.current = None
+        call_id = call.call_id
+        if self._is_flat(call):
+            self.deltas.append(self._flat.begin(index, call.name, call_id))
+        else:
+            self.deltas.append(
+                CallDelta(
+                    index,
+                    name=call.name,
+                    call_id=call_id,
+                    kind="custom" if isinstance(call, CustomToolCall) else "function",
+                    namespace=call.namespace,
+                )
+            )
+        held, told.held = "".join(told.held), []
+        self._piece(index, held)
+
+    def _arguments(
+        self, event: ev.FunctionCallArgumentsDeltaEvent | ev.CustomToolCallInputDeltaEvent
+    ) -> None:
+        told = self._items[event.output_index]
+        if told.named:
+            self._piece(event.output_index, event.delta)
+        else:
+            told.held.append(event.delta)
+
+    def _piece(self, index: int, piece: str) -> None:
+        self.deltas += self._flat.arguments(index, piece)
+
+    def _is_flat(self, call: _Call) -> bool:
+        """Was it declared under another name, because the server has only functions?"""
+        return self._names is not None and isinstance(call, FunctionCall) and not call.namespace
+
+    def _call_done(self, index: int, told: _Told, *, is_cut: bool) -> None:
+        if not told.named:
+            self.called = True
+            self.deltas.append(CallDelta(index, "".join(told.held)))
+        self.deltas += self._flat.flush(index)
+        if not is_cut:
+            self.deltas.append(ItemEnd(index, "completed"))
+
+    # --- what comes whole ---------------------------------------------------------------------------------
+
+    def _begin_whole(self, index: int, item: _Whole) -> None:
+        """It is announced as running, so that its own events have an item; its end follows."""
+        if isinstance(item, Compaction):
+            return  # it has no states, and may not be whole yet
+        running: _Whole = with_status(item, "in_progress", required=True) if is_over(item) else item
+        self.current = None
+        self.deltas.append(ItemDelta(running, index))
+
+    def _vendor(self, event: ev.OtherEvent) -> None:
+        """An event of a hosted tool, or of a vendor; those about words and calls say nothing new."""
+        fields = dict(event.fields)
+        id = fields.pop("item_id", None)
+        index = fields.pop("output_index", None)
+        if id is None and index is None:
+            self.deltas.append(VendorDelta(event.type, fields))
+            return
+        key = self._keys.get(id) if isinstance(id, str) else index if index in self._keys.values() else None
+        if key is not None and not self._items[key].done:
+            self.deltas.append(VendorDelta(event.type, fields, key))
+        elif key is None and ("delta" in fields or "annotation" in fields):
+            self._note("output", f"an event of type {event.type!r} of an item of words cannot be told")

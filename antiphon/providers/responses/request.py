@@ -1,0 +1,367 @@
+"""From a turn to the body of `/responses`: the same wire, without what only means something here.
+
+The whole context is sent each time and stored nowhere upstream, so items go without their ids; only a
+proof of reasoning keeps the id that it was given with.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, structs
+
+from antiphon.providers import errors
+from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
+from antiphon.providers.history import Entry, entries
+from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
+from antiphon.providers.tools.names import Function, ToolNames, flatten
+from antiphon.spec.codec import UNREADABLE, Opaque, encode, extras
+from antiphon.spec.content import (
+    ContentPart,
+    InputFile,
+    InputImage,
+    OutputText,
+    ReasoningText,
+    SummaryText,
+    text_of,
+)
+from antiphon.spec.history_text import placed, told_call
+from antiphon.spec.items import (
+    Compaction,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    Message,
+    Reasoning,
+    type_of,
+)
+from antiphon.spec.request import ReasoningParam, without_nulls
+from antiphon.spec.tools import (
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    FunctionToolChoice,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    Tool,
+)
+from antiphon.stream.dialects import IMAGE, SHOWN_IMAGE
+from antiphon.stream.lifecycle import with_status
+
+_PLAIN = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "max_output_tokens",
+    "max_tool_calls",
+    "truncation",
+    "prompt_cache_key",
+    "safety_identifier",
+)
+_PROOFS = "reasoning.encrypted_content"
+_LOGPROBS = "message.output_text.logprobs"
+_LESS_OR_MORE = {"none": "low", "xhigh": "high"}
+_TIERS = {"standard": "default", "batch": ""}
+# What agent clients add for their own back end, or what belongs to the transport.
+_OURS = frozenset({"client_metadata", "generate", "type"})
+_COUNTED = frozenset(
+    {"input", "instructions", "model", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools"}
+)
+
+
+class Proof(Struct, forbid_unknown_fields=True):
+    """What a reasoning item is proved with: upstream's own blob, and the id that it was given with."""
+
+    id: str
+    encrypted_content: str
+
+    def to_blob(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A body, and what is needed to read its answer."""
+
+    body: dict[str, Any]
+    names: ToolNames | None
+
+    def to_json(self) -> bytes:
+        return encode(self.body)
+
+    def to_message(self) -> bytes:
+        """The same as a message over a WebSocket, where everything is streamed."""
+        left = {name: value for name, value in self.body.items() if name not in ("stream", "stream_options")}
+        return encode({"type": "response.create", **left})
+
+    def to_count(self) -> bytes:
+        """As much of it as counts."""
+        return encode({name: value for name, value in self.body.items() if name in _COUNTED})
+
+
+def prepare(turn: Turn, quirks: Quirks = OPEN_RESPONSES, provider: str = "responses") -> Prepared:
+    """The body of a request; what cannot be sent leaves a receipt or is refused."""
+    return _Preparing(turn, quirks, provider).done()
+
+
+class _Preparing:
+    def __init__(self, turn: Turn, quirks: Quirks, provider: str) -> None:
+        self._turn = turn
+        self._quirks = quirks
+        self._provider = provider
+        self._hosted = [tool for tool in turn.tools if _is_hosted(tool)]
+        self._names: ToolNames | None = None
+        if not quirks.extended:
+            functions = [tool for tool in turn.tools if not _is_hosted(tool)]
+            self._names = flatten(structs.replace(turn, tools=functions), provider)
+
+    def done(self) -> Prepared:
+        request = self._turn.request
+        instructions, leading = placed(request.instructions, self._quirks.system_prompt)
+        body: dict[str, Any] = {"model": self._turn.model, "input": self._input(leading), "store": False}
+        if instructions:
+            body["instructions"] = instructions
+        if self._turn.stream:
+            body["stream"] = True
+            if self._quirks.padded:
+                body["stream_options"] = {"include_obfuscation": False}
+        body |= self._tools()
+        body |= self._parameters()
+        if text := self._text():
+            body["text"] = text
+        for name, value in extras(request).items():
+            if name in self._quirks.refuses or (":" in name and not self._quirks.prefixed):
+                self._receipt(name, "this server refuses it")
+            elif name not in _OURS:
+                body.setdefault(name, value)
+        return Prepared(body, self._names)
+
+    def _receipt(self, param: str, why: str, action: str = DROPPED) -> None:
+        self._turn.receipt(self._provider, param, why, action)
+
+    # --- items --------------------------------------------------------------------------------------------
+
+    def _input(self, leading: list[Message]) -> list[Item]:
+        given: list[Item] = [*leading]
+        for entry in entries(self._turn):
+            if (item := self._item(entry)) is not None:
+                given.append(item)
+        return given
+
+    def _item(self, entry: Entry) -> Item | None:
+        where = entry.where
+        match entry.item:
+            case Message(role="assistant") as message:
+                return self._assistant(message)
+            case Message() as message:
+                self._check(message.content, f"{where}.content")
+                return structs.replace(message, id="", status=None, phase=None)
+            case FunctionCall() | CustomToolCall() as call:
+                return self._call(call, where)
+            case FunctionCallOutput() | CustomToolCallOutput() as output:
+                self._check(output.output, f"{where}.output")
+                if isinstance(output, CustomToolCallOutput) and not self._quirks.extended:
+                    return FunctionCallOutput(call_id=output.call_id, output=output.output)
+                return structs.replace(output, id="", status=None)
+            case Reasoning() as reasoning:
+                return self._reasoning(reasoning, where)
+            case Compaction() as compaction if self._quirks.hosted:
+                return structs.replace(compaction, id="", created_by=None)
+            case Opaque() as opaque if self._quirks.hosted:
+                return opaque.replace(type=IMAGE) if opaque.type == SHOWN_IMAGE else opaque
+            case Compaction() | Opaque() | ItemReference() as other:
+                self._receipt(where, f"an item of type {type_of(other)!r} has no place on this server")
+        return None
+
+    def _assistant(self, message: Message) -> Message:
+        """A text as a string, which every server takes; other parts as they are."""
+        content = message.content
+        if isinstance(content, list):
+            plain = all(isinstance(part, OutputText) for part in content)
+            if plain or not self._quirks.extended:
+                content = text_of(content)
+            else:
+                parts = [_without_logprobs(part) for part in content]
+                return with_status(structs.replace(message, content=parts), "completed")
+        phase = message.phase if self._quirks.extended else None
+        return structs.replace(message, id="", status=None, content=content, phase=phase)
+
+    def _call(self, call: FunctionCall | CustomToolCall, where: str) -> Item | None:
+        mode = self._quirks.tool_history
+        told: Item = structs.replace(call, id="", status=None)
+        if self._names is not None:
+            name, arguments = self._names.told(call)
+            told = FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
+        if mode == "native":
+            return told
+        if mode == "drop":
+            self._receipt(where, "calls of earlier turns are left out, as configured", SUPPRESSED)
+            return None
+        self._receipt(where, "calls of earlier turns are told as text, as configured", REWRITTEN)
+        return Message(role="assistant", content=told_call(call, mode))
+
+    def _reasoning(self, item: Reasoning, where: str) -> Reasoning | None:
+        if not self._quirks.proofs:
+            words = item.get_reasoning_text() or item.get_summary_text()
+            if words:
+                return Reasoning(id=item.id, summary=[], content=[ReasoningText(words)])
+        elif (proof := _proof(item)) is not None:
+            # Words of other parts of this item cannot stand here; the proof holds them.
+            summary: list[ContentPart] = [part for part in item.summary if isinstance(part, SummaryText)]
+            return Reasoning(id=proof.id, summary=summary, encrypted_content=proof.encrypted_content)
+        self._receipt(where, "this reasoning has no proof that the server would take", SUPPRESSED)
+        return None
+
+    def _check(self, content: str | list[ContentPart], where: str) -> None:
+        """Addresses and files that the server cannot take; the gateway has fetched what it could."""
+        for n, part in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(part, InputFile) and not self._quirks.files:
+                raise errors.unsupported(self._provider, f"{where}[{n}]", "this server takes no files")
+            remote = isinstance(part, InputImage) and not (part.image_url or "data:").startswith("data:")
+            if remote and not self._quirks.image_urls:
+                why = "this server takes pictures as data URLs only"
+                raise errors.unsupported(self._provider, f"{where}[{n}]", why)
+
+    # --- tools --------------------------------------------------------------------------------------------
+
+    def _tools(self) -> dict[str, Any]:
+        request, choice = self._turn.request, self._turn.request.tool_choice
+        tools = self._declared()
+        if not tools:
+            return {}
+        fields: dict[str, Any] = {"tools": tools}
+        if request.parallel_tool_calls is not None:
+            fields["parallel_tool_calls"] = request.parallel_tool_calls
+        if choice is None:
+            return fields
+        if self._quirks.tool_choice:
+            fields["tool_choice"] = choice if self._names is None else self._choice(self._names)
+        elif choice == "none":
+            return {}
+        elif choice != "auto":
+            self._receipt("tool_choice", "this server has no choice of tools, so the model may choose")
+        return fields
+
+    def _declared(self) -> list[Any]:
+        for n, tool in enumerate(self._turn.tools):
+            if isinstance(tool, Opaque) and _is_hosted(tool) and not self._quirks.hosted:
+                self._receipt(f"tools[{n}]", f"this server has no tools of type {tool.type!r}")
+        if self._names is not None:
+            hosted = self._hosted if self._quirks.hosted else []
+            return [*map(_function, self._names.functions), *hosted]
+        keep = self._quirks.all_keys
+        return [
+            without_nulls(tool) if isinstance(tool, FunctionTool) and not keep else tool
+            for tool in self._turn.tools
+            if self._quirks.hosted or not _is_hosted(tool)
+        ]
+
+    def _choice(self, names: ToolNames) -> Any:
+        choice = self._turn.request.tool_choice
+        name: str | None
+        match choice:
+            case AllowedTools(mode=mode):
+                # The whole list goes to the model; what it may call is enforced on what it says.
+                return mode
+            case FunctionToolChoice(name=wanted):
+                name = names.find(wanted)
+            case Opaque(type="custom") | Opaque(type="function"):
+                name = names.find(str(choice.fields.get("name", "")), choice.fields.get("namespace"))
+            case _:
+                return choice
+        if name is None:
+            self._receipt("tool_choice", "the chosen tool cannot be sent, so the model may choose")
+            return "auto"
+        return {"type": "function", "name": name}
+
+    # --- the rest -----------------------------------------------------------------------------------------
+
+    def _parameters(self) -> dict[str, Any]:
+        request, takes = self._turn.request, self._quirks.parameters
+        fields = {
+            name: value for name in _PLAIN if name in takes and (value := getattr(request, name)) is not None
+        }
+        if (tier := request.service_tier) is not None and "service_tier" in takes:
+            if known := _TIERS.get(tier, tier):
+                fields["service_tier"] = known
+            else:
+                self._receipt("service_tier", "this server has no batch tier for single requests")
+        if request.reasoning is not None and (reasoning := self._reasoning_options(request.reasoning)):
+            fields["reasoning"] = reasoning
+        include: list[str] = [*request.include] if self._quirks.extended else []
+        if self._quirks.proofs:
+            include.append(_PROOFS)
+        if "top_logprobs" in takes and (request.top_logprobs or _LOGPROBS in request.include):
+            include.append(_LOGPROBS)
+        if include:
+            fields["include"] = list(dict.fromkeys(include))
+        return fields
+
+    def _reasoning_options(self, asked: ReasoningParam) -> dict[str, Any]:
+        options: dict[str, Any] = extras(asked) if self._quirks.extended else {}
+        if (effort := asked.effort) is not None:
+            nearest = effort if effort in self._quirks.efforts else _LESS_OR_MORE.get(effort, effort)
+            if nearest != effort:
+                self._receipt("reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
+            options["effort"] = nearest
+        if asked.summary is not None and self._quirks.extended:
+            options["summary"] = asked.summary
+        elif asked.summary is not None:
+            self._receipt("reasoning.summary", "this server makes no summaries of the reasoning")
+        return options
+
+    def _text(self) -> dict[str, Any]:
+        asked = self._turn.request.text
+        if asked is None:
+            return {}
+        fields: dict[str, Any] = extras(asked)
+        if asked.verbosity is not None and "text.verbosity" in self._quirks.parameters:
+            fields["verbosity"] = asked.verbosity
+        match asked.format:
+            case JsonSchemaFormat() as wanted:
+                fields["format"] = without_nulls(structs.replace(wanted, schema=wanted.schema or {}))
+            case JsonObjectFormat() if not self._quirks.json_object:
+                reason = "this server has no json_object, so it is asked for any JSON object by a schema"
+                self._receipt("text.format", reason, REWRITTEN)
+                schema = {"type": "object", "additionalProperties": True}
+                fields["format"] = {"type": "json_schema", "name": "object", "schema": schema}
+            case None:
+                pass
+            case other:
+                fields["format"] = other
+        return fields
+
+
+def _is_hosted(tool: Tool) -> bool:
+    return not isinstance(tool, FunctionTool | CustomTool) and tool.type != "namespace"
+
+
+def _function(function: Function) -> dict[str, Any]:
+    told: dict[str, Any] = {"type": "function", "name": function.name}
+    if function.description:
+        told["description"] = function.description
+    told["parameters"] = function.parameters
+    if function.strict is not None:
+        told["strict"] = function.strict
+    return told
+
+
+def _without_logprobs(part: ContentPart) -> ContentPart:
+    return structs.replace(part, logprobs=UNSET) if isinstance(part, OutputText) else part
+
+
+def _proof(item: Reasoning) -> Proof | None:
+    """What was said before in `to_blob`, or a blob that a client got from the same server by itself."""
+    blob = item.encrypted_content
+    if not blob:
+        return None
+    try:
+        return msgspec.json.decode(blob, type=Proof)
+    except UNREADABLE:
+        # Another shape of JSON is the proof of another wire.
+        return None if blob.startswith(("{", "[")) else Proof(item.id, blob)

@@ -1,0 +1,248 @@
+"""From the bytes of a `/responses` answer to deltas, whatever dialect the server speaks.
+
+The Reader understands the dialects; this turns bytes into its payloads and its end into ours.
+"""
+
+import json
+from collections.abc import Collection
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.providers import errors
+from antiphon.providers.base import Note, UpstreamError, silently
+from antiphon.providers.lines import LineSplitter
+from antiphon.providers.responses.deltas import Retelling
+from antiphon.providers.responses.plain import plain
+from antiphon.providers.tools.names import ToolNames
+from antiphon.spec import events as ev
+from antiphon.spec.codec import NULL, UNREADABLE
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.response import Response
+from antiphon.stream.deltas import CUTS, AnyDelta, Failure, Finish, FinishReason, TextDelta, UsageDelta
+from antiphon.stream.reader import Reader
+from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+
+_BOM = b"\xef\xbb\xbf"
+_REASONS: dict[str, FinishReason] = {
+    "max_output_tokens": "length",
+    "max_tokens": "length",
+    "length": "length",
+    "content_filter": "content_filter",
+    "max_tool_calls": "max_tool_calls",
+    "cancelled": "cancelled",
+}
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class ResponsesStream:
+    """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
+
+    def __init__(
+        self,
+        names: ToolNames | None = None,
+        *,
+        provider: str = "responses",
+        secrets: Collection[str] = (),
+        note: Note = silently,
+        max_line: int = DEFAULT_MAX_EVENT_BYTES,
+    ) -> None:
+        self.over = False
+        self._provider = provider
+        self._secrets = secrets
+        self._note = note
+        self._reader = Reader()
+        self._told = Retelling(names, note)
+        self._lines = LineSplitter(provider, max_line)
+        self._ending = False
+        self._limit = max_line
+        self._size = 0
+        self._name: str | None = None
+        self._same = b"event:"
+        self._named: str | None = None
+        self._data: list[bytes] = []
+
+    @property
+    def is_terminated(self) -> bool:
+        """The server itself has ended the response."""
+        return self._reader.finished
+
+    def feed(self, data: bytes) -> list[AnyDelta]:
+        """The deltas that these bytes complete: events end with an empty line."""
+        try:
+            lines = self._lines.feed(data)
+        except UpstreamError as error:
+            self._fail(error.payload)
+            return self._take()
+        waiting = self._data
+        for line in lines:
+            if line.startswith(b"data:"):
+                if waiting:
+                    self._check(line)
+                waiting.append(line)
+            elif not line:
+                if len(waiting) == 1:
+                    name, self._name = self._name, None
+                    self._payload(waiting.pop()[5:], name)
+                elif waiting:
+                    self._joined()
+            elif line == self._same:
+                self._name = self._named
+            else:
+                self._other(line)
+        return self._take()
+
+    def message(self, data: bytes) -> list[AnyDelta]:
+        """The deltas of one event that came by itself, as over a WebSocket."""
+        self._payload(data)
+        return self._take()
+
+    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+        """Nothing more will come; `error` says why, if the connection broke."""
+        deltas: list[AnyDelta] = []
+        if error is None:
+            # The last event may lack its empty line, and a cut may have left only half of it.
+            self._ending = True
+            deltas = self.feed(b"\n\n")
+        if not self.over:
+            cut = errors.closed(self._provider, "before the response ended").payload
+            self._fail(self._complaint() or error or cut)
+        return deltas + self._take()
+
+    def whole(self, body: bytes) -> list[AnyDelta]:
+        """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
+        if (deltas := plain(body)) is not None:
+            self.over = True
+            return deltas
+        try:
+            fields = _split(body)
+            is_error = "output" not in fields and fields.get("error", NULL) != NULL
+            complaint = msgspec.json.decode(body) if is_error else None
+        except UNREADABLE as error:
+            raise errors.invalid(self._provider, f"the answer is no response: {error}") from None
+        if is_error:
+            raise errors.reported(self._provider, complaint, secrets=self._secrets)
+        if "output" not in fields:
+            raise errors.invalid(self._provider, "the answer has no output")
+        if fields.pop("type", None) is not None:
+            body = msgspec.json.encode(fields)  # it is a response, whatever it calls itself
+        self._payload(body, "response")
+        if not self.over:
+            raise errors.invalid(self._provider, "the answer is a response that has not ended")
+        return self._take()
+
+    # --- lines and events ---------------------------------------------------------------------------------
+
+    def _other(self, line: bytes) -> None:
+        """The name of an event, an event on a bare line, a mark at the beginning; comments say nothing."""
+        line = line.rstrip(b"\r").removeprefix(_BOM)
+        if line.startswith(b"event:"):
+            # Events of one name come in runs, so a name is read once for each run.
+            self._same = line
+            self._name = self._named = line[6:].strip().decode("utf-8", "replace") or None
+        elif line.startswith(b"data:"):
+            self._data.append(line)
+        elif line.startswith(b"{"):
+            self._payload(line)
+        elif not line and self._data:
+            self._joined()
+
+    def _check(self, line: bytes) -> None:
+        """An event of many lines has the same limit as one of a single line."""
+        self._size += len(line)
+        if self._size > self._limit:
+            self._data.clear()
+            self._fail(errors.invalid(self._provider, f"it sent an event over {self._limit:,} bytes").payload)
+
+    def _joined(self) -> None:
+        """An event whose data came on several lines."""
+        data = b"\n".join(line[5:] for line in self._data)
+        self._data.clear()
+        self._size = 0
+        name, self._name = self._name, None
+        self._payload(data, name)
+
+    def _payload(self, data: bytes, name: str | None = None) -> None:
+        if self.over:
+            return
+        reader, told = self._reader, self._told
+        event = reader.feed(data, name)
+        if (
+            type(event) is ev.OutputTextDeltaEvent
+            and event.output_index == told.current
+            and event.content_index == told.part
+            and not event.logprobs
+            and len(reader.events) == 1
+        ):
+            # Nearly every event is this one: more words of the open text.
+            told.deltas.append(TextDelta(event.delta))
+            return
+        for one in reader.events:
+            told.tell(one)
+            if one.is_terminal and isinstance(one, ev.LifecycleEvent):
+                self._end(one)
+        if event is None:
+            self._odd(data.strip())
+        elif isinstance(event, ev.OutputItemAddedEvent):
+            told.added(event)  # a late announcement can bring the name of a call
+
+    def _odd(self, data: bytes) -> None:
+        """The end mark, something that only keeps the line open, or nonsense."""
+        if self.over or not data:
+            return
+        if data == b"[DONE]":
+            if (complaint := self._complaint()) is not None:
+                self._fail(complaint)
+            elif self._told.is_settled:
+                self._finish(Finish("tool_calls" if self._told.called else "stop"))
+            return
+        try:
+            json.loads(data)
+        except (ValueError, RecursionError) as error:
+            if self._ending:
+                return
+            self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
+
+    # --- ends ---------------------------------------------------------------------------------------------
+
+    def _end(self, event: ev.LifecycleEvent) -> None:
+        response = event.response
+        if response.usage is not None:
+            self._told.deltas.append(UsageDelta(response.usage))
+        if response.status == "cancelled":
+            self._finish(Finish("cancelled"))
+        elif isinstance(event, ev.ResponseFailedEvent):
+            self._fail(self._complaint() or self._reported(response.error))
+        elif isinstance(event, ev.ResponseIncompleteEvent):
+            self._finish(Finish(self._reason(response)))
+        else:
+            self._finish(Finish("tool_calls" if self._told.called else "stop"))
+
+    def _reason(self, response: Response) -> FinishReason:
+        told = response.incomplete_details.reason if response.incomplete_details else ""
+        reason = _REASONS.get(told)
+        if reason is None:
+            self._note("incomplete_details", f"the upstream's reason was {told or 'not given'!r}")
+        return reason or "length"
+
+    def _complaint(self) -> ErrorPayload | None:
+        """The `error` event that came before, if there was one."""
+        return self._reported(self._reader.error) if self._reader.error is not None else None
+
+    def _reported(self, error: object) -> ErrorPayload:
+        told = msgspec.to_builtins(error) if error is not None else "the model failed"
+        return errors.reported(self._provider, told, secrets=self._secrets).payload
+
+    def _finish(self, finish: Finish) -> None:
+        self._told.end(is_cut=finish.reason in CUTS)
+        self._told.deltas.append(finish)
+        self.over = True
+
+    def _fail(self, error: ErrorPayload) -> None:
+        self._told.end(is_cut=True)
+        self._told.deltas.append(Failure(error))
+        self.over = True
+
+    def _take(self) -> list[AnyDelta]:
+        deltas, self._told.deltas = self._told.deltas, []
+        return deltas

@@ -1,0 +1,1 @@
+"""Tools on wires that know only functions: their names there, and their calls."""

@@ -1,0 +1,126 @@
+"""Who may come in: keys, hosts and origins."""
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Mapping
+
+from antiphon.config import Config
+from antiphon.engine.engine import Caller
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.stream.client_dialects import detected
+from antiphon.stream.dialects import AUTO, Dialect, by_name
+
+_MANY = 1000
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+Identity = tuple[str, Dialect | None]
+"""A tenant, and the dialect that it is answered in unless it asks for another; None: by its own headers."""
+
+
+class AccessControl:
+    def __init__(self, config: Config) -> None:
+        server = config.server
+        self._keys: list[tuple[str, Identity]] = [
+            (str(key.key_sha256).lower(), (key.tenant or name, _configured(key.dialect or server.dialect)))
+            for name, key in config.keys.items()
+        ]
+        # What was found out before: by the digest of a header that let somebody in, and hosts that are ours.
+        self._admitted: dict[bytes, Identity] = {}
+        self._known_hosts: set[bytes] = set()
+        self._hosts = {_hostname(host.lower()) for host in server.hosts} | _LOOPBACK | {server.host.lower()}
+        self._origins = {origin.lower() for origin in server.origins}
+        self._anybody: Identity = ("", _configured(server.dialect))
+        self._receipts = server.receipts
+        self._strict = server.strict
+
+    def admit(self, headers: Mapping[bytes, bytes]) -> Caller:
+        """The caller behind these headers; raises when there is none that may come in."""
+        tenant, dialect = self._identity(headers)
+        named = headers.get(b"x-antiphon-dialect")
+        try:
+            chosen = dialect if named is None else _configured(str(named, "latin-1"))
+        except ValueError as error:
+            raise SpecError(invalid_param("X-Antiphon-Dialect", str(error))) from None
+        asked = headers.get(b"x-antiphon-receipts")
+        if asked not in (None, b"0", b"1"):
+            raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
+        return Caller(
+            tenant=tenant,
+            dialect=chosen or detected(headers),
+            receipts=asked == b"1" if asked is not None else self._receipts,
+            strict=self._strict,
+        )
+
+    def check_source(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """Refuse foreign hosts and pages; returns the origin that may read the answer, if one asked."""
+        given, origin = headers.get(b"host", b""), headers.get(b"origin")
+        if origin is None and given in self._known_hosts:
+            return None
+        host = str(given, "latin-1").lower()
+        if not self._is_our_host(_hostname(host)):
+            raise _forbidden(f"the host {host[:100]!r} is not served here; list it in [server] hosts")
+        if len(self._known_hosts) < _MANY:
+            self._known_hosts.add(given)
+        if origin is None:
+            return None
+        name = str(origin, "latin-1").lower()
+        if name in self._origins or "*" in self._origins:
+            return str(origin, "latin-1")
+        if host and name.partition("://")[2] == host:
+            return None
+        raise _forbidden(f"the origin {name[:100]!r} may not use this server; list it in [server] origins")
+
+    def _identity(self, headers: Mapping[bytes, bytes]) -> Identity:
+        if not self._keys:
+            return self._anybody
+        authorization = headers.get(b"authorization", b"")
+        digest = hashlib.sha256(authorization).digest()
+        known = self._admitted.get(digest)
+        if known is None:
+            known = self._compared(authorization)
+            if len(self._admitted) < _MANY:
+                self._admitted[digest] = known
+        return known
+
+    def _compared(self, authorization: bytes) -> Identity:
+        """Whose key it is; how long that takes tells nothing about the keys."""
+        scheme, _, token = str(authorization, "latin-1").partition(" ")
+        given = (
+            hashlib.sha256(token.strip().encode("latin-1")).hexdigest() if scheme.lower() == "bearer" else ""
+        )
+        found: Identity | None = None
+        for expected, identity in self._keys:
+            if hmac.compare_digest(given, expected):
+                found = identity
+        if found is None:
+            message = "send a valid key as `Authorization: Bearer KEY`"
+            raise SpecError(ErrorPayload("authentication_error", message, code="invalid_api_key"), 401)
+        return found
+
+    def _is_our_host(self, name: str) -> bool:
+        return name in self._hosts or "*" in self._hosts or _is_address(name)
+
+
+def _configured(name: str) -> Dialect | None:
+    return None if name == AUTO else by_name(name)
+
+
+def _hostname(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if ":" in host else host
+
+
+def _is_address(name: str) -> bool:
+    """A page cannot make a browser send an address it did not load from, so addresses are safe."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _forbidden(message: str) -> SpecError:
+    return SpecError(ErrorPayload("permission_denied", message, code="forbidden"), 403)

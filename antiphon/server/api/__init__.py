@@ -1,0 +1,1 @@
+"""The API described: its operations, its objects, and the OpenAPI document made from both."""

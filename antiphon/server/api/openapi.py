@@ -1,0 +1,246 @@
+"""The OpenAPI 3.1 document of this server, made from its own Structs and its table of operations."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, reduce
+from http import HTTPStatus
+from operator import or_
+from typing import Any
+
+import msgspec
+from msgspec import Struct, UnsetType, structs
+
+from antiphon import __version__
+from antiphon.server.api.objects import AnyItem, ConversationBody
+from antiphon.server.api.operations import GROUPS, OPERATIONS, PARAMETERS, SERVER, Operation
+from antiphon.spec import content, events, request, response, tools
+from antiphon.spec.error_paths import alternatives
+from antiphon.spec.errors import ErrorBody
+from antiphon.spec.items import KnownItem
+from antiphon.spec.limits import MAX_INTEGER, MAX_UNKNOWN_NAME
+from antiphon.stream.dialects import AUTO, DIALECTS
+
+Schema = dict[str, Any]
+
+_ABOUT = """\
+An Open Responses server (specification 2026-04-24). Unknown fields and items are carried, not refused, so \
+objects may have more than is listed here. Every error is JSON: `{"error": {type, message, code, param}}`."""
+
+_REF = "#/components/schemas/{name}"
+# Unknown fields are carried under their own names, which may have no quote, backslash or control character.
+_FIELD_NAME = r'^[^"\\\u0000-\u001f]*$'
+# Unions that stand in many places get a name of their own.
+_UNIONS: dict[str, Any] = {
+    "Item": KnownItem,
+    "ContentPart": content.ContentPart,
+    "Tool": tools.Tool,
+    "ToolChoice": tools.ToolChoice,
+    "TextFormatOptions": tools.Format,
+    "Event": reduce(or_, events.STANDARD + events.EXTENDED),
+}
+# Those of them that also take, and give back, what has a type that is not listed.
+_OPEN = ("Item", "ContentPart", "Tool", "ToolChoice", "Event")
+# Where one listed type or any other may stand: a struct, and the field that is a list of them.
+_OPEN_FIELDS = ((content.OutputText, "annotations"), (tools.AllowedTools, "tools"))
+# What any request may be answered with that is not open to all.
+_ALWAYS = (400, 401, 403, 500, 503)
+# What only this server writes: every key is there unless it can be left unset.
+_WRITTEN: tuple[type[Struct], ...] = (response.Response, response.Usage, response.CompactResource)
+
+_HEADERS = [
+    (
+        "X-Request-Id",
+        "An id for this request, repeated in the answer and in the server's log.",
+        {"type": "string"},
+    ),
+    (
+        "X-Antiphon-Dialect",
+        "How the answer is spelled.",
+        {"enum": [AUTO, *DIALECTS]},
+    ),
+    (
+        "X-Antiphon-Receipts",
+        "`1`: say in `antiphon:receipts` what was dropped or rewritten on the way to the provider.",
+        {"enum": ["0", "1"]},
+    ),
+]
+
+
+_ANSWER_HEADERS = {
+    "X-Request-Id": ("The id of the request.", {"type": "string"}),
+    "X-Antiphon-Dialect": ("The dialect of this answer.", {"enum": list(DIALECTS)}),
+}
+
+
+@cache
+def document() -> bytes:
+    """The document as JSON, the same for every server of this version."""
+    return msgspec.json.encode(_document())
+
+
+def _document() -> Schema:
+    paths: dict[str, Schema] = {}
+    for (method, path), operation in OPERATIONS.items():
+        paths.setdefault(path, {})[method.lower()] = _operation(path, operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Antiphon", "version": __version__, "description": _ABOUT},
+        "tags": [{"name": name, "description": about} for name, about in GROUPS.items()],
+        "security": [{"key": []}, {}],
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Needed only when the server has keys configured.",
+                }
+            },
+            "parameters": {
+                name: {"name": name, "in": "header", "description": about, "schema": schema}
+                for name, about, schema in _HEADERS
+            },
+            "headers": {
+                name: {"description": about, "required": True, "schema": schema}
+                for name, (about, schema) in _ANSWER_HEADERS.items()
+            },
+        },
+    }
+
+
+def _operation(path: str, operation: Operation) -> Schema:
+    described: Schema = {
+        "operationId": operation.id,
+        "tags": [operation.group],
+        "summary": operation.summary,
+        "parameters": [
+            *(
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for name in re.findall(r"\{(\w+)\}", path)
+            ),
+            *(
+                {
+                    "name": query.name,
+                    "in": "query",
+                    "required": query.required,
+                    "description": query.about,
+                    "schema": query.schema,
+                }
+                for query in operation.query
+            ),
+        ],
+        "responses": _answers(operation),
+    }
+    if operation.about:
+        described["description"] = operation.about
+    if operation.open:
+        described["security"] = []
+    else:
+        described["parameters"] += [{"$ref": f"#/components/parameters/{name}"} for name, *_ in _HEADERS]
+    if operation.body is not None:
+        body = {"application/json": {"schema": {**_ref(operation.body), **operation.narrows}}}
+        described["requestBody"] = {"required": operation.body_required, "content": body}
+    return described
+
+
+def _answers(operation: Operation) -> Schema:
+    told: Schema
+    if isinstance(operation.answer, str):
+        told = {operation.answer: {"schema": {"type": "string"}}}
+    else:
+        told = {"application/json": {"schema": _ref(operation.answer)}}
+    if operation.streams:
+        data = {"contentMediaType": "application/json", "contentSchema": {"$ref": _REF.format(name="Event")}}
+        about = "The data of every event but the last, which is `[DONE]`."
+        told["text/event-stream"] = {"schema": {"type": "string", "description": about, **data}}
+    answers: Schema = {"200": {"description": "OK", "content": told}}
+    error = {"application/json": {"schema": _ref(ErrorBody)}}
+    if operation.empty:
+        answers["204"] = {"description": operation.empty}
+    of_store = () if operation.group == SERVER else (503, 507)
+    for status in operation.errors if operation.open else sorted({*operation.errors, *of_store, *_ALWAYS}):
+        answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": error}
+    if operation.id == "readiness":
+        answers["503"] = {"description": "The store does not answer", "content": told}
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _ANSWER_HEADERS}
+    return {status: {**answer, "headers": headers} for status, answer in answers.items()}
+
+
+def _ref(struct: type) -> Schema:
+    return {"$ref": _REF.format(name="Item" if struct is AnyItem else struct.__name__)}
+
+
+def _schemas() -> Schema:
+    used = [t for op in OPERATIONS.values() for t in (op.body, op.answer) if isinstance(t, type)]
+    wanted = [*dict.fromkeys(used), ErrorBody, *_UNIONS.values()]
+    made, schemas = msgspec.json.schema_components(wanted, ref_template=_REF)
+    unions = dict(zip(_UNIONS, made[-len(_UNIONS) :], strict=True))
+    del schemas[AnyItem.__name__]
+    for struct in (*_WRITTEN, *events.EVENTS.values()):
+        schemas[struct.__name__]["required"] = _always(struct)
+    for name, about in PARAMETERS.items():
+        schemas[request.Request.__name__]["properties"][name]["description"] = about
+    schemas[ConversationBody.__name__]["properties"]["items"] = {"type": "array", "items": unions["Item"]}
+    for name, schema in schemas.items():
+        schemas[name] = _tidied(schema, unions)
+    for name, schema in unions.items():
+        schemas[name] = {"title": name} | {key: _tidied(value, unions) for key, value in schema.items()}
+    for name in _OPEN:
+        _open(schemas[name])
+    for struct, field in _OPEN_FIELDS:
+        listed = schemas[struct.__name__]["properties"][field]
+        listed["items"] = {"anyOf": [listed["items"], _other()]}
+    return schemas
+
+
+def _open(union: Schema) -> None:
+    """Let it have members of any other type: what the server does not know it carries as it came."""
+    known = [*_types(union)]
+    union.pop("discriminator", None)
+    union["anyOf"].append(_other(known))
+
+
+def _other(known: Sequence[str] = ()) -> Schema:
+    kind = {"type": "string", "minLength": 1} | ({"not": {"enum": known}} if known else {})
+    about = "Of another type: carried, and repeated as it came."
+    return {"description": about, "type": "object", "required": ["type"], "properties": {"type": kind}}
+
+
+def _types(union: Schema) -> Iterator[str]:
+    yield from union.get("discriminator", {}).get("mapping", ())
+    for member in union.get("anyOf", ()):
+        yield from _types(member)
+
+
+def _always(struct: type[Struct]) -> list[str]:
+    tag = [struct.__struct_config__.tag_field] if struct.__struct_config__.tag_field else []
+    return tag + [
+        field.encode_name for field in structs.fields(struct) if UnsetType not in alternatives(field.type)
+    ]
+
+
+def _tidied(schema: Any, unions: dict[str, Schema]) -> Any:
+    """Unions by their names, no closed objects, and patterns that every reader of JSON Schema knows."""
+    if isinstance(schema, list):
+        return [_tidied(one, unions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    members = schema.get("anyOf", [])
+    for name, union in unions.items():
+        parts = union["anyOf"]
+        if members and all(part in members for part in parts):
+            rest = [_tidied(one, unions) for one in members if one not in parts]
+            named = {"$ref": _REF.format(name=name)}
+            kept = {k: v for k, v in schema.items() if k not in ("anyOf", "discriminator")}
+            return {**kept, "anyOf": [named, *rest]} if rest else {**kept, **named}
+    tidy = {key: _tidied(value, unions) for key, value in schema.items()}
+    if tidy.get("additionalProperties") is False:
+        del tidy["additionalProperties"]
+    if tidy.get("type") == "object" and isinstance(tidy.get("properties"), dict):
+        tidy["propertyNames"] = {"pattern": _FIELD_NAME, "maxLength": MAX_UNKNOWN_NAME}
+    if tidy.get("maximum") == MAX_INTEGER:
+        del tidy["maximum"]
+    if isinstance(pattern := tidy.get("pattern"), str):
+        tidy["pattern"] = pattern.replace(r"\Z", "$")
+    return tidy

@@ -1,0 +1,358 @@
+"""Every operation of the API in a sentence or two: what the description and its page are made from."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from antiphon.bridges.ai_sdk.request import ChatBody
+from antiphon.bridges.vscode import VsCodeRequest
+from antiphon.server.api import objects
+from antiphon.spec.request import CompactRequest, Request
+from antiphon.spec.response import CompactResource, Response
+from antiphon.wires.hashbrown.messages import HashbrownBody
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    name: str
+    about: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path. `answer` is a Struct, or the content type of what is not JSON."""
+
+    id: str
+    group: str
+    summary: str
+    about: str = ""
+    body: type | None = None
+    body_required: bool = True
+    narrows: dict[str, Any] = field(default_factory=dict)
+    """What this operation asks of its body beyond the body's own schema."""
+    answer: type | str = ""
+    query: tuple[Query, ...] = ()
+    streams: bool = False
+    errors: tuple[int, ...] = ()
+    empty: str = ""
+    """When there is nothing to answer with, and 204 says so."""
+    open: bool = False
+    """Needs no key."""
+
+
+RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
+BRIDGES = "Bridges"
+
+GROUPS = {
+    RESPONSES: "Ask a model. The contract is Open Responses 2026-04-24.",
+    STORED: "What was stored can be read, continued, taken up again as a stream, cancelled and deleted. "
+    "Everything belongs to the key's tenant; another tenant's id does not exist.",
+    CONVERSATIONS: "Lists of items that responses can continue: send `conversation` with a request.",
+    BRIDGES: "The same runs for user interfaces, each in the protocol of its own client.",
+    SERVER: "What there is, and how it is.",
+}
+
+PAGING = (
+    Query("after", "Continue after the item with this id.", {"type": "string"}),
+    Query(
+        "limit", "How many items at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
+    ),
+    Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"}),
+)
+RESUMING = (
+    Query("stream", "Send the events instead of the response.", {"type": "boolean", "default": False}),
+    Query(
+        "starting_after",
+        "With `stream`: only events with a `sequence_number` above this one.",
+        {"type": "integer", "minimum": 0},
+    ),
+)
+FRAMES = (
+    Query(
+        "dialect",
+        "`generation` for the released client, or the events themselves.",
+        {"enum": ["generation", "open-responses"], "default": "generation"},
+    ),
+    Query(
+        "threads",
+        "`off`: nothing is kept, and the client sends the whole history.",
+        {"enum": ["on", "off"], "default": "on"},
+    ),
+    Query(
+        "content_filter",
+        "How `open-responses` ends an answer that a filter cut short.",
+        {"enum": ["failed", "incomplete"], "default": "failed"},
+    ),
+)
+
+CHAT = (
+    Query(
+        "protocol",
+        "The stream: of AI SDK 5 to 7, of AI SDK 4, or of the specification. The header "
+        "`X-Antiphon-Protocol` says the same.",
+        {"enum": ["ui", "data-v1", "open-responses"]},
+    ),
+)
+
+OPERATIONS: dict[tuple[str, str], Operation] = {
+    ("POST", "/v1/responses"): Operation(
+        "createResponse",
+        RESPONSES,
+        "Make a response",
+        "With `stream: true` the answer is a stream of server-sent events that ends with `[DONE]`. With "
+        "`background: true` it comes at once, as `queued`, and the work goes on without the caller. The same "
+        "path takes a WebSocket, on which every message of type `response.create` is one turn.",
+        body=Request,
+        answer=Response,
+        streams=True,
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+    ),
+    ("POST", "/v1/responses/compact"): Operation(
+        "compact",
+        RESPONSES,
+        "Shorten a conversation",
+        "The model summarises what was said. The summary comes back sealed in a `compaction` item, which "
+        "only this gateway can open, and takes the place of what it sums up.",
+        body=CompactRequest,
+        answer=CompactResource,
+        errors=(400, 404, 413, 415, 500, 502),
+    ),
+    ("POST", "/v1/responses/input_tokens"): Operation(
+        "countInputTokens",
+        RESPONSES,
+        "Count the tokens of a request",
+        "Nothing is generated. A provider that cannot count exactly is a 400.",
+        body=Request,
+        answer=objects.InputTokens,
+        errors=(400, 404, 413, 415),
+    ),
+    ("GET", "/v1/responses/{id}"): Operation(
+        "getResponse",
+        STORED,
+        "Read a response",
+        "With `stream=true`, the events of a background response: those logged so far, then those still to "
+        "come, spelled as for the caller who made it. It does not matter which connection or which worker "
+        "has sent the earlier ones.",
+        answer=Response,
+        query=RESUMING,
+        streams=True,
+        errors=(400, 404),
+    ),
+    ("DELETE", "/v1/responses/{id}"): Operation(
+        "deleteResponse",
+        STORED,
+        "Delete a response",
+        "A background response that still runs is cancelled first. Responses that continue this one keep "
+        "their context.",
+        answer=objects.DeletedResponse,
+        errors=(404,),
+    ),
+    ("POST", "/v1/responses/{id}/cancel"): Operation(
+        "cancelResponse",
+        STORED,
+        "Cancel a background response",
+        "It ends as `incomplete`, reason `cancelled`, with what was said so far. One that has ended stays "
+        "as it is.",
+        answer=Response,
+        errors=(400, 404),
+    ),
+    ("GET", "/v1/responses/{id}/input_items"): Operation(
+        "listInputItems",
+        STORED,
+        "List what a response was made from",
+        "All items that the model was given, the earlier turns of its chain included.",
+        answer=objects.ItemList,
+        query=PAGING,
+        errors=(400, 404),
+    ),
+    ("POST", "/v1/conversations"): Operation(
+        "createConversation",
+        CONVERSATIONS,
+        "Make a conversation",
+        body=objects.ConversationBody,
+        body_required=False,
+        answer=objects.ConversationObject,
+        errors=(400, 413, 415),
+    ),
+    ("GET", "/v1/conversations/{id}"): Operation(
+        "getConversation",
+        CONVERSATIONS,
+        "Read a conversation",
+        answer=objects.ConversationObject,
+        errors=(404,),
+    ),
+    ("POST", "/v1/conversations/{id}"): Operation(
+        "updateConversation",
+        CONVERSATIONS,
+        "Change its metadata",
+        "The metadata that is sent replaces what was there.",
+        body=objects.ConversationBody,
+        narrows={"required": ["metadata"], "properties": {"metadata": {"type": "object"}}},
+        answer=objects.ConversationObject,
+        errors=(400, 404, 413, 415),
+    ),
+    ("DELETE", "/v1/conversations/{id}"): Operation(
+        "deleteConversation",
+        CONVERSATIONS,
+        "Delete a conversation",
+        "Its items go with it; responses that were made in it stay.",
+        answer=objects.DeletedConversation,
+        errors=(404,),
+    ),
+    ("GET", "/v1/conversations/{id}/items"): Operation(
+        "listItems",
+        CONVERSATIONS,
+        "List its items",
+        answer=objects.ItemList,
+        query=PAGING,
+        errors=(400, 404),
+    ),
+    ("POST", "/v1/conversations/{id}/items"): Operation(
+        "addItems",
+        CONVERSATIONS,
+        "Add items at its end",
+        "Items are checked as the input of a response is, and given ids where they have none.",
+        body=objects.ConversationBody,
+        narrows={"required": ["items"], "properties": {"items": {"minItems": 1}}},
+        answer=objects.ItemList,
+        errors=(400, 404, 413, 415),
+    ),
+    ("GET", "/v1/conversations/{id}/items/{item}"): Operation(
+        "getItem", CONVERSATIONS, "Read an item", answer=objects.AnyItem, errors=(404,)
+    ),
+    ("DELETE", "/v1/conversations/{id}/items/{item}"): Operation(
+        "deleteItem",
+        CONVERSATIONS,
+        "Take an item out",
+        "The answer is the conversation.",
+        answer=objects.ConversationObject,
+        errors=(404,),
+    ),
+    ("POST", "/api/v1/chat"): Operation(
+        "chatWithAiSdk",
+        BRIDGES,
+        "Chat with a front end of the Vercel AI SDK",
+        "Takes what `useChat` of versions 4 to 7 sends, or plain messages, with any parameter of a response "
+        "beside them. The answer is a stream in the protocol that is asked for. The chat is kept under its "
+        "`id`; with `session_id`, or a single `message`, it goes on from the store.",
+        body=ChatBody,
+        answer="text/event-stream",
+        query=CHAT,
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+    ),
+    ("GET", "/api/v1/chat"): Operation(
+        "resumeChatV1",
+        BRIDGES,
+        "Take up an answer again, as AI SDK 4 does",
+        "Without a running answer the stream is empty.",
+        answer="text/plain",
+        query=(Query("chatId", "The `id` of the chat.", {"type": "string", "minLength": 1}, True), *CHAT),
+        errors=(400,),
+    ),
+    ("GET", "/api/v1/chat/{id}/stream"): Operation(
+        "resumeChat",
+        BRIDGES,
+        "Take up an answer again",
+        "The answer that a chat with `resumable: true` waits for, from its start; 204 when there is none.",
+        answer="text/event-stream",
+        empty="The chat waits for no answer",
+        query=CHAT,
+        errors=(400,),
+    ),
+    ("GET", "/api/v1/chat/health"): Operation(
+        "chatHealth", BRIDGES, "Is the chat alive?", answer=objects.Health, open=True
+    ),
+    ("POST", "/api/hashbrown"): Operation(
+        "chatWithHashbrown",
+        BRIDGES,
+        "Chat with Hashbrown's client",
+        "The answer is a stream of frames: four bytes with the length, then a JSON object. With a `threadId` "
+        "the thread goes on from the store; `load-thread` reads it.",
+        body=HashbrownBody,
+        answer="application/octet-stream",
+        query=FRAMES,
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+    ),
+    ("POST", "/api/vscode/chat"): Operation(
+        "chatWithVsCode",
+        BRIDGES,
+        "Chat with an extension of VS Code",
+        "Messages, parts and tools are those of VS Code's language model API. The answer is a stream of "
+        "lines, each a JSON object: `start`, parts, and `finish`. An empty line is a sign of life.",
+        body=VsCodeRequest,
+        answer="application/x-ndjson",
+        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+    ),
+    ("GET", "/v1/models"): Operation(
+        "listModels",
+        SERVER,
+        "List the models",
+        "The configured names, then `PROVIDER/model` for what each provider says it serves.",
+        answer=objects.ModelList,
+    ),
+    ("GET", "/v1/models/{id}"): Operation(
+        "getModel",
+        SERVER,
+        "Look a model up",
+        "The id may have slashes in it.",
+        answer=objects.ModelObject,
+        errors=(404,),
+    ),
+    ("GET", "/v1/audit"): Operation(
+        "audit",
+        SERVER,
+        "What the auditor found",
+        "How many streams and answers this worker has audited, as `[server] audit` asks for, and how often "
+        "each rule of the protocol was broken.",
+        answer=objects.AuditReport,
+    ),
+    ("GET", "/healthz"): Operation(
+        "health", SERVER, "Is the server alive?", answer=objects.Health, open=True
+    ),
+    ("GET", "/readyz"): Operation(
+        "readiness",
+        SERVER,
+        "Can the server work?",
+        "It can when its store answers. Says which models are loaded; one that is not is loaded by its "
+        "first request.",
+        answer=objects.Readiness,
+        open=True,
+    ),
+    ("GET", "/openapi.json"): Operation(
+        "describe", SERVER, "This description", answer=objects.Description, open=True
+    ),
+    ("GET", "/docs"): Operation("page", SERVER, "This description as a page", answer="text/html", open=True),
+    ("GET", "/"): Operation("home", SERVER, "The same page", answer="text/html", open=True),
+}
+
+# What each parameter of a request does here.
+PARAMETERS = {
+    "model": "A configured name, or `PROVIDER/model`. Without one, the default model answers.",
+    "input": "A text, or a list of items.",
+    "instructions": "A system message for this response only; a continuation does not inherit it.",
+    "previous_response_id": "Continue this response: its context and its output come before `input`.",
+    "conversation": "Continue this conversation, and add to it. Not together with `previous_response_id`.",
+    "tools": "The tools that the model may call. All of them go to the model, whatever `tool_choice` says.",
+    "tool_choice": "`none`, `auto`, `required`, one function, or `allowed_tools`; enforced on the output.",
+    "parallel_tool_calls": "With `false`, at most one call is let through.",
+    "max_tool_calls": "How many calls are let through; more of them end the response as `incomplete`.",
+    "text": "The form of the answer. A `json_schema` is enforced, or the answer is checked against it.",
+    "reasoning": "How much the model should think, and whether it should sum that up.",
+    "include": "More in the answer: sealed reasoning, log probabilities.",
+    "max_output_tokens": "At least 16. Reaching it ends the response as `incomplete`.",
+    "temperature": "Sampling temperature, if the provider takes one.",
+    "top_p": "Nucleus sampling, if the provider takes it.",
+    "presence_penalty": "If the provider takes it.",
+    "frequency_penalty": "If the provider takes it.",
+    "top_logprobs": "0 to 20 alternatives for each token, where the provider gives them.",
+    "truncation": "`auto` leaves out the oldest items of an input that does not fit; else that is an error.",
+    "metadata": "Up to 16 pairs, kept with the response.",
+    "service_tier": "Passed on where the provider has tiers.",
+    "safety_identifier": "Who the end user is, for providers that want to know.",
+    "prompt_cache_key": "Helps providers to find a cached prompt.",
+    "store": "`false`: nothing is written, and the response cannot be read or continued over HTTP.",
+    "background": "Answer at once and work on without the caller. Needs `store`.",
+    "stream": "Answer with server-sent events.",
+    "stream_options": "Options of the stream.",
+}

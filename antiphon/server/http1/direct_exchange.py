@@ -1,0 +1,206 @@
+"""An exchange on a connection of our own: the body as the parser hands it over, the answer as bytes."""
+
+import asyncio
+import http
+from typing import TYPE_CHECKING
+
+from antiphon.server.exchange import ClientGone, Exchange, Headers, as_length, too_large
+from antiphon.server.http1.known_heads import ParsedHead
+
+if TYPE_CHECKING:
+    from antiphon.server.http1.connection import ClientConnection
+
+BODY_HIGH_WATER = 64 * 1024
+"""With more of a body in hand than this, nothing is read until somebody takes it."""
+SKIPPED = 256 * 1024 * 1024
+"""As much as a client may send of a request that has its answer."""
+
+CLOSE = b"connection: close\r\n\r\n"
+STATUS = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus
+}
+
+
+class DirectExchange(Exchange):
+    """An exchange on a connection."""
+
+    head: ParsedHead
+
+    __slots__ = (
+        "_begun",
+        "_connection",
+        "_goes_on",
+        "_skipped",
+        "_was_told_to_go_on",
+        "is_answered",
+        "keeps",
+        "news",
+    )
+
+    def __init__(self, connection: "ClientConnection", head: ParsedHead) -> None:
+        Exchange.__init__(self, head)
+        self._connection = connection
+        self.keeps = head.keeps
+        """May the connection carry another request after this one?"""
+        self.is_answered = False
+        self.news: asyncio.Future[None] | None = None
+        """Somebody waits for more of the request, or for its end."""
+        self._was_told_to_go_on = False
+        self._skipped = 0
+        self._begun = b""
+        """The head of the answer, written and not sent yet: it leaves with what follows."""
+        self._goes_on = False
+        """The head is out, and chunks follow."""
+
+    # --- from the connection ------------------------------------------------------------------------------
+
+    def feed(self, body: bytes) -> None:
+        if self.is_answered:
+            self._skip(body)
+            return
+        if not self.came:
+            self.came = body
+        else:
+            if isinstance(self.came, bytes):
+                self.came = bytearray(self.came)
+            self.came += body
+        if self.news is not None:
+            self.tell()
+        elif len(self.came) > BODY_HIGH_WATER:
+            self._connection.pause_reading()
+
+    def _skip(self, body: bytes) -> None:
+        """Most clients read an answer only when they have sent all, so that the rest is taken for a while."""
+        self._skipped += len(body)
+        if self._skipped > SKIPPED:
+            self._connection.close()
+
+    def tell(self) -> None:
+        if (news := self.news) is not None:
+            self.news = None
+            if not news.done():
+                news.set_result(None)
+
+    def left(self) -> None:
+        super().left()
+        self.tell()
+
+    # --- for the routes -----------------------------------------------------------------------------------
+
+    def over(self) -> None:
+        self.came = b""  # a client may go on to send what was refused, and this waits for its end
+        self._connection.over(self)
+
+    async def read(self, limit: int) -> None:
+        declared = as_length(self.head.headers.get(b"content-length", b""))
+        while not self.is_complete:
+            if self.is_gone:
+                raise ClientGone
+            if max(len(self.came), declared) > limit:
+                raise too_large(limit)
+            self.hold(len(self.came), declared)
+            if self._waits_for_go_ahead():
+                self._was_told_to_go_on = True
+                self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.news = asyncio.get_running_loop().create_future()
+            self._connection.resume_reading()
+            await self.news
+        self.hold(len(self.came))
+
+    def _waits_for_go_ahead(self) -> bool:
+        expected = self.head.headers.get(b"expect", b"").lower() == b"100-continue"
+        return expected and not (self._was_told_to_go_on or self.head.is_old)
+
+    async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
+        connection = self._connection
+        if connection.clogged is not None:
+            await connection.drained()
+        about = b""
+        if content_type is not None:
+            about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
+        begun = self._beginning(status, about, headers)
+        self.is_answered = True
+        connection.write(begun if self.head.method == "HEAD" else begun + body)
+
+    def open(self, status: int, headers: Headers) -> None:
+        about = b"" if self.head.is_old else b"transfer-encoding: chunked\r\n"
+        self._begun = self._beginning(status, about, headers)
+        self._connection.settle()
+        self._connection.soon(self)
+
+    def put(self, chunk: bytes) -> bool:
+        connection = self._connection
+        if self._goes_on:
+            connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        else:
+            connection.write(self._framed(chunk, last=False))
+        return connection.clogged is None
+
+    @property
+    def has_room(self) -> bool:
+        return self._connection.clogged is None
+
+    async def ready(self) -> None:
+        if self._connection.clogged is not None:
+            await self._connection.drained()
+
+    async def finish(self, chunk: bytes = b"") -> None:
+        if not self.is_answered:
+            self.is_answered = True
+            self._connection.write(self._framed(chunk, last=True))
+
+    def _framed(self, chunk: bytes, last: bool) -> bytes:
+        """The first and the last of a stream, and whatever else is not simply one more chunk."""
+        begun, self._begun = self._begun, b""
+        if self.head.method == "HEAD":
+            return begun
+        if self.head.is_old:
+            return begun + chunk
+        self._goes_on = not last
+        framed = b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunk else b""
+        return b"%b%b%b" % (begun, framed, b"0\r\n\r\n" if last else b"")
+
+    def flush(self) -> None:
+        """Send the head, if it has waited for a body long enough."""
+        if self._begun:
+            self._connection.write(self._begun)
+            self._begun = b""
+
+    def _beginning(self, status: int, about: bytes, headers: Headers) -> bytes:
+        connection = self._connection
+        if connection.is_leaving or (not self.is_complete and self._waits_for_go_ahead()):
+            self.keeps = False  # one that was not told to go on may never send its body
+        usual = connection.state.default_headers
+        if usual is not _usual.headers:
+            _usual.headers, _usual.lines = usual, lines(usual)
+        return b"".join(
+            (
+                STATUS.get(status) or b"HTTP/1.1 %d \r\n" % status,
+                _usual.lines,
+                about,
+                b"x-request-id: ",
+                self.request_id.encode(),
+                b"\r\nx-antiphon-dialect: ",
+                self.caller.dialect.name.encode(),
+                b"\r\n",
+                lines(headers) if headers else b"",
+                b"\r\n" if self.keeps else CLOSE,
+            )
+        )
+
+
+class _Usual:
+    """The lines that every answer has. The server makes new headers once a second, for the date in them."""
+
+    __slots__ = ("headers", "lines")
+
+    def __init__(self) -> None:
+        self.headers: Headers = ()
+        self.lines = b""
+
+
+_usual = _Usual()
+
+
+def lines(headers: Headers) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])

@@ -1,0 +1,133 @@
+"""WebSockets are uvicorn's; here is what it leaves open."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import uvicorn
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+from websockets.protocol import OPEN
+
+from antiphon.server.app import App
+from antiphon.server.memory import Held
+from antiphon.server.routes.websocket import TEXTS
+from antiphon.spec.errors import SpecError
+
+_TEXT = 0x81
+"""The first byte of a message that is one frame of text."""
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    handle_text = WebSocketsSansIOProtocol.handle_bytes
+    """The application takes bytes, and tells the client what is wrong with them; else it would be the log."""
+
+    def __init__(self, config: uvicorn.Config, *arguments: Any, **named: Any) -> None:
+        super().__init__(config, *arguments, **named)
+        gateway = cast(App, config.app).gateway
+        assert gateway is not None
+        self._held = Held(gateway.memory)
+        """For what has come and the application has not taken."""
+        self._queued = 0
+        """How many bytes of that are whole messages."""
+        self._message = bytearray()
+        """As much of one as has come, if it comes in several frames."""
+        self._pong = b""
+        """What the client has not taken yet: the answer to its last ping is enough."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        try:
+            self._held.hold(self._coming())
+        except SpecError as error:
+            if not self.close_sent:
+                self.conn.fail(CloseCode.TRY_AGAIN_LATER, error.payload.message)
+                self.handle_parser_exception()
+
+    def _coming(self) -> int:
+        """How many bytes have come, and are not the application's yet."""
+        begun = len(self._message) + sum(map(len, self.frames))
+        return len(self.conn.reader.buffer) + begun + self._queued
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._held.hold(0)
+
+    async def receive(self) -> Any:
+        message: Any = await super().receive()
+        if size := len(message.get("bytes") or b""):
+            self._queued -= size
+            self._held.hold(min(self._held.size, self._coming()))
+        return message
+
+    def handle_cont(self, event: Frame) -> None:
+        """Frames may be empty, or a byte each, and a list of them would be longer than what they say."""
+        if self.frames:
+            self._message += self.frames.pop()
+        self._message += event.data
+        if event.fin:
+            self.frames = [bytes(self._message)]
+            self._message.clear()
+            self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        self._queued += 0 if self.close_sent else len(self.frames[0])
+        super().send_receive_event_to_app()
+
+    def handle_ping(self) -> None:
+        pongs = self.conn.data_to_send()
+        if self.writable.is_set():
+            self.transport.write(b"".join(pongs))
+        elif pongs:
+            self._pong = pongs[-1]
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._pong:
+            self.transport.write(self._pong)
+            self._pong = b""
+
+    async def run_asgi(self) -> None:
+        extensions = cast(dict[str, Any], self.scope["extensions"])
+        extensions[TEXTS] = self
+        try:
+            await super().run_asgi()
+        finally:
+            del extensions[TEXTS]  # it leads back here, and a ring of objects outlives its use
+
+    def put(self, texts: Sequence[bytes]) -> bool:
+        """Send these in one write; a client that has left, or is about to, gets nothing more."""
+        if self.disconnected or self.close_sent or self.conn.state is not OPEN:
+            return False
+        self.transport.write(b"".join([_framed(text) for text in texts]))
+        return self.writable.is_set()
+
+    async def ready(self) -> None:
+        await self.writable.wait()
+
+    async def send(self, message: Any) -> None:
+        await self.writable.wait()
+        if self.close_sent:
+            raise ClientDisconnected  # else it would be the application's mistake to say more
+        await super().send(message)
+        if self.initial_response is not None:
+            self.handshake_complete = True  # with a refusal; else the log would have an error
+
+    def keepalive_timeout(self) -> None:
+        if self.read_paused and not self.transport.get_write_buffer_size():
+            self.pong_timer = None  # its pong may lie behind messages that are not read yet
+            self.schedule_ping()
+            return
+        super().keepalive_timeout()
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # who reads nothing would not read that this is the end
+
+
+def _framed(text: bytes) -> bytes:
+    """No mask, since we are the server, and no extension, since none is offered."""
+    size = len(text)
+    if size < 126:
+        return b"%c%c%b" % (_TEXT, size, text)
+    if size < 1 << 16:
+        return b"%c\x7e%b%b" % (_TEXT, size.to_bytes(2), text)
+    return b"%c\x7f%b%b" % (_TEXT, size.to_bytes(8), text)

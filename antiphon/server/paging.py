@@ -1,0 +1,61 @@
+"""Pages of items, as `input_items` and conversations list them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from antiphon.server.api.objects import ItemList
+from antiphon.server.exchange import Exchange
+from antiphon.spec.codec import Opaque
+from antiphon.spec.content import InputText, OutputText
+from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.spec.items import Compaction, Item, ItemReference, Message
+
+_MOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Which page is asked for."""
+
+    after: str | None
+    limit: int
+    newest_first: bool
+
+    @classmethod
+    def of(cls, exchange: Exchange) -> "Paging":
+        limit, order = exchange.query("limit"), exchange.query("order") or "desc"
+        if order not in ("asc", "desc"):
+            raise _wrong("order", f"expected 'asc' or 'desc', got {order[:60]!r}")
+        if limit is not None and not (limit.isdecimal() and len(limit) < 5 and 1 <= int(limit) <= _MOST):
+            raise _wrong("limit", f"expected a number from 1 to {_MOST}, got {limit[:60]!r}")
+        return cls(exchange.query("after"), int(limit or 20), order == "desc")
+
+
+def unknown_cursor(after: str | None) -> SpecError:
+    return _wrong("after", f"there is no item {(after or '')[:100]!r} here to continue after")
+
+
+def listed(items: Sequence[Item], *, more: bool = False) -> ItemList:
+    shown = [whole(item) for item in items]
+    ends = (shown[0].id, shown[-1].id) if shown else (None, None)
+    return ItemList(data=shown, first_id=ends[0], last_id=ends[1], has_more=more)
+
+
+def whole(item: Item) -> Item:
+    """The item in its long form: content as parts, and a status, however short it came in."""
+    if isinstance(item, Opaque | Compaction | ItemReference):
+        return item
+    changes: dict[str, Any] = {}
+    if item.status is None:
+        changes["status"] = "completed"
+    if isinstance(item, Message) and isinstance(item.content, str):
+        part = OutputText if item.role == "assistant" else InputText
+        changes["content"] = [part(item.content)]
+    return replace(item, **changes) if changes else item
+
+
+def _wrong(param: str, message: str) -> SpecError:
+    return SpecError(invalid_param(param, message).with_code("invalid_value"))

@@ -1,0 +1,103 @@
+"""Background responses over HTTP: making one, and its event log as a stream that can be taken up again."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.bridges.encoder import Encoder, ServerSentEvents
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import Stream
+from antiphon.spec.decode import decode_event
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.events import AnyEvent
+from antiphon.spec.request import Request
+from antiphon.spec.response import Response
+from antiphon.spec.tools import Tool
+from antiphon.store import LoggedEvent
+from antiphon.stream import lifecycle, sse
+from antiphon.stream.composer import Composer
+from antiphon.stream.sent_events import SentEvents
+
+FROM_THE_START = -1
+_DELETED = ErrorPayload("not_found", "the response was deleted while it was read", code="response_deleted")
+
+
+class _Typed(Struct):
+    type: str
+
+
+_read = msgspec.json.Decoder(_Typed).decode
+
+
+async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
+    """Answer at once; the work goes on, whether anyone listens or not."""
+    job = await gateway.background.start(request, exchange.caller)
+    if not request.stream:
+        body = exchange.caller.dialect.encode_response(job.created)
+        await exchange.answer(body)
+        gateway.audits.answer(body, request.tools, exchange.caller)
+        return
+    exchange.watch()
+    await stream_log(gateway, exchange, job.created, FROM_THE_START, tools=request.tools)
+
+
+async def stream_log(
+    gateway: Gateway,
+    exchange: Exchange,
+    response: Response,
+    after: int,
+    *,
+    encoder: Encoder | None = None,
+    tools: Sequence[Tool] | None = None,
+) -> None:
+    """The logged events after this one, and those still to come, until the response has ended.
+
+    Without an encoder they go out as they were spelled when they were logged, in the caller's dialect. With
+    `tools`, those of the request, they are audited.
+    """
+    spelled = encoder or ServerSentEvents(exchange.caller.dialect)
+    stream = Stream(gateway, exchange, spelled, tools)
+    stream.open()
+    background, tenant = gateway.background, exchange.caller.tenant
+    try:
+        while events := await background.events(tenant, response.id, after):
+            after = events[-1].sequence
+            chunk, ended = _framed(events) if encoder is None else _retold(events, encoder)
+            if ended:
+                await stream.finish(chunk + spelled.end())
+                return
+            if not stream.write(chunk):
+                await stream.ready()
+        if events is None:
+            if stream.audit is not None:
+                stream.audit.drop()  # what was open stays open, and there is nothing to be done about it
+            await stream.close(_gone(gateway, response, after))
+        elif background.stopping:
+            await stream.finish(b"")  # the response lives on in another process: it can be read on from there
+        else:
+            await stream.finish(spelled.end())
+    finally:
+        stream.stop()
+
+
+def _framed(events: list[LoggedEvent]) -> tuple[bytes, bool]:
+    """The events as server-sent events, and whether the last one ends the response."""
+    kinds = [_read(event.data).type for event in events]
+    chunk = b"".join([sse.encode(kind, event.data) for kind, event in zip(kinds, events, strict=True)])
+    return chunk, kinds[-1] in lifecycle.TERMINAL
+
+
+def _retold(events: list[LoggedEvent], encoder: Encoder) -> tuple[bytes, bool]:
+    read = [decode_event(event.data) for event in events]
+    return encoder.encode(read), read[-1].is_terminal
+
+
+def _gone(gateway: Gateway, response: Response, after: int) -> list[AnyEvent]:
+    """The log is no longer there, and yet there must be an end."""
+    begun = msgspec.structs.replace(response, output=[])
+    composer = Composer(begun, gateway.engine.clock, error_event=False)
+    state = lifecycle.ABSENT if after == FROM_THE_START else lifecycle.IN_PROGRESS
+    composer.resume(SentEvents(state, next_number=after + 1))
+    return composer.fail(_DELETED)

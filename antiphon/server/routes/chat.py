@@ -1,0 +1,166 @@
+"""`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
+
+import os
+
+from msgspec.structs import replace
+
+from antiphon.bridges.ai_sdk import chats
+from antiphon.bridges.ai_sdk.data_stream import DataStream
+from antiphon.bridges.ai_sdk.request import Asked, decode_chat
+from antiphon.bridges.ai_sdk.ui_stream import UIStream
+from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
+from antiphon.bridges.error_paths import at_its_place
+from antiphon.engine.engine import Caller
+from antiphon.providers.base import UpstreamError
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.routes.background import FROM_THE_START, stream_log
+from antiphon.server.streaming import answer_whole, stream_run
+from antiphon.spec.decode import decode_response
+from antiphon.spec.error_paths import wrong
+from antiphon.spec.errors import SpecError
+from antiphon.stream.dialects import VERTICE, Dialect
+
+UI, DATA_V1, OPEN_RESPONSES = "ui", "data-v1", "open-responses"
+_PROTOCOLS = {name: name for name in (UI, DATA_V1, OPEN_RESPONSES)} | {
+    "open_responses": OPEN_RESPONSES,
+    "vercel": DATA_V1,
+}
+# A chat shows all that there is; its encoder decides how.
+_SHOWS_ALL = Dialect("chat", slug="antiphon")
+
+
+class _OpenResponses(ServerSentEvents):
+    """The specification's stream, with the headers of a chat."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        named: list[tuple[bytes, bytes]] = [(b"x-antiphon-protocol", b"open-responses")]
+        if dialect.name == VERTICE.name:
+            named.append((b"x-vertice-protocol", b"open-responses"))
+        self.headers: Headers = [(b"cache-control", b"no-cache, no-store, must-revalidate"), *named]
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    protocol = _protocol(gateway, exchange)
+    limit = gateway.config.server.body_limit
+    asked = await exchange.decoded(decode_chat, await exchange.body(limit), limit)
+    asked.request.stream = asked.stream
+    exchange.watch()
+    await _answer(gateway, exchange, protocol, asked)
+
+
+async def resume(gateway: Gateway, exchange: Exchange) -> None:
+    """The answer that a chat is waiting for, from its beginning; 204 when there is none."""
+    protocol = _protocol(gateway, exchange)
+    if not await _resumed(gateway, exchange, protocol, exchange.params["id"]):
+        await exchange.empty()
+
+
+async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
+    """As AI SDK 4 asks for it; that client takes an empty stream for none, and stumbles over a 204."""
+    name = exchange.query("chatId")
+    if not name:
+        raise wrong("chatId", "`chatId` is missing; send a POST to begin a chat", "missing_field")
+    protocol = _protocol(gateway, exchange, default=DATA_V1)
+    if not await _resumed(gateway, exchange, protocol, name):
+        stream = DataStream()
+        exchange.open_stream(stream.content_type, stream.headers)
+        await exchange.finish()
+
+
+async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked) -> None:
+    caller = _caller(exchange, protocol)
+    turn = await chats.prepare(gateway.engine, caller, asked)
+    try:
+        if asked.resumable:
+            await _resumable(gateway, exchange, protocol, asked, caller)
+        else:
+            await _foreground(gateway, exchange, protocol, asked, caller, turn)
+    except (SpecError, UpstreamError) as error:
+        await chats.restore(gateway.engine, caller, asked, turn)
+        error.payload = at_its_place(error.payload, [one.place for one in turn.said], "toolCallId")
+        raise
+
+
+async def _foreground(
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller, turn: chats.ChatTurn
+) -> None:
+    run = await gateway.engine.start(asked.request, caller)
+    if asked.stream:
+        encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
+        await stream_run(gateway, exchange, run, encoder)
+        return
+    try:
+        await answer_whole(gateway, exchange, run)
+    except SpecError:
+        if run.problem is not None:
+            turn.forgotten.clear()  # an answer that failed is stored in its place
+        raise
+
+
+async def _resumable(
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller
+) -> None:
+    if asked.chat is None:
+        raise wrong("id", "a chat that can be resumed needs an `id`", "missing_field")
+    asked.request.background = True
+    job = await gateway.background.start(asked.request, caller)
+    if asked.request.conversation is not None:
+        tenant, continues = caller.tenant, asked.continues is not None
+        await chats.note_run(gateway.engine, tenant, asked.request.conversation, job.id, continues=continues)
+    if not asked.stream:
+        await exchange.answer(exchange.caller.dialect.encode_response(job.created))
+        return
+    encoder = _encoder(protocol, caller.dialect, asked.continues)
+    await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder)
+
+
+async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: str) -> bool:
+    found = await chats.running(gateway.engine, exchange.caller.tenant, name)
+    if found is None:
+        return False
+    response, continues = found
+    # Only the client knows which message an answer to a tool goes on with.
+    encoder = _encoder(protocol, exchange.caller.dialect, "" if continues else None)
+    body = decode_response(response.body)
+    exchange.watch()
+    await stream_log(gateway, exchange, body, FROM_THE_START, encoder=encoder)
+    return True
+
+
+def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) -> str:
+    """As the query says, else the header, else the environment as it is now, else the configuration."""
+    for where, name in (
+        ("protocol", exchange.query("protocol")),
+        ("X-Antiphon-Protocol", exchange.header(b"x-antiphon-protocol")),
+    ):
+        if name is not None:
+            if name not in _PROTOCOLS:
+                known = ", ".join((UI, DATA_V1, OPEN_RESPONSES))
+                raise wrong(where, f"there is no protocol {name[:60]!r}; choose one of {known}")
+            return _PROTOCOLS[name]
+    return default or _of_environment() or gateway.config.chat.protocol
+
+
+def _of_environment() -> str | None:
+    """Read for each request, so that a flag can be switched while the server runs inside a program."""
+    if name := _PROTOCOLS.get(os.environ.get("ANTIPHON_CHAT__PROTOCOL", "")):
+        return name
+    enabled = os.environ.get("ENABLE_OPEN_RESPONSES", "true").lower() == "true"
+    by_default = enabled and _is_set("OPEN_RESPONSES_DEFAULT")
+    return OPEN_RESPONSES if by_default or _is_set("VERTICE_USE_OPEN_RESPONSES") else None
+
+
+def _is_set(flag: str) -> bool:
+    return os.environ.get(flag, "").lower() == "true"
+
+
+def _caller(exchange: Exchange, protocol: str) -> Caller:
+    return exchange.caller if protocol == OPEN_RESPONSES else replace(exchange.caller, dialect=_SHOWS_ALL)
+
+
+def _encoder(protocol: str, dialect: Dialect, message_id: str | None) -> Encoder:
+    if protocol == UI:
+        return UIStream(message_id)
+    return DataStream() if protocol == DATA_V1 else _OpenResponses(dialect)

@@ -1,0 +1,18 @@
+"""`POST /v1/responses/compact`."""
+
+from antiphon.engine import compaction
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.spec.codec import encode
+from antiphon.spec.decode import decode_compact_request
+
+
+async def compact(gateway: Gateway, exchange: Exchange) -> None:
+    limit = gateway.config.server.body_limit
+    request = await exchange.decoded(decode_compact_request, await exchange.body(limit), limit)
+    exchange.watch()
+    resource = await compaction.compact(gateway.engine, request, exchange.caller)
+    resource.usage = exchange.caller.dialect.usage(resource.usage)
+    body = encode(resource)
+    await exchange.answer(body)
+    gateway.audits.answer(body, (), exchange.caller)

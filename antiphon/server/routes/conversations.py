@@ -1,0 +1,162 @@
+"""Conversations: lists of items that responses continue and clients look after."""
+
+import msgspec
+
+from antiphon.engine.context import identified
+from antiphon.engine.engine import stored
+from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.server.api.objects import ConversationBody, ConversationObject, DeletedConversation
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.paging import Paging, listed, unknown_cursor, whole
+from antiphon.spec import ids
+from antiphon.spec.codec import encode
+from antiphon.spec.decode import decode_items, decode_stored_items
+from antiphon.spec.error_paths import missing
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.items import Item, ItemReference
+from antiphon.spec.limits import LARGE
+from antiphon.spec.struct_reader import Reading
+from antiphon.store import Append, Conversation, StoreConflict, UnknownCursor
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    body, items = await _body(gateway, exchange, optional=True)
+    now = gateway.engine.clock()
+    made = Conversation(
+        id=ids.new_id(ids.CONVERSATION),
+        tenant=exchange.caller.tenant,
+        metadata=encode(body.metadata or {}),
+        created_at=int(now),
+        expires_at=gateway.engine.expires_at(now),
+    )
+    try:
+        await gateway.store.create_conversation(made, stored(items))
+    except StoreConflict as conflict:
+        raise _twice(conflict) from None
+    await _answer(exchange, made)
+
+
+async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    await _answer(exchange, await _find(gateway, exchange))
+
+
+async def update(gateway: Gateway, exchange: Exchange) -> None:
+    """The metadata that is given replaces what was there."""
+    raw = await exchange.body(gateway.config.server.body_limit)
+    if "metadata" not in Reading().split(raw, ""):
+        raise missing("", "metadata")
+    body = Reading().struct(ConversationBody, raw, "")
+    id = exchange.params["id"]
+    if not await gateway.store.set_metadata(exchange.caller.tenant, id, encode(body.metadata or {})):
+        raise _missing(id)
+    await _answer(exchange, await _find(gateway, exchange))
+
+
+async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    id = exchange.params["id"]
+    if not await gateway.store.delete_conversation(exchange.caller.tenant, id):
+        raise _missing(id)
+    await exchange.answer(encode(DeletedConversation(id=id)))
+
+
+async def items(gateway: Gateway, exchange: Exchange) -> None:
+    paging, id = Paging.of(exchange), exchange.params["id"]
+    try:
+        page = await gateway.store.conversation_page(
+            exchange.caller.tenant,
+            id,
+            after=paging.after,
+            limit=paging.limit,
+            newest_first=paging.newest_first,
+        )
+    except UnknownCursor:
+        raise unknown_cursor(paging.after) from None
+    if page is None:
+        raise _missing(id)
+    raw = b"[" + b",".join([item.data for item in page.items]) + b"]"
+    await exchange.answer(encode(listed(decode_stored_items(raw), more=page.more)))
+
+
+async def add_items(gateway: Gateway, exchange: Exchange) -> None:
+    _, items = await _body(gateway, exchange)
+    if not items:
+        raise SpecError(invalid_param("items", "send at least one item").with_code("missing_field"))
+    id = exchange.params["id"]
+    append = Append(id, stored(items), gateway.engine.expires_at(gateway.engine.clock()))
+    try:
+        found = await gateway.store.add_items(exchange.caller.tenant, append)
+    except StoreConflict as conflict:
+        raise _twice(conflict) from None
+    if not found:
+        raise _missing(id)
+    await exchange.answer(encode(listed(items)))
+
+
+async def item(gateway: Gateway, exchange: Exchange) -> None:
+    id, item = exchange.params["id"], exchange.params["item"]
+    data = await gateway.store.conversation_item(exchange.caller.tenant, id, item)
+    if data is None:
+        await _find(gateway, exchange)
+        raise _missing_item(item)
+    (found,) = decode_stored_items(b"[" + data + b"]")
+    await exchange.answer(encode(whole(found)))
+
+
+async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
+    """As the SDKs expect it, what comes back is the conversation."""
+    conversation, item = await _find(gateway, exchange), exchange.params["item"]
+    if not await gateway.store.delete_conversation_item(exchange.caller.tenant, conversation.id, item):
+        raise _missing_item(item)
+    await _answer(exchange, conversation)
+
+
+async def _body(
+    gateway: Gateway, exchange: Exchange, *, optional: bool = False
+) -> tuple[ConversationBody, list[Item]]:
+    try:
+        raw = await exchange.body(gateway.config.server.body_limit)
+    except SpecError as error:
+        if not optional or error.payload.code != "no_body":
+            raise
+        raw = b"{}"
+    return await in_worker_thread(_read, raw) if len(raw) > LARGE else _read(raw)
+
+
+def _read(raw: bytes) -> tuple[ConversationBody, list[Item]]:
+    body = Reading().struct(ConversationBody, raw, "")
+    items = decode_items(bytes(body.items), path="items")
+    for n, item in enumerate(items):
+        if isinstance(item, ItemReference):
+            message = "a conversation holds items, not references to them; send the item itself"
+            raise SpecError(invalid_param(f"items[{n}].type", message).with_code("invalid_value"))
+    return body, identified(items)
+
+
+async def _find(gateway: Gateway, exchange: Exchange) -> Conversation:
+    id = exchange.params["id"]
+    found = await gateway.store.conversation(exchange.caller.tenant, id)
+    if found is None:
+        raise _missing(id)
+    return found
+
+
+async def _answer(exchange: Exchange, conversation: Conversation) -> None:
+    metadata = msgspec.json.decode(conversation.metadata, type=dict[str, str])
+    shown = ConversationObject(id=conversation.id, created_at=conversation.created_at, metadata=metadata)
+    await exchange.answer(encode(shown))
+
+
+def _missing(id: str) -> SpecError:
+    message = f"the conversation {id[:100]!r} does not exist"
+    return SpecError(ErrorPayload("not_found", message, code="conversation_not_found"))
+
+
+def _missing_item(id: str) -> SpecError:
+    message = f"there is no item {id[:100]!r} in this conversation"
+    return SpecError(ErrorPayload("not_found", message, code="item_not_found"))
+
+
+def _twice(conflict: StoreConflict) -> SpecError:
+    message = f"{conflict} Leave out the ids of new items, and one is made for each."
+    return SpecError(invalid_param("items", message).with_code("duplicate_item"))

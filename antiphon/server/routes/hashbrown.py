@@ -1,0 +1,112 @@
+"""`POST /api/hashbrown`: the back end of Hashbrown's chat, for its React and Angular clients."""
+
+import logging
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from antiphon.bridges.error_paths import at_its_place
+from antiphon.bridges.hashbrown import CONTENT_TYPE, Frames, Thread, unknown_thread
+from antiphon.providers.base import UpstreamError
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import stream_run
+from antiphon.spec.codec import encode
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.struct_reader import Reading
+from antiphon.store import StoreError
+from antiphon.wires.hashbrown import frames
+from antiphon.wires.hashbrown.messages import (
+    AnyMessage,
+    HashbrownBody,
+    nothing_to_say,
+    read_body,
+    to_request,
+)
+
+log = logging.getLogger("antiphon.server")
+
+_NAMES = {"tool_choice": "toolChoice", "text.format": "responseFormat", "instructions": "system"}
+
+
+class HashbrownOptions(Struct):
+    """What the query of a request can choose."""
+
+    dialect: frames.FrameDialect = "generation"
+    threads: Literal["on", "off"] = "on"
+    content_filter: frames.ContentFilter = "failed"
+
+    @classmethod
+    def of(cls, exchange: Exchange) -> "HashbrownOptions":
+        given = {name: exchange.query(name) for name in cls.__struct_fields__}
+        fields = {name: Raw(encode(value)) for name, value in given.items() if value is not None}
+        return Reading().fields(cls, fields, "")
+
+
+async def chat(gateway: Gateway, exchange: Exchange) -> None:
+    choice = HashbrownOptions.of(exchange)
+    limit = gateway.config.server.body_limit
+    body, messages = await exchange.decoded(read_body, await exchange.body(limit), limit)
+    exchange.watch()
+    await _answer(gateway, exchange, choice, body, messages)
+
+
+async def _answer(
+    gateway: Gateway,
+    exchange: Exchange,
+    choice: HashbrownOptions,
+    body: HashbrownBody,
+    messages: list[AnyMessage],
+) -> None:
+    engine = gateway.engine
+    thread = Thread(engine) if choice.threads == "on" else None
+    first = b""
+    if body.thread_id and (thread is not None or body.loads_only):
+        thread, failure = await _load(gateway, exchange, choice, body.thread_id)
+        if thread is None:
+            await _tell(exchange, frames.THREAD_LOAD_START + frames.thread_not_loaded(failure))
+            return
+        first = frames.THREAD_LOAD_START + frames.thread_loaded(thread.messages if body.loads_only else None)
+        if body.loads_only:
+            await _tell(exchange, first)
+            return
+    said = thread or Thread(engine)
+    items = said.items(messages)
+    if not messages or not items:
+        raise nothing_to_say()
+    request = to_request(body, items)
+    # The client knows threads, and no responses: what it cannot ask for again is not kept.
+    request.store = False
+    telling = frames.telling(choice.dialect, content_filter=choice.content_filter)
+    encoder = Frames(telling, thread, first)
+    try:
+        run = await engine.start(request, exchange.caller, keep=encoder.keep)
+        await stream_run(gateway, exchange, run, encoder)
+    except (SpecError, UpstreamError) as error:
+        error.payload = _in_their_words(error.payload, said.places)
+        raise
+
+
+def _in_their_words(error: ErrorPayload, places: list[str]) -> ErrorPayload:
+    """The same error, by the names that the client has for what it sent."""
+    for ours, theirs in _NAMES.items():
+        if error.param == ours or (error.param or "").startswith(f"{ours}."):
+            return error.with_param(theirs)
+    return at_its_place(error, places, "toolCallId")
+
+
+async def _load(
+    gateway: Gateway, exchange: Exchange, choice: HashbrownOptions, id: str
+) -> tuple[Thread | None, str]:
+    if choice.threads == "off":
+        return None, frames.NO_THREADS
+    try:
+        thread = await Thread.load(gateway.engine, exchange.caller.tenant, id)
+    except StoreError as error:
+        log.error("request %s: the thread could not be loaded: %s", exchange.request_id, error)
+        return None, str(error)
+    return thread, unknown_thread(id)
+
+
+async def _tell(exchange: Exchange, told: bytes) -> None:
+    await exchange.answer(told, content_type=CONTENT_TYPE, headers=[(b"cache-control", b"no-cache")])

@@ -1,0 +1,96 @@
+"""What this server has and how it is: models, health, and its own description."""
+
+import asyncio
+from functools import cache
+from importlib.resources import files
+
+from antiphon.config import UnknownModel
+from antiphon.providers.base import Provider
+from antiphon.server.api import openapi as description
+from antiphon.server.api.objects import Health, ModelList, ModelObject, Readiness
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.spec.codec import encode
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.store import StoreError
+
+HTML = b"text/html; charset=utf-8"
+_PATIENCE = 2.0
+_HEALTHY = encode(Health())
+# The page needs nothing but itself and the description beside it.
+_PAGE_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
+    )
+]
+
+
+async def models(gateway: Gateway, exchange: Exchange) -> None:
+    """The aliases, then what each provider says it serves, as `NAME/model`."""
+    config = gateway.config
+    found = {alias: _model(gateway, alias, config.resolve(alias).provider) for alias in config.models}
+    for name, listed in (await gateway.models.listed()).items():
+        for model in listed:
+            if config.models.get(model) != (f"{name}/{model}",):
+                found.setdefault(f"{name}/{model}", _model(gateway, f"{name}/{model}", name))
+    await exchange.answer(encode(ModelList(data=list(found.values()))))
+
+
+async def model(gateway: Gateway, exchange: Exchange) -> None:
+    id = exchange.params["id"]
+    try:
+        target = gateway.config.resolve(id)
+    except UnknownModel as unknown:
+        error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
+        raise SpecError(error) from None
+    await exchange.answer(encode(_model(gateway, id, target.provider)))
+
+
+async def healthz(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(_HEALTHY)
+
+
+async def readyz(gateway: Gateway, exchange: Exchange) -> None:
+    """Ready as long as the store answers; a model that is not loaded is loaded by its first request."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await gateway.store.get("", "resp_")
+        store = "ok"
+    except TimeoutError:
+        store = f"no answer within {_PATIENCE:g} seconds"
+    except StoreError as error:
+        store = str(error)
+    ready = store == "ok"
+    states = {name: _state(provider) for name, provider in gateway.engine.providers.items()}
+    answer = Readiness(status="ready" if ready else "not_ready", store=store, models=states)
+    await exchange.answer(encode(answer), 200 if ready else 503)
+
+
+async def audit(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(encode(gateway.audits.report(exchange.caller)))
+
+
+async def openapi(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(description.document())
+
+
+async def docs(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(_page(), content_type=HTML, headers=_PAGE_HEADERS)
+
+
+def _model(gateway: Gateway, id: str, provider: str) -> ModelObject:
+    return ModelObject(id=id, created=gateway.started, owned_by=provider)
+
+
+def _state(provider: Provider) -> str:
+    """Only a provider that runs its model itself knows whether it is loaded."""
+    loaded = getattr(provider, "loaded", None)
+    if loaded is None:
+        return "remote"
+    return "loaded" if loaded else "not loaded"
+
+
+@cache
+def _page() -> bytes:
+    return files("antiphon.server").joinpath("docs.html").read_bytes()

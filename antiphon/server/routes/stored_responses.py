@@ -1,0 +1,122 @@
+"""Stored responses: read, read again as a stream, cancelled, deleted, and what they were made from."""
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from antiphon.engine.engine import Caller
+from antiphon.server.api.objects import DeletedResponse
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.paging import Paging, listed, unknown_cursor
+from antiphon.server.routes.background import FROM_THE_START, stream_log
+from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.decode import decode_response, decode_stored_items
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
+from antiphon.spec.items import Item, type_of
+from antiphon.store import RUNNING, StoredResponse
+from antiphon.stream.dialects import of_log, solicited
+
+
+class _Named(Struct):
+    id: str = ""
+
+
+async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    found = await _find(gateway, exchange)
+    if (exchange.query("stream") or "").lower() not in ("true", "1"):
+        await _answer(gateway, exchange, found)
+        return
+    if not found.background:
+        message = "only a background response keeps its events; read this one without `stream`"
+        raise SpecError(invalid_param("stream", message).with_code("not_background"))
+    after = _starting_after(exchange)
+    exchange.caller = replace(exchange.caller, dialect=of_log(found.dialect))
+    exchange.watch()
+    await stream_log(gateway, exchange, decode_response(found.body), after)
+
+
+async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    """One that still runs is cancelled first."""
+    found = await _find(gateway, exchange)
+    if found.status in RUNNING:
+        await gateway.background.cancel(exchange.caller.tenant, found.id)
+    if not await gateway.store.delete(exchange.caller.tenant, found.id):
+        raise _missing(found.id)
+    await exchange.answer(encode(DeletedResponse(id=found.id)))
+
+
+async def cancel(gateway: Gateway, exchange: Exchange) -> None:
+    found: StoredResponse | None = await _find(gateway, exchange)
+    assert found is not None
+    if not found.background:
+        error = invalid_request("only a background response can be cancelled; close the connection of others")
+        raise SpecError(error.with_code("not_background"))
+    if found.status in RUNNING:
+        found = await gateway.background.cancel(exchange.caller.tenant, found.id)
+    if found is None:
+        raise _missing(exchange.params["id"])
+    await _answer(gateway, exchange, found)
+
+
+async def input_items(gateway: Gateway, exchange: Exchange) -> None:
+    """Everything that the model was given, the earlier turns of a chain included."""
+    paging, id = Paging.of(exchange), exchange.params["id"]
+    context = await gateway.store.context(exchange.caller.tenant, id)
+    if context is None:
+        raise _missing(id)
+    given = msgspec.json.decode(context.given(), type=list[Raw])
+    if paging.newest_first:
+        given.reverse()
+    start = 0
+    if paging.after is not None:
+        ids = [msgspec.json.decode(raw, type=_Named).id for raw in given]
+        if paging.after not in ids:
+            raise unknown_cursor(paging.after)
+        start = ids.index(paging.after) + 1
+    page = decode_stored_items(encode(given[start : start + paging.limit]))
+    await exchange.answer(encode(listed(page, more=start + paging.limit < len(given))))
+
+
+async def _find(gateway: Gateway, exchange: Exchange) -> StoredResponse:
+    id = exchange.params["id"]
+    found = await gateway.store.get(exchange.caller.tenant, id)
+    if found is None:
+        raise _missing(id)
+    return found
+
+
+def _missing(id: str) -> SpecError:
+    message = f"the response {id[:100]!r} does not exist"
+    return SpecError(ErrorPayload("not_found", message, code="response_not_found"))
+
+
+def _starting_after(exchange: Exchange) -> int:
+    text = exchange.query("starting_after")
+    if text is None:
+        return FROM_THE_START
+    if not (text.isdecimal() and text.isascii() and len(text) < 16):
+        message = f"expected the sequence_number of an event, got {text[:60]!r}"
+        raise SpecError(invalid_param("starting_after", message).with_code("invalid_value"))
+    return int(text)
+
+
+async def _answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -> None:
+    """The stored body, spelled for whoever asks now."""
+    response, caller = decode_response(found.body), exchange.caller
+    if not caller.receipts:
+        response.receipts = UNSET
+    asked = solicited(response.tools)
+    response.output = [
+        shown for item in response.output if (shown := _shown(item, caller, asked)) is not None
+    ]
+    body = caller.dialect.encode_response(response)
+    await exchange.answer(body)
+    gateway.audits.answer(body, response.tools, caller)
+
+
+def _shown(item: Item, caller: Caller, asked: frozenset[str]) -> Item | None:
+    kind = caller.dialect.shows(type_of(item), asked)
+    if kind is None:
+        return None
+    return item.replace(type=kind) if isinstance(item, Opaque) and item.type != kind else item

@@ -1,0 +1,230 @@
+"""Turn msgspec's errors into sentences: where (`param`), what was expected, and what came."""
+
+import json as stdlib_json
+import re
+import types
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.spec.codec import UNREADABLE, encode
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
+from antiphon.spec.limits import MAX_DEPTH
+
+# Everything that msgspec raises on bytes it does not like.
+
+_STEP = re.compile(r"\[(\d+|\.\.\.)\]")
+_NAMES = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+_NUMBER = re.compile(rb"[-+.0-9eE]+")
+_WORDS = {">=": "at least", "<=": "at most"}
+_TOO_BIG = {
+    "Number out of range": "a number that a 64-bit float can hold",
+    "Integer value out of range": "an integer of at most 4,300 digits",
+}
+_LIMITED = re.compile(r"Expected `(\w+)` (>=|<=) (-?\d+)")
+_SIZED = re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)")
+_MATCHING = re.compile(r"Expected `str` matching regex '(.+)'")
+_TYPED = re.compile(r"Expected `(.+?)`")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def wrong(param: str, message: str, code: str = "invalid_value") -> SpecError:
+    """One field, or with an empty `param` the whole body, is not as it should be."""
+    payload = invalid_param(param, message) if param else invalid_request(f"the body: {message}")
+    return SpecError(payload.with_code(code))
+
+
+def missing(path: str, name: str) -> SpecError:
+    return wrong(join(path, name), f"`{name}` is missing", "missing_field")
+
+
+def too_deep(path: str) -> SpecError:
+    message = f"the JSON is nested too deeply; the limit is {MAX_DEPTH} levels"
+    return SpecError(ErrorPayload("invalid_request", message, "too_deep", path or None))
+
+
+def join(path: str, name: str) -> str:
+    name = name if len(name) <= 64 else f"{name[:64]}…"
+    return f"{path}.{name}" if path else name
+
+
+def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected: str = "") -> SpecError:
+    """`raw`, which stands at `path`, could not be decoded as `type_`; `expected` says it in words."""
+    if isinstance(error, RecursionError):
+        return too_deep(path)
+    if not isinstance(error, msgspec.ValidationError):
+        return _half_pair(bytes(raw), path) or _malformed(error, path)
+    what, steps = _taken_apart(str(error))
+    if "..." in steps and (culprit := _entry(type_, raw, path)):
+        return culprit
+    param = path + "".join(f"[{step}]" for step in takewhile(lambda step: step != "...", steps))
+    return wrong(param, f"expected {expected or _expected(what, type_)}, got {came(raw, steps)}")
+
+
+def _taken_apart(message: str) -> tuple[str, list[str]]:
+    """What is wrong, and the way there; `...` is an entry of a mapping, or one of its keys."""
+    what, _, where = message.rpartition(" - at `")
+    if not where.endswith("`") or not what:
+        return message, []
+    return what, ["..."] if where.startswith("key`") else _STEP.findall(where)
+
+
+def _malformed(error: Exception, path: str) -> SpecError:
+    if isinstance(error, UnicodeError):
+        why, code = "not valid UTF-8", "invalid_utf8"
+    else:
+        detail = str(error).removeprefix("JSON is malformed: ")
+        detail = detail.replace("Input data was truncated", "it is cut off")
+        # Below the top, msgspec counts bytes from the start of the field.
+        detail = re.sub(r" \(byte \d+\)", "", detail) if path else detail
+        why, code = f"not valid JSON: {detail}", "invalid_json"
+    payload = invalid_param(path, f"this is {why}") if path else invalid_request(f"the body is {why}")
+    return SpecError(payload.with_code(code))
+
+
+def _half_pair(raw: bytes, path: str) -> SpecError | None:
+    """The string that is to blame, if JSON is malformed by nothing but half of a surrogate pair."""
+    if not _SURROGATE_ESCAPE.search(raw):
+        return None
+    try:
+        for where, value in walk(raw, path):
+            names = [name for name, _ in value] if isinstance(value, tuple) else []
+            for text in [value] if isinstance(value, str) else names:
+                if found := _SURROGATE.search(text):
+                    what = "string" if isinstance(value, str) else "field name"
+                    half = f"\\u{ord(found[0]):04x}"
+                    message = f"a {what} holds {half}, half of a surrogate pair, which is not a character"
+                    return SpecError(ErrorPayload("invalid_request", message, "invalid_utf8", where or None))
+    except (ValueError, RecursionError):
+        pass  # malformed in another way too
+    return None
+
+
+def walk(raw: bytes, path: str) -> Iterator[tuple[str, Any]]:
+    """Every value with its path. An object is a tuple of pairs, in which a name can stand twice."""
+    document = stdlib_json.loads(raw, object_pairs_hook=tuple, parse_constant=_no_json)
+    entered: list[Iterator[tuple[str, Any]]] = [iter([(path, document)])]
+    while entered:
+        for where, value in entered[-1]:
+            yield where, value
+            if isinstance(value, list | tuple):
+                entered.append(_inside(value, where))
+                break
+        else:
+            entered.pop()
+
+
+def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        return ((f"{path}[{n}]", one) for n, one in enumerate(value))
+    return ((join(path, name), one) for name, one in value)
+
+
+def _no_json(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _entry(type_: Any, raw: bytes | Raw, path: str) -> SpecError | None:
+    """The entry of a mapping that is wrong; msgspec does not say which one it means."""
+    mapping = next((one for one in alternatives(type_) if get_origin(one) is dict), None)
+    if mapping is None:
+        return None
+    key_type, value_type = get_args(mapping)
+    for name, value in msgspec.json.decode(raw, type=dict[str, Raw]).items():
+        try:
+            msgspec.convert(name, key_type)
+        except msgspec.ValidationError as error:
+            expected = _expected(str(error), key_type)
+            return wrong(path, f"expected each key to be {expected}, got {describe(name)}")
+        try:
+            msgspec.json.decode(value, type=value_type)
+        except UNREADABLE as error:
+            return complain(error, value_type, value, join(path, name))
+    return None
+
+
+def came(raw: bytes | Raw, steps: Sequence[str] = ()) -> str:
+    """What stands at this place of this JSON, in a few words."""
+    try:
+        value = msgspec.json.decode(raw)
+        for step in steps:
+            value = value[int(step)]
+    except (*UNREADABLE, LookupError, TypeError, ValueError):
+        text = bytes(memoryview(raw)[:41])
+        if not _NUMBER.fullmatch(text):
+            return "a value with a number out of range"
+        return text.decode() if len(text) <= 40 else "a very long number"
+    return describe(value)
+
+
+def _expected(what: str, type_: Any) -> str:
+    if what.startswith("Invalid enum value") and (values := literals(type_)):
+        return "one of " + ", ".join(map(repr, values))
+    if found := _LIMITED.match(what):
+        return f"{_named(found[1])} of {_WORDS[found[2]]} {int(found[3]):,}"
+    if found := _SIZED.match(what):
+        unit = "characters" if found[1] == "str" else "entries"
+        return f"{_named(found[1])} of {_WORDS[found[2]]} {int(found[3]):,} {unit}"
+    if found := _MATCHING.match(what):
+        return f"a string that matches {found[1]}".replace(r"\\Z", "$")
+    if what in _TOO_BIG:
+        return _TOO_BIG[what]
+    found = _TYPED.match(what)
+    if found is None:
+        return "another value"  # msgspec says it in words that we do not know
+    return " or ".join(map(_named, found[1].split("|")))
+
+
+def _named(kind: str) -> str:
+    return _NAMES.get(kind.strip(), kind.strip())
+
+
+def literals(type_: Any) -> tuple[Any, ...]:
+    """The values that a Literal allows, also inside a list or a union."""
+    found: list[Any] = []
+    for one in alternatives(type_):
+        if get_origin(one) is Literal:
+            found += get_args(one)
+        elif get_origin(one) is list:
+            found += literals(get_args(one)[0])
+    return tuple(found)
+
+
+def alternatives(type_: Any) -> list[Any]:
+    """The members of a union, without their annotations; a plain type is its own only member."""
+    if get_origin(type_) is Annotated:
+        return alternatives(get_args(type_)[0])
+    if get_origin(type_) in (Union, types.UnionType):
+        return [a for one in get_args(type_) for a in alternatives(one)]
+    return [type_]
+
+
+def describe(value: Any) -> str:
+    """What came, in a few words; never more than a glimpse of a long value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            text = encode(value).decode()
+            return text if len(text) <= 40 else "a very long number"
+        case str() if len(value) <= 60:
+            return repr(value)
+        case str():
+            return f"a string of {len(value):,} characters"
+        case list():
+            return f"a list of {len(value):,}"
+    return f"an object of {len(value):,} fields"

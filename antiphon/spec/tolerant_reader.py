@@ -1,0 +1,85 @@
+"""A reading that goes on after a mistake: for what other servers send, and for what we stored ourselves."""
+
+from collections.abc import Callable
+from types import NoneType
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.spec.aliases import Fields
+from antiphon.spec.codec import UNREADABLE, Opaque
+from antiphon.spec.error_paths import alternatives
+from antiphon.spec.errors import SpecError
+from antiphon.spec.events import OtherEvent
+from antiphon.spec.items import Item
+from antiphon.spec.limits import MAX_PROBLEMS, MAX_UNKNOWN_SHAPES
+from antiphon.spec.struct_fields import Field
+from antiphon.spec.struct_reader import ANY, Reading
+from antiphon.spec.tools import TextFormat
+
+# What stands in for a required field that is missing or cannot be read, by the reader it should have had.
+_STAND_INS: dict[str, Callable[[], Any]] = {
+    "content": list,
+    "parts": list,
+    "items": list,
+    "tool_refs": list,
+    "format": TextFormat,
+    "part": lambda: Opaque(b"{}"),
+}
+
+
+class TolerantReading(Reading):
+    """What cannot be read is left out, and `problems` says what that was, up to a limit."""
+
+    def __init__(self, problems: list[str] | None = None, *, max_shapes: int = MAX_UNKNOWN_SHAPES) -> None:
+        super().__init__(max_shapes=max_shapes)
+        self.problems = [] if problems is None else problems
+
+    def fault(self, error: SpecError) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            param, message = error.payload.param, error.payload.message
+            self.problems.append(f"{param}: {message}" if param else message)
+
+    def refuse(self, error: SpecError) -> None:
+        pass
+
+    def absent(self, field: Field, path: str) -> Any:
+        types = alternatives(field.type)
+        if NoneType in types:
+            return None
+        if field.reader:
+            return _STAND_INS[field.reader]()
+        if field.struct is not None:
+            return self.fields(field.struct, {}, path)
+        return "assistant" if field.name == "role" else types[0]()
+
+    def value(self, field: Field, raw: Raw, path: str, expected: str = "") -> Any:
+        """Limits are for requests: a longer string or an odder name is still what the server said."""
+        try:
+            return super().value(field, raw, path, expected)
+        except SpecError:
+            try:
+                value = msgspec.json.decode(raw)
+            except UNREADABLE:
+                value = None
+            types = alternatives(field.type)
+            if isinstance(value, float) and int in types:
+                return int(value)
+            if type(value) in types:
+                return value
+            raise
+
+    def settle(self, item: Item, raw: Raw, path: str) -> Item:
+        return item
+
+    def other_event(self, kind: str, fields: Fields) -> OtherEvent:
+        found: dict[str, Any] = {}
+        for name, raw in fields.items():
+            try:
+                found[name] = self.value(ANY, raw, name)
+            except SpecError as error:
+                self.fault(error)
+        found.pop("type", None)
+        number = found.pop("sequence_number", 0)
+        return OtherEvent(kind, number if type(number) is int else 0, found)

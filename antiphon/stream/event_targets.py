@@ -1,0 +1,400 @@
+"""Which item and part an event means, and what the server has left unsaid.
+
+Each method takes what one event says, as far as it says it, and adds to `events` a run that leaves nothing
+out: an item and its part are announced before their content, and every word comes in exactly one delta.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from antiphon.spec import events as ev
+from antiphon.spec import ids
+from antiphon.spec.content import Annotation, ContentPart, LogProb
+from antiphon.spec.items import CustomToolCall, FunctionCall, Item, ItemStatus, type_of
+from antiphon.stream.open_items import is_json_object
+from antiphon.stream.partial_items import (
+    CARRIED,
+    KINDS,
+    SUMMARY,
+    TEXT,
+    Kind,
+    PartialItem,
+    PartialText,
+    announced,
+    as_output,
+    ended,
+    has_words,
+    identified,
+    kind_in,
+    part_for,
+    skeleton,
+    with_words_of,
+    words_of,
+)
+
+E = TypeVar("E", bound=ev.Event)
+
+
+class EventTarget(NamedTuple):
+    """Where an event says that it belongs; None or empty where it does not say."""
+
+    sequence_number: int
+    item_id: str = ""
+    output_index: int | None = None
+    part: int | None = None
+    call_id: str = ""
+    name: str = ""
+
+
+class Assembly:
+    """The output of one response."""
+
+    def __init__(self, odd: Callable[[str], None], new_id: Callable[[str], str]) -> None:
+        self.events: list[ev.AnyEvent] = []
+        self.items: dict[int, PartialItem] = {}
+        self.by_id: dict[str, PartialItem] = {}
+        self._by_call: dict[str, PartialItem] = {}
+        self._open: dict[int, PartialItem] = {}
+        self._at: dict[int, PartialItem] = {}  # the latest item at each index that the server names
+        self._latest: dict[Kind, list[PartialItem]] = {
+            kind: [] for kind in KINDS
+        }  # open items that can have it
+        self._beside: dict[tuple[int, type], PartialItem] = {}
+        self._next = 0  # the first index after every known one
+        self._odd = odd
+        self._new_id = new_id
+
+    def output(self) -> list[Item]:
+        return [growing.built() for _, growing in sorted(self.items.items())]
+
+    # --- what events say ----------------------------------------------------------------------------------
+
+    def item_added(self, place: EventTarget, item: Item | None) -> ev.Event:
+        wire = self._next if place.output_index is None else place.output_index
+        if item is None:
+            return self._tell(ev.OutputItemAddedEvent(place.sequence_number, wire, None))
+        item = as_output(item)
+        growing = self._at.get(wire)
+        if growing is None:
+            return self._begin(place, item, wire)
+        if growing.done or not self._is_same(growing, item):
+            self._odd(f"two items at output_index {wire}")
+            return self._begin(place, item, wire)
+        if not growing.implied:
+            self._odd(f"item {growing.id} was announced twice")
+        growing.implied = False
+        growing.item = identified(item, growing.id)
+        self._remember(growing, item.id)
+        return ev.OutputItemAddedEvent(place.sequence_number, growing.index, announced(growing.item))
+
+    def item_done(self, place: EventTarget, item: Item | None) -> ev.Event:
+        if item is None:
+            growing = self._known(place) or next(iter(self._open.values()), None)
+            if growing is None:
+                return self._tell(
+                    ev.OutputItemDoneEvent(place.sequence_number, place.output_index or 0, None)
+                )
+            return self._complete(place, growing, growing.built(), "completed")
+        item = as_output(item)
+        meant = self._meant(place.output_index, item)
+        return self._complete(place, meant or self._imply(place, item), item, "completed")
+
+    def part_added(self, place: EventTarget, part: ContentPart, kind: Kind) -> ev.Event | None:
+        if self._is_pointless(place, part, kind):
+            return None
+        growing, kind = self._locate(place, kind)
+        number = growing.number(kind, place.part)
+        part = part_for(kind, part)
+        words = words_of(part)
+        known = (kind.delta, number) in growing.texts
+        event = self._announce(place, growing, kind, number, part)
+        if words and not known:
+            self._odd(f"a part was announced with {kind.name} in it")
+            self._grow(place, growing, growing.texts[kind.delta, number], number, words)
+        return event
+
+    def part_done(self, place: EventTarget, part: ContentPart, kind: Kind) -> ev.Event | None:
+        if self._is_pointless(place, part, kind):
+            return None
+        growing, kind = self._locate(place, kind)
+        part = part_for(kind, part)
+        number, text = self._text(place, growing, kind, part)
+        self._settle(place, growing, text, number, words_of(part))
+        text.take(part)
+        text.closed = True
+        return self._tell(kind.ended(place.sequence_number, growing.id, growing.index, number, text.built()))
+
+    def delta(self, place: EventTarget, kind: Kind, words: str, logprobs: list[LogProb]) -> ev.Event:
+        growing, kind = self._locate(place, kind)
+        number = growing.number(kind, place.part)
+        text = growing.texts.get((kind.delta, number))
+        if text is None:
+            number, text = self._text(place._replace(part=number), growing, kind)
+            self._begin_call(place, growing, text)
+        if text.closed or growing.done:
+            self._odd(f"a {kind.name} delta after the {kind.name} was done")
+        if kind is not TEXT or not logprobs:
+            return self._grow(place, growing, text, number, words)
+        text.logprobs += logprobs
+        return self._grow(place, growing, text, number, words, logprobs)
+
+    def text_done(self, place: EventTarget, kind: Kind, words: str, logprobs: list[LogProb]) -> ev.Event:
+        growing, kind = self._locate(place, kind)
+        number, text = self._text(place, growing, kind)
+        # A call that was announced with its arguments may have nothing more to say.
+        told_before = "" if text.chunks else getattr(growing.item, kind.key, "")
+        self._settle(place, growing, text, number, words or told_before)
+        text.closed = True
+        text.logprobs = list(logprobs) or text.logprobs
+        rest = (list(text.logprobs),) if kind is TEXT and text.logprobs else ()
+        return self._tell(kind.done(*_where(place, growing, kind, number), text.value(), *rest))
+
+    def annotated(self, place: EventTarget, annotation: Annotation | None, at: int | None) -> ev.Event:
+        growing, kind = self._locate(place, TEXT)
+        number, text = self._text(place, growing, kind)
+        at = len(text.annotations) if at is None else at
+        if annotation is not None:
+            text.annotations[at : at + 1] = [annotation]
+        where = (place.sequence_number, growing.id, growing.index, number)
+        return self._tell(ev.OutputTextAnnotationAddedEvent(*where, at, annotation))
+
+    def finish(self, sequence_number: int, told: list[Item], status: ItemStatus) -> list[Item]:
+        """The final output: what the server says it is, or what it streamed when it says nothing."""
+        if not told and self.items:
+            self._odd("the final response has no output; it is taken from the stream")
+            self.close(sequence_number, status)
+            return self.output()
+        told = [as_output(item) for item in told]
+        found = self._matched(told)
+        left_out = len(self.items) - len(found)
+        if left_out:
+            self._odd(f"the final response leaves out items that were streamed: {left_out}")
+        output = []
+        for n, item in enumerate(told):
+            place = EventTarget(sequence_number, output_index=n)
+            growing = found.get(n) or self._imply(place, item)
+            if not growing.done:
+                self._complete(place, growing, item, status)
+            output.append(ended(self._restored(growing, item), status))
+        return output
+
+    def close(self, sequence_number: int, status: ItemStatus) -> None:
+        """No more will be said: what is open ends with this status."""
+        for _, growing in sorted(self._open.items()):
+            self._complete(EventTarget(sequence_number), growing, growing.built(), status)
+
+    # --- which item ---------------------------------------------------------------------------------------
+
+    def _locate(self, place: EventTarget, kind: Kind) -> tuple[PartialItem, Kind]:
+        growing = self._known(place)
+        if growing is None and not place.item_id and place.output_index is None:
+            growing = self._latest_open(kind)
+        if growing is None:
+            return self._imply(place, self._skeleton(place, kind)), kind
+        own = kind_in(growing.item, kind)
+        if own is not None:
+            self._name_call(growing, place)
+            return growing, own
+        key = (growing.index, kind.owner)
+        if key not in self._beside:
+            self._odd(f"{kind.name} of an item of type {type_of(growing.item)}")
+            apart = place._replace(item_id="", output_index=None)
+            self._beside[key] = self._imply(apart, self._skeleton(apart, kind))
+        return self._beside[key], kind
+
+    def _latest_open(self, kind: Kind) -> PartialItem | None:
+        waiting = self._latest[kind]
+        while waiting and waiting[-1].done:
+            waiting.pop()
+        return waiting[-1] if waiting else None
+
+    def _is_pointless(self, place: EventTarget, part: ContentPart, kind: Kind) -> bool:
+        """An empty part of an item that has no such parts."""
+        growing = None if words_of(part) else self._known(place)
+        if growing is None or kind_in(growing.item, kind) is not None:
+            return False
+        self._odd(f"a part of an item of type {type_of(growing.item)}")
+        return True
+
+    def _known(self, place: EventTarget) -> PartialItem | None:
+        at = None if place.output_index is None else self._at.get(place.output_index)
+        named = self.by_id.get(place.item_id) or self._by_call.get(place.item_id)
+        if named is None:
+            if at is None or not place.item_id:
+                return at
+            if at.done:
+                return None
+            self._odd(f"item {at.id} is also called {place.item_id}")
+            self.by_id[place.item_id] = at
+            return at
+        if at is not None and at.id == place.item_id:
+            return at
+        if place.output_index not in (None, named.wire):
+            self._odd(f"item {named.id} is at output_index {named.wire}, not {place.output_index}")
+        return named
+
+    def _named(self, index: int | None, item: Item) -> PartialItem | None:
+        at = None if index is None else self._at.get(index)
+        if at is not None and item.id and at.id == item.id:
+            return at
+        named = self.by_id.get(item.id)
+        if named is None and isinstance(item, FunctionCall | CustomToolCall):
+            named = self._by_call.get(item.call_id)
+        return named
+
+    def _meant(self, index: int | None, item: Item) -> PartialItem | None:
+        """The item that this whole one is the end of."""
+        at = None if index is None else self._at.get(index)
+        named = self._named(index, item)
+        if named is None and at is not None and not at.done and type_of(at.item) == type_of(item):
+            return at
+        return named
+
+    def _matched(self, told: list[Item]) -> dict[int, PartialItem]:
+        """The streamed items that stand in the final output, by their ids, their index or only their type."""
+        found: dict[int, PartialItem] = {}
+        free = dict(self.items)
+
+        def match(n: int, growing: PartialItem | None) -> None:
+            if growing is not None and n not in found and growing.index in free:
+                found[n] = free.pop(growing.index)
+
+        for n, item in enumerate(told):
+            match(n, self._named(n, item))
+        for n, item in enumerate(told):
+            at = self._at.get(n)
+            match(n, at if at is not None and type_of(at.item) == type_of(item) else None)
+        alike: dict[str, list[PartialItem]] = {}
+        for index in sorted(free, reverse=True):
+            alike.setdefault(type_of(free[index].item), []).append(free[index])
+        for n, item in enumerate(told):
+            if n not in found and (same := alike.get(type_of(item))):
+                match(n, same.pop())
+        return found
+
+    def _is_same(self, growing: PartialItem, item: Item) -> bool:
+        """Is this the late announcement of an item, or the same one again?"""
+        if type_of(growing.item) != type_of(item):
+            return False
+        return growing.implied or not item.id or self.by_id.get(item.id) is growing
+
+    def _name_call(self, growing: PartialItem, place: EventTarget) -> None:
+        """Some servers tell the name and the id of a call only in the events of its arguments."""
+        call = growing.item
+        if growing.implied and isinstance(call, FunctionCall | CustomToolCall):
+            call_id = place.call_id if call.call_id == growing.id else ""
+            growing.item = replace(call, call_id=call_id or call.call_id, name=call.name or place.name)
+            self._remember(growing)
+
+    # --- what was not announced ---------------------------------------------------------------------------
+
+    def _skeleton(self, place: EventTarget, kind: Kind) -> Item:
+        id = place.item_id or self._new_id(ids.prefix(str(kind.owner.__struct_config__.tag)))
+        return skeleton(kind, id, place.call_id, place.name)
+
+    def _imply(self, place: EventTarget, item: Item) -> PartialItem:
+        self._odd(f"an item of type {type_of(item)} was not announced")
+        wire = self._next if place.output_index is None else place.output_index
+        event = self._begin(place, announced(item), wire, implied=True)
+        return self.items[event.output_index]
+
+    def _begin(
+        self, place: EventTarget, item: Item, wire: int, *, implied: bool = False
+    ) -> ev.OutputItemAddedEvent:
+        index = self._next if wire in self.items else wire
+        id = item.id or self._new_id(ids.prefix(type_of(item)))
+        growing = PartialItem(index, wire, id, identified(item, id), implied=implied)
+        self.items[index] = self._open[index] = self._at[wire] = growing
+        self._next = max(self._next, index + 1)
+        for kind in KINDS:
+            if kind_in(growing.item, kind) is not None:
+                self._latest[kind].append(growing)
+        self._remember(growing)
+        return self._tell(ev.OutputItemAddedEvent(place.sequence_number, index, announced(growing.item)))
+
+    def _remember(self, growing: PartialItem, also: str = "") -> None:
+        for name in filter(None, (growing.id, also)):
+            self.by_id[name] = growing
+        if isinstance(growing.item, FunctionCall | CustomToolCall):
+            self._by_call[growing.item.call_id] = growing
+
+    def _announce(
+        self, place: EventTarget, growing: PartialItem, kind: Kind, number: int, part: Any
+    ) -> ev.Event:
+        """A part begins, without its words; one that is known already is not told again."""
+        empty = part if kind.part is None else replace(part, **{kind.key: ""})
+        event: ev.Event = kind.added(place.sequence_number, growing.id, growing.index, number, empty)
+        if (kind.delta, number) not in growing.texts:
+            growing.begin(kind, number, part)
+            self.events.append(event)
+        return event
+
+    def _text(
+        self, place: EventTarget, growing: PartialItem, kind: Kind, part: Any = None
+    ) -> tuple[int, PartialText]:
+        """The text that a closing event means, begun now if it was not."""
+        number = growing.number(kind, place.part, last=True)
+        if (kind.delta, number) not in growing.texts:
+            if not kind.numbered:
+                growing.begin(kind, number, None)
+            else:
+                self._announce(place, growing, kind, number, part if kind is CARRIED else kind.part(""))
+        return number, growing.texts[kind.delta, number]
+
+    def _begin_call(self, place: EventTarget, growing: PartialItem, text: PartialText) -> None:
+        """A call announced with arguments: they are its beginning, unless they are all of it."""
+        words = getattr(growing.item, text.kind.key, "") if not text.kind.numbered else ""
+        if words and not is_json_object(words):
+            self._grow(place, growing, text, 0, words)
+
+    # --- words --------------------------------------------------------------------------------------------
+
+    def _grow(
+        self, place: EventTarget, growing: PartialItem, text: PartialText, number: int, words: str, *rest: Any
+    ) -> ev.Event:
+        text.chunks.append(words)
+        return self._tell(text.kind.delta(*_where(place, growing, text.kind, number), words, *rest))
+
+    def _settle(
+        self, place: EventTarget, growing: PartialItem, text: PartialText, number: int, whole: str
+    ) -> None:
+        """The whole text is told: what no delta has said of it is said now."""
+        if not whole:
+            return
+        rest = text.settle(whole)
+        if rest is None:
+            self._odd(f"the {text.kind.name} at its end is not what its deltas said")
+        elif rest:
+            if text.kind is not SUMMARY:  # a summary need not be streamed
+                self._odd(f"{text.kind.name} that no delta told")
+            self._tell(text.kind.delta(*_where(place, growing, text.kind, number), rest))
+
+    def _complete(self, place: EventTarget, growing: PartialItem, item: Item, status: ItemStatus) -> ev.Event:
+        for kind, number, words in growing.placed(item):
+            if words:
+                number, text = self._text(place._replace(part=number), growing, kind)
+                self._settle(place, growing, text, number, words)
+        growing.item = ended(identified(self._restored(growing, item), growing.id), status)
+        growing.done = True
+        self._open.pop(growing.index, None)
+        self._remember(growing, item.id)
+        return self._tell(ev.OutputItemDoneEvent(place.sequence_number, growing.index, growing.item))
+
+    def _restored(self, growing: PartialItem, item: Item) -> Item:
+        """The item as it was told last, with the words that were streamed when it has none."""
+        known = growing.built()
+        if has_words(item) or not has_words(known):
+            return item
+        self._odd(f"item {growing.id} ends without the words that were streamed")
+        return with_words_of(known, item)
+
+    def _tell(self, event: E) -> E:
+        self.events.append(event)
+        return event
+
+
+def _where(place: EventTarget, growing: PartialItem, kind: Kind, number: int) -> tuple[Any, ...]:
+    where = (place.sequence_number, growing.id, growing.index)
+    return where if not kind.numbered else (*where, number)

@@ -1,0 +1,135 @@
+"""What the events that were sent so far have said, for a Composer that goes on after them.
+
+The owner of a background response can die in the middle of it. Its log tells what clients have seen; another
+process reads it, closes what was open and ends the response, under the next numbers.
+"""
+
+from contextlib import suppress
+from typing import cast
+
+from msgspec import Struct
+
+from antiphon.spec import events as ev
+from antiphon.spec.content import Refusal
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Reasoning
+from antiphon.stream import lifecycle
+from antiphon.stream.deltas import WholeItem
+from antiphon.stream.open_items import (
+    Emit,
+    OpenCall,
+    OpenCustomCall,
+    OpenItem,
+    OpenMessage,
+    OpenReasoning,
+    OpenWhole,
+    silence,
+)
+
+# The class of an event about a text or a part, the id of the item that it is about, and which of its parts.
+About = tuple[object, object, object]
+
+
+class SentEvents(Struct, eq=False):
+    """The state after the events that were given to `add`, in the order in which they were sent.
+
+    Events are those of a Reader, which spells every dialect as the specification does.
+    """
+
+    state: str = lifecycle.ABSENT
+    next_number: int = 0
+    items: list[OpenItem] = []
+    closed: int = 0
+    error: ErrorPayload | None = None
+    _ends: set[About] = set()
+
+    __repr__ = object.__repr__  # which shows no prompt
+
+    def add(self, event: ev.AnyEvent) -> None:
+        with suppress(lifecycle.IllegalTransition):  # some dialects leave events out
+            trigger = lifecycle.response_trigger(event.type)
+            self.state = lifecycle.step(lifecycle.RESPONSE, self.state, trigger)
+        match event:
+            case ev.ErrorEvent(error=error):
+                self.error = error
+            case ev.OutputItemAddedEvent(item=announced) if announced is not None:
+                opened = _opened(announced, len(self.items))
+                opened.announce()
+                self.items.append(opened)
+            case ev.OutputItemDoneEvent(output_index=index, item=final) if final is not None:
+                self.items[index].settle(final)
+                self.closed += 1
+            case ev.ContentEvent() | ev.SummaryEvent() | ev.CallEvent():
+                item = self.items[event.output_index]
+                if event.type in lifecycle.CLOSING:
+                    self._ends.add((type(event), item.id, _part(event)))
+                _repeat(item, event)
+
+    def only_new(self, emit: Emit) -> Emit:
+        """Emits what was not sent: the log can break off between the end of a text and that of its part."""
+
+        def emit_new(event: type[ev.Event], *fields: object) -> None:
+            part = fields[2] if issubclass(event, ev.ContentEvent | ev.SummaryEvent) else 0
+            if (event, fields[0], part) not in self._ends:
+                emit(event, *fields)
+
+        return emit_new
+
+
+def _part(event: ev.ContentEvent | ev.SummaryEvent | ev.CallEvent) -> int:
+    match event:
+        case ev.ContentEvent(content_index=part) | ev.SummaryEvent(summary_index=part):
+            return part
+    return 0
+
+
+def _opened(item: Item, index: int) -> OpenItem:
+    match item:
+        case Message():
+            return OpenMessage(silence, item.id, index, item.phase)
+        case Reasoning():
+            return OpenReasoning(silence, item.id, index)
+        case FunctionCall() | CustomToolCall():
+            return (OpenCall if isinstance(item, FunctionCall) else OpenCustomCall)(
+                silence,
+                item.id,
+                index,
+                call_id=item.call_id,
+                given_id=item.call_id,
+                name=item.name,
+                namespace=item.namespace,
+            )
+    return OpenWhole(silence, index, cast(WholeItem, item))  # an output has no references
+
+
+def _repeat(item: OpenItem, event: ev.Event) -> None:
+    """Let the item say again, to nobody, what it said."""
+    match item, event:
+        case OpenMessage(), ev.ContentPartAddedEvent(part=Refusal()):
+            item.refusal("")
+        case OpenMessage() | OpenReasoning(), ev.ContentPartAddedEvent():
+            item.begin()
+        case OpenMessage(), ev.OutputTextDeltaEvent(delta=text, logprobs=logprobs):
+            item.text(text, logprobs or None)
+        case OpenMessage(), ev.OutputTextDoneEvent(logprobs=list() as logprobs):
+            item.held = logprobs[len(item.logprobs) :]
+        case OpenMessage(), ev.RefusalDeltaEvent(delta=text):
+            item.refusal(text)
+        case OpenMessage(), ev.OutputTextAnnotationAddedEvent(annotation=annotation) if (
+            annotation is not None
+        ):
+            item.annotate(annotation)
+        case OpenReasoning(), ev.ReasoningDeltaEvent(delta=text):
+            item.text(text)
+        case OpenReasoning(), ev.ReasoningSummaryPartAddedEvent(summary_index=part):
+            item.summarise("", part)
+        case OpenReasoning(), ev.ReasoningSummaryTextDeltaEvent(delta=text, summary_index=part):
+            item.summarise(text, part)
+        case OpenReasoning(), ev.ReasoningSummaryPartDoneEvent():
+            item.end_summary()
+        case _, ev.ContentPartDoneEvent():
+            item.end_part()
+        case OpenCall(), ev.FunctionCallArgumentsDeltaEvent(delta=text) | ev.CustomToolCallInputDeltaEvent(
+            delta=text
+        ):
+            item.arguments(text)

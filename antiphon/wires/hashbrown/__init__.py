@@ -1,0 +1,1 @@
+"""Hashbrown's messages and its length-prefixed frames."""

@@ -1,0 +1,118 @@
+"""What upstreams are asked beside a turn: answers, no answers, and how seldom they are asked."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from antiphon.config import Secret, UpstreamTimeouts
+from antiphon.providers import queries
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.http import UpstreamClient
+from tests.providers.fake_server import FakeServer, Received, Wire, refusal, refusing_address
+
+
+class Answering(FakeServer):
+    """Says the same to everybody."""
+
+    answer = refusal(200, b'{"tokens":7}')
+
+    def reply(self, received: Received) -> Wire:
+        return self.answer
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[Answering]:
+    async with Answering() as server:
+        yield server
+
+
+def test_who_asks() -> None:
+    asks = queries.introduction(Secret("sk-1"), {"X-Team": Secret("blue")})
+    assert asks.headers["Authorization"] == "Bearer sk-1"
+    assert asks.headers["X-Team"] == "blue"
+    assert set(asks.secrets) == {"sk-1", "blue"}
+    asks = queries.introduction(Secret("k"), None, key="x-api-key: ", accept="application/x-ndjson")
+    assert (asks.headers["x-api-key"], asks.headers["Accept"]) == ("k", "application/x-ndjson")
+    assert queries.introduction(None, None).secrets == ()
+
+
+def test_a_header_of_the_configuration_wins() -> None:
+    own = {"Authorization": Secret("Basic abcd")}
+    assert queries.introduction(Secret("sk-1"), own).headers["Authorization"] == "Basic abcd"
+
+
+async def test_models_are_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, asked = [1000.0], []
+    monkeypatch.setattr("antiphon.providers.queries.time.monotonic", lambda: now[0])
+
+    async def fetch() -> list[str]:
+        asked.append(now[0])
+        return ["a"]
+
+    models = queries.ModelNames(fetch)
+    first = await models.names()
+    first.append("changed by somebody")
+    assert await models.names() == ["a"]
+    now[0] += 61
+    assert await models.names() == ["a"]
+    assert asked == [1000.0, 1061.0]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "found"),
+    [
+        (200, b'{"a":1}', {"a": 1}),
+        (200, b"[1]", {}),
+        (200, b"\xff", {}),
+        (500, b'{"a":1}', {}),
+        (404, b"", {}),
+    ],
+)
+async def test_looking_up(
+    upstream: Answering, http: UpstreamClient, status: int, body: bytes, found: dict[str, int]
+) -> None:
+    upstream.answer = refusal(status, body)
+    assert await queries.look_up(http, upstream.base_url, {}, "p") == found
+
+
+async def test_nobody_to_look_up(http: UpstreamClient) -> None:
+    with refusing_address() as url:
+        assert await queries.look_up(http, url, {}, "p") == {}
+
+
+def test_names_in_a_list() -> None:
+    assert queries.named([{"id": "a"}, {"id": 7}, {}, None, {"id": ""}, {"id": "b"}]) == ["a", "b"]
+    assert queries.named({"id": "a"}) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "expected"),
+    [(200, {"tokens": 7}, 7), (200, {"tokens": "7"}, None), (200, {}, None), (404, {"tokens": 7}, None)],
+)
+async def test_counting(
+    upstream: Answering, http: UpstreamClient, status: int, told: object, expected: int | None
+) -> None:
+    upstream.answer = refusal(status, json.dumps(told).encode())
+    assert await _count(http, upstream) == expected
+
+
+async def test_counting_that_is_refused(upstream: Answering, http: UpstreamClient) -> None:
+    upstream.answer = refusal(400, b'{"error":{"message":"no sk-very-secret"}}')
+    with pytest.raises(UpstreamError) as caught:
+        await _count(http, upstream)
+    assert "secret" not in caught.value.payload.message
+
+
+async def _count(http: UpstreamClient, upstream: Answering) -> int | None:
+    return await queries.count(
+        http,
+        upstream.base_url,
+        b"{}",
+        {},
+        UpstreamTimeouts(),
+        provider="p",
+        field="tokens",
+        secrets=["sk-very-secret"],
+        absent=(404,),
+    )

@@ -1,0 +1,479 @@
+"""`/api/v1/chat`: protocols, sessions, resuming, and what a bad request is told."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from antiphon.bridges.ai_sdk.chats import conversation_id
+from antiphon.stream.auditor import audit_sse
+from antiphon.stream.sse import Decoder
+from tests.bridges.scripts import ROUND, TOML, Json, said
+from tests.server.auto_upstream import Voice
+from tests.server.conftest import Serve
+from tests.server.http_calls import key_table
+from tests.server.servers import Client, Serving, configure, until
+from tests.server.upstream import Upstream
+
+CHAT = "/api/v1/chat"
+
+
+@pytest.fixture(scope="module")
+def server(serve_all: Serve) -> Serving:
+    return serve_all(TOML)
+
+
+@pytest.fixture
+def client(server: Serving) -> Client:
+    return server.client()
+
+
+def user(text: str) -> Json:
+    return {"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}
+
+
+def post(
+    client: Client, path: str = CHAT, headers: dict[str, str] | None = None, **body: Any
+) -> httpx.Response:
+    answer = client.post(path, json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def chunks(body: str) -> list[Json]:
+    assert body.endswith("data: [DONE]\n\n")
+    return [json.loads(event.data) for event in Decoder().feed(body.encode()) if not event.is_done]
+
+
+def text_of(body: str) -> str:
+    return "".join(chunk["delta"] for chunk in chunks(body) if chunk["type"] == "text-delta")
+
+
+def history(client: Client, name: str, tenant: str = "") -> list[str]:
+    """What is stored of a chat, each item in a word or two."""
+    path = f"/v1/conversations/{conversation_id(tenant, name)}/items?order=asc&limit=100"
+    return [
+        item.get("call_id") or "".join(part["text"] for part in item["content"])
+        for item in client.ok("GET", path)["data"]
+        if item["type"] != "reasoning"
+    ]
+
+
+# --- protocols --------------------------------------------------------------------------------------------
+
+HELLO = [{"role": "user", "content": "Hello"}]
+STARTS = {
+    "ui": 'data: {"type":"start",',
+    "data-v1": 'f:{"messageId":"resp_',
+    "open-responses": "event: response.created\n",
+}
+HEADERS = {
+    "ui": {
+        "content-type": "text/event-stream",
+        "cache-control": "no-cache",
+        "connection": "keep-alive",
+        "x-vercel-ai-ui-message-stream": "v1",
+        "x-accel-buffering": "no",
+    },
+    "data-v1": {"content-type": "text/plain; charset=utf-8", "x-vercel-ai-data-stream": "v1"},
+    "open-responses": {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache, no-store, must-revalidate",
+        "x-antiphon-protocol": "open-responses",
+    },
+}
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+def test_each_protocol_has_its_headers_and_its_stream(client: Client, protocol: str) -> None:
+    answer = post(client, f"{CHAT}?protocol={protocol}", messages=HELLO)
+    assert answer.text.startswith(STARTS[protocol])
+    assert {name: answer.headers[name] for name in HEADERS[protocol]} == HEADERS[protocol]
+    if protocol == "open-responses":
+        assert audit_sse(answer.content) == []
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+def test_the_configuration_says_what_is_spoken_where_nobody_asks(serve: Serve, protocol: str) -> None:
+    client = serve(TOML, CHAT__PROTOCOL=protocol).client()
+    assert post(client, messages=HELLO).text.startswith(STARTS[protocol])
+    for other, start in STARTS.items():
+        assert post(client, headers={"X-Antiphon-Protocol": other}, messages=HELLO).text.startswith(start)
+        for third, first in STARTS.items():
+            answer = post(
+                client, f"{CHAT}?protocol={third}", headers={"X-Antiphon-Protocol": other}, messages=HELLO
+            )
+            assert answer.text.startswith(first)
+
+
+def test_r001_41_the_flags_are_read_for_each_request(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoken(**flags: str) -> str:
+        with monkeypatch.context() as patch:
+            for name, value in flags.items():
+                patch.setenv(name, value)
+            text = post(client, messages=HELLO).text
+            assert post(client, f"{CHAT}?protocol=ui", messages=HELLO).text.startswith(STARTS["ui"])
+        return next(name for name, start in STARTS.items() if text.startswith(start))
+
+    assert spoken() == "ui"
+    assert spoken(ANTIPHON_CHAT__PROTOCOL="data-v1") == "data-v1"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="True") == "open-responses"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="1") == "ui"
+    assert spoken(OPEN_RESPONSES_DEFAULT="true") == "open-responses"
+    assert spoken(OPEN_RESPONSES_DEFAULT="true", ENABLE_OPEN_RESPONSES="false") == "ui"
+
+
+def test_r001_41_the_names_of_the_guide_are_understood(client: Client) -> None:
+    for name, protocol in (("open_responses", "open-responses"), ("vercel", "data-v1")):
+        answer = post(client, f"{CHAT}?protocol={name}", messages=HELLO)
+        assert answer.text.startswith(STARTS[protocol])
+
+
+def test_r001_39_the_header_of_the_guide_goes_with_its_dialect(client: Client) -> None:
+    answer = post(
+        client, f"{CHAT}?protocol=open-responses", headers={"X-Antiphon-Dialect": "vertice"}, messages=HELLO
+    )
+    assert answer.headers["x-vertice-protocol"] == "open-responses"
+
+
+def test_an_unknown_protocol_is_refused(client: Client) -> None:
+    error = client.refused(400, "POST", f"{CHAT}?protocol=smoke", json={"messages": HELLO})
+    assert error["param"] == "protocol"
+    assert "ui, data-v1, open-responses" in error["message"]
+    headers = {"X-Antiphon-Protocol": "smoke"}
+    error = client.refused(400, "POST", CHAT, json={"messages": HELLO}, headers=headers)
+    assert error["param"] == "X-Antiphon-Protocol"
+
+
+def test_an_unknown_protocol_in_the_configuration_is_a_mistake(serve: Serve) -> None:
+    with pytest.raises(Exception, match=r"chat\.protocol"):
+        serve(TOML, CHAT__PROTOCOL="smoke")
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+def test_without_a_stream_the_answer_is_the_response(client: Client, protocol: str) -> None:
+    answer = post(client, f"{CHAT}?protocol={protocol}", messages=HELLO, stream=False, model="demo").json()
+    assert answer["object"] == "response"
+    assert answer["output"][0]["content"][0]["text"] == "Hello"
+
+
+def test_a_failure_without_a_stream_is_an_error(client: Client) -> None:
+    script = said([{"text": "Once"}, {"error": {"message": "it broke", "code": "broken"}}])
+    error = client.refused(500, "POST", CHAT, json={"messages": [user(script)], "stream": False})
+    assert (error["code"], error["message"]) == ("broken", "it broke")
+
+
+def test_the_chat_has_a_health_of_its_own(serve: Serve) -> None:
+    client = serve(TOML + key_table("alice")).client()
+    assert client.ok("GET", f"{CHAT}/health")["status"] == "ok"
+    client.refused(401, "POST", CHAT, json={"messages": HELLO})
+    client.refused(401, "GET", f"{CHAT}/c1/stream")
+
+
+# --- bad requests -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "parts": [{"type": "hologram"}]}]}, "messages[0].parts[0].type"),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "parts": [
+                            {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,***"}
+                        ],
+                    }
+                ]
+            },
+            "messages[0].parts[0].url",
+        ),
+        (
+            {
+                "messages": [
+                    user("hi"),
+                    {
+                        "role": "tool",
+                        "content": [{"type": "tool-result", "toolCallId": "call_9", "output": "18"}],
+                    },
+                ]
+            },
+            "messages[1].content[0].toolCallId",
+        ),
+        ({"messages": HELLO, "model": "nope"}, "model"),
+        ({"messages": HELLO, "tool_choice": "required"}, "tool_choice"),
+        ({"messages": HELLO, "resumable": True}, "id"),
+        ({"id": "never-seen", "trigger": "regenerate-message"}, "messages"),
+        ({"id": "never-seen", "trigger": "regenerate-message", "store": False}, "messages"),
+        ({"messages": HELLO, "id": "x", "resumable": True, "store": False}, "background"),
+    ],
+)
+@pytest.mark.parametrize("protocol", STARTS)
+def test_a_bad_request_is_an_error_in_json(client: Client, body: Json, param: str, protocol: str) -> None:
+    status = 404 if param == "model" else 400
+    error = client.refused(status, "POST", f"{CHAT}?protocol={protocol}", json=body)
+    assert error["param"] == param
+
+
+def test_what_only_the_engine_can_see_is_told_where_the_front_end_knows_it(client: Client) -> None:
+    script = said([{"reasoning": "Hm."}, {"signature": "proof"}, {"text": "Yes"}])
+    body = post(client, messages=[user(script)], store=False).text
+    (end,) = [chunk for chunk in chunks(body) if chunk["type"] == "reasoning-end"]
+    proof: Json = end["providerMetadata"]
+    proof["antiphon"]["encryptedContent"] = proof["antiphon"]["encryptedContent"][:-9] + "AAAAAAAAA"
+    thought = {"type": "reasoning", "text": "Hm.", "providerMetadata": proof}
+    messages = [user("a"), {"role": "assistant", "parts": [{"type": "step-start"}, thought]}, user("b")]
+    error = client.refused(400, "POST", CHAT, json={"messages": messages, "store": False})
+    assert (error["code"], error["param"]) == ("invalid_encrypted_content", "messages[1].parts[1]")
+
+
+def test_what_only_the_provider_can_see_is_told_there_too(serve: Serve, voice: Voice) -> None:
+    file = {"type": "file", "mediaType": "application/pdf", "url": "https://x.example/a.pdf"}
+    body = {"messages": [user("a"), {"role": "user", "parts": [file]}]}
+    error = serve(voice.toml, MEDIA__FETCH="false").client().refused(400, "POST", CHAT, json=body)
+    assert error["param"] == "messages[1]"
+
+
+# --- history ----------------------------------------------------------------------------------------------
+
+
+def test_a_session_goes_on_from_the_store(client: Client) -> None:
+    for text in ("One", "Two"):
+        post(client, messages=[{"role": "user", "content": text}], session_id="s1")
+    assert history(client, "s1") == ["One", "One", "Two", "Two"]
+
+
+def test_a_session_that_repeats_its_history_is_not_doubled(client: Client) -> None:
+    sent: list[Json] = []
+    for text in ("One", "Two", "Three"):
+        sent.append({"role": "user", "content": text})
+        answer = post(client, messages=sent, session_id="s2")
+        sent.append({"role": "assistant", "content": text_of(answer.text)})
+    assert history(client, "s2") == ["One", "One", "Two", "Two", "Three", "Three"]
+
+
+def test_a_session_can_be_a_conversation_that_is_already_there(client: Client) -> None:
+    made = client.ok("POST", "/v1/conversations", json={"items": [{"role": "user", "content": "I am Ada."}]})
+    post(client, messages=[{"role": "user", "content": "Who am I?"}], session_id=made["id"])
+    items = client.ok("GET", f"/v1/conversations/{made['id']}/items?order=asc")["data"]
+    assert len(items) == 3
+
+
+def test_a_chat_belongs_to_its_tenant(serve: Serve) -> None:
+    server = serve(TOML + key_table("alice") + key_table("bob"))
+    for name in ("alice", "bob"):
+        post(server.client(f"sk-{name}"), messages=HELLO, session_id="same")
+    assert history(server.client("sk-alice"), "same", "alice") == ["Hello", "Hello"]
+    assert history(server.client("sk-bob"), "same", "bob") == ["Hello", "Hello"]
+
+
+def test_a_chat_that_is_not_stored_leaves_no_trace(client: Client) -> None:
+    post(client, messages=HELLO, id="c9", store=False)
+    client.refused(404, "GET", f"/v1/conversations/{conversation_id('', 'c9')}")
+
+
+def test_nothing_is_made_for_a_chat_that_has_nothing_to_answer(client: Client) -> None:
+    client.refused(400, "POST", CHAT, json={"id": "c10", "trigger": "regenerate-message"})
+    client.refused(404, "GET", f"/v1/conversations/{conversation_id('', 'c10')}")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"id": "c11", "messages": [user(said([{"error": {"message": "busy", "status": 429}}]))]},
+        {"id": "c11", "messages": [user("Edited")], "tool_choice": "required"},
+        {"id": "c11", "trigger": "regenerate-message", "tool_choice": "required"},
+        {"id": "c11", "messages": [user("Edited")], "tool_choice": "required", "resumable": True},
+    ],
+    ids=["upstream", "edited", "regenerated", "resumable"],
+)
+def test_a_refused_request_leaves_the_chat_as_it_was(client: Client, refused: Json, stream: bool) -> None:
+    post(client, messages=HELLO, id="c11")
+    answer = client.post(CHAT, json=refused | {"stream": stream})
+    assert answer.status_code in (400, 429), answer.text
+    assert history(client, "c11") == ["Hello", "Hello"]
+
+
+def test_an_answer_that_fails_takes_the_place_of_the_earlier_one(client: Client) -> None:
+    post(client, messages=HELLO, id="c12")
+    broken = said([{"text": "Once"}, {"error": {"message": "it broke", "status": 500}}])
+    body = {"id": "c12", "messages": [user(broken)], "stream": False}
+    assert client.post(CHAT, json=body).status_code == 500
+    assert history(client, "c12") == [broken, "Once"]
+
+
+def test_a_session_goes_on_after_a_restart(tmp_path: Path) -> None:
+    for text in ("One", "Two"):
+        with Serving(configure(tmp_path, TOML)) as server:
+            post(server.client(), messages=[{"role": "user", "content": text}], session_id="s1")
+            told = history(server.client(), "s1")
+    assert told == ["One", "One", "Two", "Two"]
+
+
+def test_two_requests_of_one_chat_at_once_are_both_kept(client: Client, server: Serving) -> None:
+    def ask(word: str) -> None:
+        slow = said([{"text": word, "delay": 0.05}])
+        post(server.client(), messages=[{"role": "user", "content": slow}], session_id="s12")
+
+    with ThreadPoolExecutor(2) as pages:
+        list(pages.map(ask, ("A", "B")))
+    answers = history(client, "s12")
+    assert len(answers) == 4
+    assert {answers[1], answers[3]} == {"A", "B"}
+
+
+def test_a_chat_without_a_name_keeps_its_proofs_in_the_front_end(client: Client) -> None:
+    script = said([{"reasoning": "Hm."}, {"signature": "proof"}, {"text": "Yes"}])
+    (end,) = [c for c in chunks(post(client, messages=[user(script)]).text) if c["type"] == "reasoning-end"]
+    proof = end["providerMetadata"]["antiphon"]
+    thought = {"type": "reasoning", "text": "Hm.", "providerMetadata": end["providerMetadata"]}
+    answer = {"role": "assistant", "parts": [thought, {"type": "text", "text": "Yes"}]}
+    start, *_ = chunks(post(client, messages=[user(script), answer, user("So?")]).text)
+    path = f"/v1/responses/{start['messageMetadata']['responseId']}/input_items?order=asc"
+    (given,) = [item for item in client.ok("GET", path)["data"] if item["type"] == "reasoning"]
+    assert (given["id"], given["encrypted_content"]) == (proof["itemId"], proof["encryptedContent"])
+
+
+def test_what_the_model_is_given_is_the_chat_and_nothing_twice(serve: Serve, voice: Voice) -> None:
+    voice.say("Fine")
+    client = serve(voice.toml).client()
+    first = text_of(post(client, messages=[user("One")], id="c1").text)
+    answer = {"id": "a", "role": "assistant", "parts": [{"type": "text", "text": first}]}
+    post(client, messages=[user("One"), answer, user("Two")], id="c1")
+    assert words(voice.last) == ["One", "Fine", "Two"]
+    post(client, message=user("Three"), id="c1")
+    assert words(voice.last) == ["One", "Fine", "Two", "Fine", "Three"]
+    post(client, messages=[user("One"), answer, user("Else")], id="c1", trigger="submit-message")
+    assert words(voice.last) == ["One", "Fine", "Else"]
+
+
+def words(body: Json) -> list[str]:
+    texts = [message["content"] for message in body["messages"]]
+    return [text if isinstance(text, str) else "".join(part["text"] for part in text) for text in texts]
+
+
+def test_a_tool_round_trip_with_plain_requests(client: Client) -> None:
+    first = chunks(post(client, messages=[user(said(ROUND))], id="c2").text)
+    (start, *_), *_ = [first]
+    calls = [chunk for chunk in first if chunk["type"] == "tool-input-available"]
+    parts = [
+        {"type": "dynamic-tool", "state": "output-available", "output": 18, **call, "providerMetadata": None}
+        | {"type": "dynamic-tool"}
+        for call in calls
+    ]
+    answer = {"id": start["messageId"], "role": "assistant", "parts": parts}
+    body = post(client, message=answer, id="c2").text
+    assert text_of(body) == "Paris 18, Tokyo 25."
+    assert chunks(body)[0]["messageId"] == start["messageId"]
+
+
+def test_an_earlier_response_can_be_continued_too(client: Client) -> None:
+    first = post(client, messages=HELLO, stream=False).json()
+    made = post(client, messages=HELLO, previous_response_id=first["id"], stream=False).json()
+    assert made["previous_response_id"] == first["id"]
+
+
+# --- resuming ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_to_resume(client: Client) -> None:
+    post(client, messages=HELLO, id="c3")
+    for name in ("c3", "never-heard-of"):
+        answer = client.get(f"{CHAT}/{name}/stream")
+        assert answer.status_code == 204
+        assert answer.content == b""
+        old = client.get(f"{CHAT}?chatId={name}")
+        assert (old.status_code, old.content) == (200, b"")
+        assert old.headers["x-vercel-ai-data-stream"] == "v1"
+    assert client.refused(400, "GET", CHAT)["param"] == "chatId"
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+def test_a_running_answer_is_told_again_from_its_start(
+    serve: Serve, upstream: Upstream, protocol: str
+) -> None:
+    server = serve(upstream.toml, CHAT__PROTOCOL=protocol)
+    body = {"messages": HELLO, "id": "c1", "resumable": True}
+    with server.client().stream("POST", CHAT, json=body) as first:
+        call = upstream.next()
+        call.say("Once ")
+        seen = b""
+        for chunk in first.iter_raw():
+            seen += chunk
+            if b"Once " in seen:
+                break
+    with server.client().stream("GET", f"{CHAT}/c1/stream") as second:
+        call.finish("upon a time")
+        told = second.read()
+    assert told.startswith(seen)
+    assert b"upon a time" in told
+    assert server.client().get(f"{CHAT}/c1/stream").status_code == 204
+
+
+def test_another_client_cannot_resume_it(serve: Serve, upstream: Upstream) -> None:
+    server = serve(upstream.toml + key_table("alice") + key_table("bob"))
+    body = {"messages": HELLO, "id": "c1", "resumable": True, "stream": False}
+    assert server.client("sk-alice").ok("POST", CHAT, json=body)["status"] == "queued"
+    call = upstream.next()
+    assert server.client("sk-bob").get(f"{CHAT}/c1/stream").status_code == 204
+    call.finish("done")
+
+
+def test_a_cancelled_answer_is_aborted_for_whoever_listens(serve: Serve, upstream: Upstream) -> None:
+    server = serve(upstream.toml)
+    client = server.client()
+    response = client.ok(
+        "POST", CHAT, json={"messages": HELLO, "id": "c1", "resumable": True, "stream": False}
+    )
+    call = upstream.next()
+    call.say("Once")
+    with server.client().stream("GET", f"{CHAT}/c1/stream") as listening:
+        client.ok("POST", f"/v1/responses/{response['id']}/cancel")
+        told = chunks(listening.read().decode())
+    assert told[-1] == {"type": "abort", "reason": "cancelled"}
+    assert call.was_closed(10.0)
+
+
+def test_a_client_that_goes_away_stops_an_answer_that_cannot_be_resumed(
+    serve: Serve, upstream: Upstream
+) -> None:
+    server = serve(upstream.toml, SERVER__CREATED_AFTER="0.05")
+    with server.client().stream("POST", CHAT, json={"messages": HELLO, "id": "c1"}) as answer:
+        call = upstream.next()
+        call.say("Once")
+        next(answer.iter_raw())
+    assert call.was_closed(10.0)
+    until(lambda: not server.gateway._runs)
+
+
+# --- keepalive --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("protocol", "sign"), [("ui", b": keepalive\n\n"), ("data-v1", b"2:[]\n")])
+def test_a_quiet_stream_gives_signs_of_life(
+    serve: Serve, upstream: Upstream, protocol: str, sign: bytes
+) -> None:
+    settings = {"SERVER__KEEPALIVE": "0.02", "SERVER__CREATED_AFTER": "0.05", "CHAT__PROTOCOL": protocol}
+    server = serve(upstream.toml, **settings)
+    with server.client().stream("POST", CHAT, json={"messages": HELLO}) as answer:
+        call = upstream.next()
+        call.accept()
+        seen = b""
+        for chunk in answer.iter_raw():
+            seen += chunk
+            if sign in seen and not call.over.is_set():
+                call.finish("Hello")
+    assert b"Hello" in seen
+
+
+def test_an_upstream_that_refuses_is_a_plain_error(serve: Serve, voice: Voice) -> None:
+    voice.refuse(429)
+    error = serve(voice.toml).client().refused(429, "POST", CHAT, json={"messages": HELLO})
+    assert error["type"] == "too_many_requests"
