@@ -125,7 +125,7 @@ def test_everything_is_typed(load_text: Load) -> None:
     assert isinstance(groq, ChatProvider)
     assert groq.api_key == Secret("sk-groq")
     assert groq.headers == {"X-Title": Secret("antiphon")}
-    assert groq.timeouts == UpstreamTimeouts(connect=3, first_byte=600, idle=0.5, total=0)
+    assert groq.timeouts == UpstreamTimeouts(connect=3, first_byte=600, idle=0.5)
     third = config.provider("third")
     assert (third.api_key, third.timeouts) == (Secret("sk-third"), config.timeouts)
     assert third.options == {
@@ -164,7 +164,7 @@ def test_what_is_shown_is_what_is_in_force(load_text: Load, tmp_path: Path) -> N
     config = load_text(EVERYTHING, **SECRETS)
     shown = tomllib.loads(show(config))
     assert shown["server"]["body_limit"] == 1024 * 1024
-    assert shown["timeouts"] == {"connect": 3, "first_byte": 300, "whole": 900, "idle": 0.5, "total": 0}
+    assert shown["timeouts"] == {"connect": 3, "first_byte": 300, "whole": 900, "idle": 0.5, "total": 7200}
     assert shown["providers"]["groq"]["api_key_env"] == "GROQ_API_KEY"
     assert "api_key" not in shown["providers"]["groq"]
     assert shown["models"]["org/model"] == "groq/org/model"

@@ -19,4 +19,4 @@ def test_every_profile_of_chat_can_be_configured() -> None:
 def test_an_answer_that_is_not_streamed_may_take_longer_to_begin() -> None:
     limits = UpstreamTimeouts(first_byte=1, whole=2)
     assert limits.patient(stream=True) is limits
-    assert limits.patient(stream=False) == UpstreamTimeouts(first_byte=2, whole=2)
+    assert limits.patient(stream=False) == UpstreamTimeouts(first_byte=2, whole=2, total=2)

@@ -173,8 +173,16 @@ def test_a_port_in_use(start: Start, workers: int) -> None:
 @pytest.mark.parametrize(
     ("toml", "place", "what"),
     [
-        (b'[providers.x]\ntype = "telepathy"\n', "antiphon.toml:2:1: providers.x.type: ", '"telepathy"'),
-        (b'[providers.x]\ntype = "script"\nfile = "no"\n', "antiphon.toml:2:1: providers.x.file: ", "'no'"),
+        (
+            b'[providers.x]\ntype = "telepathy"\n',
+            "antiphon.toml:2:1: providers.x.type: ",
+            "the known types are",
+        ),
+        (
+            b'[providers.x]\ntype = "script"\nfile = "no"\n',
+            "antiphon.toml:2:1: providers.x.file: ",
+            "No such file",
+        ),
         (b"[server\n", "antiphon.toml:1:", "expected"),
         (b"\xff", "antiphon.toml", "UTF-8"),
     ],

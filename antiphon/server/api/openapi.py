@@ -151,9 +151,7 @@ def _answers(operation: Operation) -> Schema:
     else:
         told = {"application/json": {"schema": _ref(operation.answer)}}
     if operation.streams:
-        data = {"contentMediaType": "application/json", "contentSchema": {"$ref": _REF.format(name="Event")}}
-        about = "The data of every event but the last, which is `[DONE]`."
-        told["text/event-stream"] = {"schema": {"type": "string", "description": about, **data}}
+        told["text/event-stream"] = {"schema": _server_sent_event()}
     answers: Schema = {"200": {"description": "OK", "content": told}}
     error = {"application/json": {"schema": _ref(ErrorBody)}}
     if operation.empty:
@@ -165,6 +163,18 @@ def _answers(operation: Operation) -> Schema:
         answers["503"] = {"description": "The store does not answer", "content": told}
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _ANSWER_HEADERS}
     return {status: {**answer, "headers": headers} for status, answer in answers.items()}
+
+
+def _server_sent_event() -> Schema:
+    about = "JSON, but for the last event, whose data is `[DONE]`."
+    read = {"contentMediaType": "application/json", "contentSchema": {"$ref": _REF.format(name="Event")}}
+    data = {"type": "string", "description": about, **read}
+    return {
+        "type": "object",
+        "description": "One server-sent event; the answer is a sequence of them.",
+        "properties": {"event": {"type": "string"}, "data": data},
+        "required": ["data"],
+    }
 
 
 def _ref(struct: type) -> Schema:

@@ -202,7 +202,7 @@ def test_what_openrouter_read_in_a_file_goes_back_on_the_next_turn(
         {"content": [{"type": "text", "text": "x"}, {"type": "hologram", "data": "…"}]},
         {
             "content": "x",
-            "images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}],
+            "images": [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}],
         },
         {"content": "x", "audio": {"data": "AA==", "transcript": "x"}},
         {"content": "x", "executed_tools": [{"type": "search", "arguments": "{}"}]},

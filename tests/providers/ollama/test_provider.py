@@ -87,7 +87,7 @@ def test_options_of_the_configuration_are_kept_as_they_are(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("options = 3", "providers.up.options: expected a table, got the number 3"),
+        ("options = 3", "providers.up.options: expected a table, got a whole number"),
         ("num_ctx = 4096", "unknown key `num_ctx`"),
     ],
 )
