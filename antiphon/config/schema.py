@@ -139,7 +139,7 @@ class Config(Section, frozen=True, kw_only=True):
     def resolve(self, model: str | None = None) -> Target:
         """The target of an alias, of `NAME/upstream-model`, or (None) of the default model.
 
-        >>> Config(models={"fast": ("groq/llama",)}, providers={"groq": Provider(type="chat")}).resolve(
+        >>> Config(models={"fast": ("groq/llama",)}, providers={"groq": ProviderSettings(type="chat")}).resolve(
         ...     "fast"
         ... )
         Target(provider='groq', upstream_model='llama')
