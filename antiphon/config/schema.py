@@ -139,9 +139,8 @@ class Config(Section, frozen=True, kw_only=True):
     def resolve(self, model: str | None = None) -> Target:
         """The target of an alias, of `NAME/upstream-model`, or (None) of the default model.
 
-        >>> Config(models={"fast": ("groq/llama",)}, providers={"groq": ProviderSettings(type="chat")}).resolve(
-        ...     "fast"
-        ... )
+        >>> groq = ProviderSettings(type="chat")
+        >>> Config(models={"fast": ("groq/llama",)}, providers={"groq": groq}).resolve("fast")
         Target(provider='groq', upstream_model='llama')
         """
         wanted = self.default_model if model is None else model
