@@ -73,7 +73,6 @@ def test_a_stream_carries_its_receipts(curious: Client, voice: Voice) -> None:
         ({"invented": 1}, "invented"),
         ({"service_tier": "priority"}, "service_tier"),
         ({"prompt_cache_key": "k"}, "prompt_cache_key"),
-        ({"reasoning": {"summary": "auto"}}, "reasoning.summary"),
         ({"truncation": "auto"}, "truncation"),
         ({"include": ["file_search_call.results"]}, "include"),
         ({"text": {"verbosity": "low"}}, "text.verbosity"),

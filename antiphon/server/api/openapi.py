@@ -166,13 +166,14 @@ def _answers(operation: Operation) -> Schema:
 
 
 def _server_sent_event() -> Schema:
-    about = "JSON, but for the last event, whose data is `[DONE]`."
     read = {"contentMediaType": "application/json", "contentSchema": {"$ref": _REF.format(name="Event")}}
-    data = {"type": "string", "description": about, **read}
     return {
         "type": "object",
-        "description": "One server-sent event; the answer is a sequence of them.",
-        "properties": {"event": {"type": "string"}, "data": data},
+        "description": "One server-sent event; the answer is a sequence of them, and `[DONE]` the last.",
+        "properties": {
+            "event": {"type": "string"},
+            "data": {"anyOf": [{"const": "[DONE]"}, {"type": "string", **read}]},
+        },
         "required": ["data"],
     }
 

@@ -253,7 +253,7 @@ def test_the_example_in_python(capsys: pytest.CaptureFixture[str], response: Cal
     exec(compile(source, "docs/bridges/vscode.md", "exec"), {"events_of_any_server": response()})
     first, *rest = capsys.readouterr().out.splitlines()
     assert first == "['message', 'message', 'function_call', 'function_call_output']"
-    assert [line.partition("(")[0] for line in rest] == ["Start", "TextPart", "Finish"]
+    assert [line.partition("(")[0] for line in rest] == ["VsCodeStart", "TextPart", "VsCodeFinish"]
 
 
 @pytest.fixture
