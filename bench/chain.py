@@ -15,6 +15,7 @@ from pathlib import Path
 
 from antiphon.config import load as load_config
 from antiphon.engine.engine import Caller
+from antiphon.providers.registry import TYPES
 from antiphon.server.gateway import Gateway
 from antiphon.spec.decode import decode_request
 from antiphon.spec.ids import RESPONSE, new_id
@@ -101,7 +102,7 @@ def _whole(cost: Cost) -> float:
 
 
 async def _both(config: Path, turns: int) -> tuple[Measured, Measured]:
-    gateway = await Gateway.open(load_config(config))
+    gateway = await Gateway.open(load_config(config, types=TYPES))
 
     async def save(previous: str | None) -> str:
         return await _save(gateway.store, previous)
@@ -182,7 +183,7 @@ async def _turn(gateway: Gateway, previous: str | None, *, store: bool = True) -
 
 async def _cold(config: Path, id: str) -> float:
     """CPU seconds of the database for one context, when nothing is cached."""
-    gateway = await Gateway.open(load_config(config))
+    gateway = await Gateway.open(load_config(config, types=TYPES))
     try:
         before = gateway.store.stats
         await gateway.store.context(CALLER.tenant, id)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from antiphon.config import load
+from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
 from antiphon.server.process import GatewayServer, bind
 
@@ -48,7 +49,7 @@ class Watched(GatewayServer):
 
 
 def main(config: str, port: str, file: str) -> None:
-    loaded = load(config)
+    loaded = load(config, types=TYPES)
     with bind("127.0.0.1", int(port)) as listener:
         Watched(App(loaded), loaded).watch(Path(file)).run(sockets=[listener])
 

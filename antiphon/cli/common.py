@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from antiphon.config import Config, ConfigErrors
+    from antiphon.config import Config, ConfigErrors, ProviderSettings
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -65,19 +65,31 @@ def load_config(
 ) -> "Config":
     """The effective configuration, or a failure that lists every mistake.
 
-    A command that calls no upstream needs neither their secrets nor their adapters.
+    A command that calls no upstream needs neither their secrets nor their code, and does not check them.
     """
     from antiphon.config import ConfigErrors, load
 
-    types = None
+    types: Mapping[str, type[ProviderSettings]] | None = None
     if upstreams:
-        from antiphon.providers.registry import known_types
+        from antiphon.providers.registry import TYPES
 
-        types = known_types()
+        types = TYPES
     try:
         return load(path, options=options, types=types, secrets=upstreams)
     except ConfigErrors as errors:
         raise mistakes(errors) from None
+    except ModuleNotFoundError as missing:
+        raise not_installed(missing) from missing
+
+
+def not_installed(missing: ModuleNotFoundError) -> CommandFailed:
+    """What to install, when the client is there but not all that the server needs."""
+    if missing.name is None or missing.name.startswith("antiphon"):
+        raise missing
+    return CommandFailed(
+        f"antiphon: the server needs the package {missing.name}, which is not installed; "
+        "install everything that it needs with: pip install 'antiphon[server]'"
+    )
 
 
 def mistakes(errors: "ConfigErrors") -> CommandFailed:

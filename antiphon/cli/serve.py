@@ -4,7 +4,15 @@ import argparse
 import errno
 from typing import TYPE_CHECKING, Final
 
-from antiphon.cli.common import MISTAKE, CommandFailed, add_command, add_config_option, load_config, mistakes
+from antiphon.cli.common import (
+    MISTAKE,
+    CommandFailed,
+    add_command,
+    add_config_option,
+    load_config,
+    mistakes,
+    not_installed,
+)
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -56,12 +64,7 @@ def serve(arguments: argparse.Namespace) -> int:
     try:
         from antiphon.server import run
     except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.startswith("antiphon"):
-            raise
-        raise CommandFailed(
-            f"antiphon: the server needs the package {missing.name}, which is not installed; "
-            "install everything that it needs with: pip install 'antiphon[server]'"
-        ) from missing
+        raise not_installed(missing) from missing
     try:
         return run(config)
     except ConfigErrors as errors:  # a provider may find what the configuration alone cannot

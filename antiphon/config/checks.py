@@ -16,9 +16,7 @@ from antiphon.config.reader import ConfigReader, keys, secret_in
 from antiphon.config.schema import ClientKey, Config, LocalSettings, UnknownModel
 from antiphon.config.secret import Secret
 from antiphon.config.upstreams import (
-    HttpProvider,
-    LlamaProvider,
-    OurProvider,
+    HttpSettings,
     ProviderSettings,
     UpstreamTimeouts,
 )
@@ -36,7 +34,7 @@ def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | 
     Without an environment, secrets that lie there are left alone.
     """
     local = replace(config.local, model=os.path.expanduser(config.local.model))
-    config = _with_local(replace(config, local=local))
+    config = _with_local(replace(config, local=local), reader.types or {})
     providers = {name: _provider(reader, config, item, environ) for name, item in config.providers.items()}
     clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
@@ -45,7 +43,8 @@ def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | 
         reader.wrong(
             ("server", "memory_limit"), "expected at least as much as `body_limit`, which must fit in"
         )
-    _check_models(reader, config)
+    if reader.types is not None:
+        _check_models(reader, config)
     _check_keys(reader, clients)
     return replace(config, providers=providers, keys=clients, server=server, store=store)
 
@@ -69,12 +68,14 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _with_local(config: Config) -> Config:
+def _with_local(config: Config, types: Mapping[str, type[ProviderSettings]]) -> Config:
     """Adds what the embedded model needs and nobody has named: its provider, its alias, the default."""
     providers = dict(config.providers)
-    if config.local.enabled:
-        providers.setdefault(LOCAL, LlamaProvider(type="llama", name=LOCAL))
-    if not isinstance(providers.get(LOCAL), LlamaProvider):
+    if config.local.enabled and LOCAL not in providers:
+        kind = next((kind for kind in types if types[kind].embedded), None)
+        if kind is not None:
+            providers[LOCAL] = types[kind](type=kind, name=LOCAL)
+    if LOCAL not in providers or not providers[LOCAL].embedded:
         return config
     alias = local_alias(config.local)
     models = {**config.models}
@@ -95,10 +96,9 @@ def _provider(
     path: Path = ("providers", provider.name)
     if not _PROVIDER_NAME.fullmatch(provider.name):
         reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
-    needs_base_url = isinstance(provider, OurProvider) and provider.needs_base_url
-    if needs_base_url and "base_url" not in _table(reader, path):
+    if provider.needs_base_url and "base_url" not in _table(reader, path):
         reader.wrong(path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"')
-    if isinstance(provider, HttpProvider):
+    if isinstance(provider, HttpSettings):
         for header in provider.headers:
             if not _HEADER_NAME.fullmatch(header):
                 reader.wrong((*path, "headers", header), "not the name of an HTTP header")

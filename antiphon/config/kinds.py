@@ -1,6 +1,5 @@
 """The kinds of values that keys of the configuration have, and what a table of it is."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
@@ -69,25 +68,6 @@ Targets = Annotated[
 ]
 
 Dialect = Literal["auto", "open_responses", "openai", "ai_sdk", "vtcode", "vertice"]
-Profile = Literal[
-    "generic",
-    "openai",
-    "vllm",
-    "llamacpp",
-    "groq",
-    "together",
-    "openrouter",
-    "deepseek",
-    "mistral",
-    "lmstudio",
-    "ollama",
-    "cerebras",
-    "zai",
-    "moonshot",
-    "perplexity",
-    "mantle",
-    "snowflake",
-]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -97,14 +77,6 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     filled_in: ClassVar[frozenset[str]] = frozenset()
     rest: ClassVar[str | None] = None
     """The field that keeps the keys which are not fields; without one, they are mistakes."""
-
-    @classmethod
-    def variant(cls, raw: Mapping[str, Any]) -> "SectionType":
-        """The Struct that describes this very table."""
-        return cls
-
-
-SectionType = type[Section]
 
 
 class ExtraOptions(dict[str, Any]):

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from antiphon.config.document import Document
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.reader import ConfigReader, sections
 from antiphon.config.schema import Config
+from antiphon.config.upstreams import ProviderSettings
 
 FILE_NAME: Final = "antiphon.toml"
 
@@ -50,20 +51,21 @@ def load(
     environ: Mapping[str, str] = os.environ,
     *,
     options: Mapping[str, tuple[str, str]] | None = None,
-    types: Collection[str] | None = None,
+    types: Mapping[str, type[ProviderSettings]] | None,
     secrets: bool = True,
 ) -> Config:
     """The effective configuration: the file, environment variables over it, command-line options over both.
 
-    `options` maps a key such as `server.port` to the option's name and its text. With `types`, the provider
-    types that exist, an unknown one is reported together with all other mistakes. Without `secrets`, the
-    variables that `api_key_env` and `key_env` name are not read and may be unset.
+    `options` maps a key such as `server.port` to the option's name and its text. `types` has every provider
+    type with the Struct that its table is read into (`antiphon.providers.registry.TYPES`); when it is None,
+    providers and models are not checked. Without `secrets`, the variables that `api_key_env` and `key_env`
+    name are not read and may be unset.
 
-    >>> load(environ={"HOME": "/nowhere", "ANTIPHON_SERVER__PORT": "9000"}).server.port
+    >>> load(environ={"HOME": "/nowhere", "ANTIPHON_SERVER__PORT": "9000"}, types=None).server.port
     9000
     """
     document = Document(locate(path, environ))
-    reader = ConfigReader(document, Config)
+    reader = ConfigReader(document, Config, types)
     reader.mistakes.extend(document.lay_over_environment(environ, sections(Config)))
     for key, (option, text) in (options or {}).items():
         document.lay_over(tuple(key.split(".")), text, Where(option))

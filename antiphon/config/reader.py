@@ -14,6 +14,7 @@ from antiphon.config.kinds import ExtraOptions, Section
 from antiphon.config.mistakes import Mistake, Path, quote, spell, suggest
 from antiphon.config.secret import Secret
 from antiphon.config.units import amount
+from antiphon.config.upstreams import ProviderSettings, UnusableType
 
 _EXPECTED: Final[Mapping[Any, str]] = {
     str: "a text",
@@ -53,9 +54,12 @@ def sections(root: type[Section]) -> dict[str, list[str]]:
 class ConfigReader:
     """Reads the sections of `root`, the whole configuration, from a document."""
 
-    def __init__(self, document: Document, root: type[Section]) -> None:
+    def __init__(
+        self, document: Document, root: type[Section], types: Mapping[str, type[ProviderSettings]] | None
+    ) -> None:
         self.document = document
         self.root = root
+        self.types = types
         self.mistakes: list[Mistake] = []
 
     def wrong(self, path: Path, message: str) -> None:
@@ -63,7 +67,7 @@ class ConfigReader:
 
     def section(self, kind: type[Section], raw: Mapping[str, Any], path: Path) -> Any:
         """The section, with defaults for whatever was wrong; `Wrong` when it cannot be without that."""
-        chosen = kind.variant(raw)
+        chosen = self._declared(raw, path) if kind is ProviderSettings else kind
         known = keys(chosen)
         values = self._filled_in(chosen, raw, path)
         for key, value in raw.items():
@@ -147,6 +151,16 @@ class ConfigReader:
                 continue
         return values
 
+    def _declared(self, raw: Mapping[str, Any], path: Path) -> type[Section]:
+        """The Struct that the type of a provider declares."""
+        kind = raw.get("type")
+        try:
+            if self.types is not None and isinstance(kind, str) and kind in self.types:
+                return self.types[kind]
+        except UnusableType as error:
+            self.wrong((*path, "type"), str(error))
+        return ProviderSettings
+
     def _filled_in(self, section: type[Section], raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
         values: dict[str, Any] = {}
         if "name" in section.filled_in:
@@ -190,8 +204,10 @@ def expected(kind: Any) -> str:
         return str(extra["description"])
     if get_origin(bare) is Literal:
         return "one of " + ", ".join(quote(choice) for choice in get_args(bare))
-    if get_origin(bare) is tuple:
+    if get_origin(bare) in (tuple, list, set, frozenset):
         return "a list"
+    if get_origin(bare) in (Union, UnionType):
+        return " or ".join(map(expected, _without_none(bare)))
     return _EXPECTED.get(bare, "a table")
 
 
@@ -215,12 +231,18 @@ def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:
         if get_origin(kind) is Annotated:
             kind, *metas = get_args(kind)
             for meta in metas:
+                if not isinstance(meta, msgspec.Meta):
+                    continue
                 extra |= {"description": meta.description} if meta.description else {}
                 extra |= meta.extra or {}
-        elif get_origin(kind) in (Union, UnionType):
-            (kind,) = (part for part in get_args(kind) if part is not NoneType)
+        elif get_origin(kind) in (Union, UnionType) and len(parts := _without_none(kind)) == 1:
+            (kind,) = parts
         else:
             return kind, extra
+
+
+def _without_none(union: Any) -> list[Any]:
+    return [part for part in get_args(union) if part is not NoneType]
 
 
 @cache

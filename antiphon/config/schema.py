@@ -139,9 +139,9 @@ class Config(Section, frozen=True, kw_only=True):
     def resolve(self, model: str | None = None) -> Target:
         """The target of an alias, of `NAME/upstream-model`, or (None) of the default model.
 
-        >>> groq = ProviderSettings(type="chat")
-        >>> Config(models={"fast": ("groq/llama",)}, providers={"groq": groq}).resolve("fast")
-        Target(provider='groq', upstream_model='llama')
+        >>> groq = ProviderSettings(type="any")
+        >>> Config(models={"fast": ("groq/qwen",)}, providers={"groq": groq}).resolve("fast")
+        Target(provider='groq', upstream_model='qwen')
         """
         wanted = self.default_model if model is None else model
         if wanted is None:
@@ -174,5 +174,5 @@ class Config(Section, frozen=True, kw_only=True):
 
     def available(self) -> list[str]:
         """Every alias, then `NAME/…` for each provider that takes any model name."""
-        open_ended = [f"{name}/…" for name, provider in self.providers.items() if provider.type != "llama"]
+        open_ended = [f"{name}/…" for name, provider in self.providers.items() if not provider.embedded]
         return [*self.models, *open_ended]

@@ -10,13 +10,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.config import LocalSettings, UpstreamTimeouts
-from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -201,7 +200,8 @@ class Environment:
     """The data folder."""
 
 
-Factory = Callable[[str, ProviderConfig, Environment], Provider]
+Factory = Callable[[Any, Environment], Provider]
+"""A provider's class: it takes its own settings."""
 
 
 class UpstreamError(Exception):

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import LocalSettings, UpstreamTimeouts
-from antiphon.config.upstreams import DESCRIBED
 from antiphon.providers.base import Capabilities, Environment
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.registry import create_provider
+from antiphon.providers.registry import OURS, TYPES, create_provider
 
 _MADE = "<!-- Made by `python -m antiphon.providers.features`; do not edit. -->"
 # What a type cannot be made without.
@@ -81,14 +80,14 @@ def capabilities() -> dict[str, Capabilities]:
         http=UpstreamClient(), timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=Path("unused")
     )
     found: dict[str, Capabilities] = {}
-    for kind, described in sorted(DESCRIBED.items()):
+    for kind in sorted(OURS):
         if kind == "chat":
             found |= {f"chat, {name}": profile.capabilities for name, profile in PROFILES.items()}
             continue
         keys: dict[str, Any] = {"type": kind, "name": kind, **_NEEDED.get(kind, {})}
-        if getattr(described, "needs_base_url", False):
+        if TYPES[kind].needs_base_url:
             keys["base_url"] = "https://example.com"
-        found[kind] = create_provider(kind, described(**keys), environment).capabilities
+        found[kind] = create_provider(TYPES[kind](**keys), environment).capabilities
     return found
 
 

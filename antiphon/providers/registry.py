@@ -1,72 +1,98 @@
 """Provider types by name: our own, and those that other packages add through an entry point.
 
-An entry point of the group `antiphon.providers` names a factory, `make(name, config, environment)`, after
-the `type` that it serves. A module is imported only when a provider of its type is made.
+A type is named after the class that serves it, in the form of an entry point of the group
+`antiphon.providers`. The class takes the settings of one provider and what the gateway lends to it, and its
+attribute `Settings` is the Struct that the settings are read into. A package is imported only when one of
+its types is looked up.
 """
 
+from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
 
-from antiphon.config import ConfigErrors, Mistake
-from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.config import ProviderSettings, UnusableType
 from antiphon.providers.base import Environment, Factory, Provider
 
 GROUP = "antiphon.providers"
 
-_OURS = {
-    "anthropic": "antiphon.providers.anthropic",
-    "azure": "antiphon.providers.azure",
-    "bedrock": "antiphon.providers.bedrock",
-    "chat": "antiphon.providers.chat",
-    "gemini": "antiphon.providers.gemini",
-    "llama": "antiphon.providers.llama",
-    "ollama": "antiphon.providers.ollama",
-    "responses": "antiphon.providers.responses",
-    "script": "antiphon.providers.script",
-    "vertex": "antiphon.providers.gemini.vertex",
-    "writer": "antiphon.providers.writer",
+OURS = {
+    # The embedded model is there without configuration: the loader looks for it, and finds it first.
+    "llama": "antiphon.providers.llama:Llama",
+    "anthropic": "antiphon.providers.anthropic:Anthropic",
+    "azure": "antiphon.providers.azure:Azure",
+    "bedrock": "antiphon.providers.bedrock:Bedrock",
+    "chat": "antiphon.providers.chat:Chat",
+    "gemini": "antiphon.providers.gemini:Gemini",
+    "ollama": "antiphon.providers.ollama:Ollama",
+    "responses": "antiphon.providers.responses:Responses",
+    "script": "antiphon.providers.script:Scripted",
+    "vertex": "antiphon.providers.gemini.vertex:Vertex",
+    "writer": "antiphon.providers.writer:Writer",
 }
 
 
-def known_types() -> frozenset[str]:
-    return frozenset(_OURS) | frozenset(_theirs())
+class ProviderTypes(Mapping[str, type[ProviderSettings]]):
+    """The Struct of each type, for `antiphon.config.load`; `UnusableType` when a type cannot be loaded."""
+
+    def __getitem__(self, kind: str) -> type[ProviderSettings]:
+        settings = getattr(_factory(kind), "Settings", ProviderSettings)
+        if isinstance(settings, type) and issubclass(settings, ProviderSettings):
+            return settings
+        message = f"the `Settings` of the provider type {kind!r} must be a subclass of ProviderSettings"
+        raise UnusableType(message)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in _entry_points()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_entry_points())
+
+    def __len__(self) -> int:
+        return len(_entry_points())
 
 
-def create_provider(name: str, config: ProviderConfig, environment: Environment) -> Provider:
+TYPES = ProviderTypes()
+
+
+def create_provider(settings: ProviderSettings, environment: Environment) -> Provider:
     """The provider that a `[providers.NAME]` table describes."""
-    provider = _factory(name, config)(name, config, environment)
+    kind = settings.type
+    if kind not in TYPES:
+        known = ", ".join(sorted(TYPES))
+        raise settings.mistake("type", f"unknown provider type; the known types are {known}")
+    try:
+        expected = TYPES[kind]
+    except UnusableType as error:
+        raise settings.mistake("type", str(error)) from error
+    if not isinstance(settings, expected):
+        message = f"its settings are no {expected.__name__}; load the configuration with `types=TYPES`"
+        raise settings.mistake("type", message)
+    provider = _factory(kind)(settings, environment)
     if not hasattr(provider, "answer"):
-        message = f"the provider type {config.type!r} has no `answer(turn, sink)`"
+        message = f"the provider type {kind!r} has no `answer(turn, sink)`"
         if hasattr(provider, "stream"):
             message += (
                 ", only the `stream(turn)` of earlier versions; its package can wrap that: "
                 "`await answer_from(self.stream(turn), sink)`, from antiphon.providers.base"
             )
-        raise _mistake(name, config, message)
+        raise settings.mistake("type", message)
     return provider
 
 
-def _factory(name: str, config: ProviderConfig) -> Factory:
-    if module := _OURS.get(config.type):
-        return cast(Factory, import_module(module).make)
-    theirs = _theirs().get(config.type)
-    if theirs is None:
-        message = "unknown provider type; the known types are "
-        raise _mistake(name, config, message + ", ".join(sorted(known_types())))
+def _factory(kind: str) -> Factory:
+    point = _entry_points()[kind]
     try:
-        return cast(Factory, theirs.load())
+        factory: Factory = point.load()
     except Exception as error:  # whatever another package's import raises, the user gets one sentence
-        origin = theirs.dist.name if theirs.dist is not None else theirs.value
-        message = f"the provider type {config.type!r} of {origin} could not be loaded: {error}"
-        raise _mistake(name, config, message) from error
-
-
-def _mistake(name: str, config: ProviderConfig, message: str) -> ConfigErrors:
-    return ConfigErrors([Mistake(config.origin, ("providers", name, "type"), message)])
+        if kind in OURS:
+            raise
+        origin = point.dist.name if point.dist is not None else point.value
+        raise UnusableType(f"the provider type {kind!r} of {origin} could not be loaded: {error}") from error
+    return factory
 
 
 @cache
-def _theirs() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _entry_points() -> dict[str, EntryPoint]:
+    ours = {kind: EntryPoint(kind, value, GROUP) for kind, value in OURS.items()}
+    theirs = {point.name: point for point in entry_points(group=GROUP)}
+    return ours | {kind: point for kind, point in theirs.items() if kind not in ours}

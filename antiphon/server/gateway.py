@@ -68,7 +68,7 @@ class Gateway:
         http = UpstreamClient()
         environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=folder)
         providers = {
-            name: create_provider(name, provider, environment) for name, provider in config.providers.items()
+            name: create_provider(settings, environment) for name, settings in config.providers.items()
         }
         store = await SqliteStore.open(
             folder,

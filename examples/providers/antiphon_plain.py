@@ -2,7 +2,7 @@
 
 import codecs
 
-from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.config import HttpSettings
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, ask
 from antiphon.providers.history import speeches
@@ -11,17 +11,24 @@ from antiphon.spec.items import Message
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, TextDelta
 
 
+class PlainSettings(HttpSettings, frozen=True, kw_only=True):
+    """The keys of the provider's table, besides those that every provider has."""
+
+    path: str = "/complete"
+
+
 class Plain:
     """What the gateway asks of a provider: a name, its capabilities, and four methods."""
 
-    def __init__(self, name: str, config: ProviderConfig, environment: Environment) -> None:
-        self.name = name
+    Settings = PlainSettings
+
+    def __init__(self, settings: PlainSettings, environment: Environment) -> None:
+        self.name = settings.name
         self.capabilities = Capabilities(parameters=frozenset(), tools=False)
         self._http = environment.http
-        self._timeouts = config.timeouts
-        self._key = config.api_key.reveal() if config.api_key else ""
-        # A key of your own in the table is an option.
-        self._url = f"{config.base_url}{config.options.get('path', '/complete')}"
+        self._timeouts = settings.timeouts
+        self._key = settings.api_key.reveal() if settings.api_key else ""
+        self._url = f"{settings.base_url}{settings.path}"
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         await ask(self._http, turn, self._call, sink)
@@ -70,6 +77,3 @@ class PlainText:
 
     def whole(self, body: bytes) -> list[AnyDelta]:
         return [*self.feed(body), *self.end()]
-
-
-make = Plain

@@ -3,10 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import Config, ConfigErrors, load
+from antiphon.config import Config, ConfigErrors, ProviderSettings, load
+from antiphon.providers.registry import TYPES
 
 Load = Callable[..., Config]
 Mistakes = Callable[..., list[str]]
+
+KNOWN: dict[str, type[ProviderSettings]] = {**TYPES, "third": ProviderSettings}
+"""Our own types, and one of somebody else that declares no settings."""
 
 
 @pytest.fixture
@@ -16,7 +20,7 @@ def load_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
 
     def loaded(text: str = "", options: dict[str, tuple[str, str]] | None = None, **environ: str) -> Config:
         (tmp_path / "antiphon.toml").write_text(text, encoding="utf-8")
-        return load(environ={"HOME": str(tmp_path / "home"), **environ}, options=options)
+        return load(environ={"HOME": str(tmp_path / "home"), **environ}, options=options, types=KNOWN)
 
     return loaded
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import ChatProvider, ClientKey, Config, ProviderSettings
+from antiphon.config import ClientKey, Config, ProviderSettings
 from antiphon.config.document import OverlayText, toml_value
 from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
 from antiphon.config.units import BYTES, SECONDS, amount
+from antiphon.providers.chat.settings import ChatSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 
-HEADINGS: dict[str, type[Section]] = {"[providers.NAME]": ChatProvider, "[keys.NAME]": ClientKey}
+HEADINGS: dict[str, type[Section]] = {"[providers.NAME]": ChatSettings, "[keys.NAME]": ClientKey}
 HEADINGS |= {f"[{name}]": info.type for name, info in keys(Config).items() if isinstance(info.type, type)}
 
 

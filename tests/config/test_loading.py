@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.config import (
-    ChatProvider,
     Config,
     ConfigErrors,
-    LlamaProvider,
     Secret,
     Target,
     UnknownModel,
@@ -25,6 +23,9 @@ from antiphon.config import (
     locate,
     show,
 )
+from antiphon.providers.chat.settings import ChatSettings
+from antiphon.providers.llama.settings import LlamaSettings
+from tests.config.conftest import KNOWN
 
 Load = Callable[..., Config]
 
@@ -108,10 +109,10 @@ def test_without_any_configuration_the_embedded_model_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    config = load(environ={"HOME": str(tmp_path)})
+    config = load(environ={"HOME": str(tmp_path)}, types=KNOWN)
     assert config.source is None
     assert list(config.providers) == ["local"]
-    assert isinstance(config.provider("local"), LlamaProvider)
+    assert isinstance(config.provider("local"), LlamaSettings)
     assert config.resolve() == Target("local", "smollm2-135m-instruct")
     assert config.resolve("smollm2-135m-instruct") == config.resolve()
     assert (config.server.host, config.server.port) == ("127.0.0.1", 8080)
@@ -122,7 +123,7 @@ def test_without_any_configuration_the_embedded_model_serves(
 def test_everything_is_typed(load_text: Load) -> None:
     config = load_text(EVERYTHING, **SECRETS)
     groq = config.provider("groq")
-    assert isinstance(groq, ChatProvider)
+    assert isinstance(groq, ChatSettings)
     assert groq.api_key == Secret("sk-groq")
     assert groq.headers == {"X-Title": Secret("antiphon")}
     assert groq.timeouts == UpstreamTimeouts(connect=3, first_byte=600, idle=0.5)
@@ -263,7 +264,7 @@ def test_environment_is_laid_over_the_file(load_text: Load) -> None:
     assert config.store.path is None
     assert config.resolve() == Target("My-Groq", "llama")
     groq = config.provider("My-Groq")
-    assert isinstance(groq, ChatProvider)
+    assert isinstance(groq, ChatSettings)
     assert (groq.api_key, groq.headers) == (Secret("12345"), {"X-Title": Secret("antiphon")})
     assert config.provider("third").options == {"retries": 3, "region": "eu", "deep": {"flag": True}}
     assert "ANTIPHON_SERVER__PORT" in config.variables
@@ -297,11 +298,11 @@ def test_where_the_file_is_looked_for(tmp_path: Path, monkeypatch: pytest.Monkey
     assert folder == tmp_path / "xdg" / "antiphon"
     folder.mkdir(parents=True)
     (folder / "antiphon.toml").write_text("server.port = 1\n")
-    assert load(environ=environ).server.port == 1
+    assert load(environ=environ, types=KNOWN).server.port == 1
     (tmp_path / "antiphon.toml").write_text("server.port = 2\n")
-    assert load(environ=environ).server.port == 2
+    assert load(environ=environ, types=KNOWN).server.port == 2
     (tmp_path / "other.toml").write_text("server.port = 3\n")
-    assert load("other.toml", environ).server.port == 3
+    assert load("other.toml", environ, types=KNOWN).server.port == 3
 
 
 def test_a_broken_link_is_a_mistake_and_not_an_absence(
@@ -312,7 +313,7 @@ def test_a_broken_link_is_a_mistake_and_not_an_absence(
     with pytest.raises(
         ConfigErrors, match=r"^antiphon.toml: cannot read the configuration file: No such file"
     ):
-        load(environ={"HOME": str(tmp_path)})
+        load(environ={"HOME": str(tmp_path)}, types=KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -334,9 +335,20 @@ def test_the_folder_of_the_user(
 def test_secrets_in_the_environment_can_be_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text(EVERYTHING)
-    config = load(file, {}, secrets=False)
+    config = load(file, {}, types=KNOWN, secrets=False)
     assert config.provider("groq").api_key is None
     assert config.keys["alice"].key_sha256 is None
+
+
+def test_without_types_neither_providers_nor_models_are_checked(tmp_path: Path) -> None:
+    """A command that calls no upstream gets the rest, whatever stands in their tables."""
+    file = tmp_path / "a.toml"
+    text = '[providers.x]\ntype = "y"\nprofile = 1\n[models]\na = "local/b"\n[store]\nttl = "1 d"\n'
+    file.write_text(text)
+    assert load(file, {}, types=None).store.ttl == 86400
+    file.write_text(text + "[server]\nport = -1\n")
+    with pytest.raises(ConfigErrors, match=r"a\.toml:9:1: server\.port"):
+        load(file, {}, types=None)
 
 
 def test_paths_may_begin_with_the_home_folder(load_text: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,7 +382,7 @@ def either_way(folder: Path, content: bytes, environ: dict[str, str]) -> None:
     file = folder / "fuzzed.toml"
     file.write_bytes(content)
     try:
-        config = load(file, environ)
+        config = load(file, environ, types=KNOWN)
     except ConfigErrors as errors:
         mistakes = errors.mistakes
     else:
@@ -439,4 +451,4 @@ def test_the_environment_of_the_process_is_the_default(
 ) -> None:
     monkeypatch.setenv("ANTIPHON_SERVER__PORT", "9001")
     (tmp_path / "a.toml").touch()
-    assert load(os.fspath(tmp_path / "a.toml")).server.port == 9001
+    assert load(os.fspath(tmp_path / "a.toml"), types=KNOWN).server.port == 9001

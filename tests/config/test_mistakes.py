@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.config import Config, ConfigErrors, Mistake, Where, load
 from antiphon.config.mistakes import quote, spell
+from antiphon.providers.registry import TYPES
 
 Load = Callable[..., Config]
 Mistakes = Callable[..., list[str]]
@@ -358,7 +359,7 @@ def test_unknown_types_are_listed_with_all_other_mistakes(tmp_path: Path) -> Non
     file = tmp_path / "a.toml"
     file.write_text('[providers.x]\ntype = "chatt"\n[server]\nport = -1\n')
     with pytest.raises(ConfigErrors) as caught:
-        load(file, {}, types={"llama", "chat"})
+        load(file, {}, types=TYPES)
     first, second = caught.value.mistakes
     assert str(first) == f"{file}:2:1: providers.x.type: unknown provider type, did you mean `chat`?"
     assert second.where == Where(str(file), 4, 1)
@@ -378,7 +379,7 @@ def test_not_utf8(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "a.toml"
     file.write_bytes(content)
     with pytest.raises(ConfigErrors) as caught:
-        load(file, {})
+        load(file, {}, types=TYPES)
     assert str(caught.value) == f"{file}:2:6: not valid UTF-8; save the file as UTF-8"
 
 
@@ -390,7 +391,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         (Path("a\0b"), "cannot read the configuration file: embedded null byte"),
     ):
         with pytest.raises(ConfigErrors) as caught:
-            load(path, {})
+            load(path, {}, types=TYPES)
         assert str(caught.value) == f"{path}: {reason}"
 
 

@@ -11,7 +11,7 @@ from antiphon.config import ClientKey, ConfigErrors, ProviderSettings, Secret, U
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.mistakes import quote
 from antiphon.config.reader import keys
-from antiphon.config.upstreams import DESCRIBED
+from antiphon.providers.registry import TYPES
 
 
 def test_a_secret_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
@@ -46,7 +46,7 @@ fields = st.sampled_from(
     sorted(
         {
             name
-            for kind in (*DESCRIBED.values(), ProviderSettings, ClientKey, UpstreamTimeouts)
+            for kind in (*TYPES.values(), ProviderSettings, ClientKey, UpstreamTimeouts)
             for name in keys(kind)
         }
         | {"other"}
@@ -68,7 +68,7 @@ def toml(value: object) -> str:
     return f"[{', '.join(map(toml, value))}]" if isinstance(value, list) else quote(str(value), limit=None)
 
 
-@given(place=places, value=values, kind=st.sampled_from([None, *DESCRIBED]), by_variable=st.booleans())
+@given(place=places, value=values, kind=st.sampled_from([None, *TYPES]), by_variable=st.booleans())
 def test_no_mistake_shows_what_stands_where_a_secret_may(
     tmp_path_factory: pytest.TempPathFactory,
     place: list[str],
@@ -87,7 +87,7 @@ def test_no_mistake_shows_what_stands_where_a_secret_may(
         file.write_text(f"{'' if is_typed else typed}{'.'.join(place)} = {toml(value)}\n")
     told = ""
     try:
-        load(file, environ, types=DESCRIBED)
+        load(file, environ, types=TYPES)
     except ConfigErrors as errors:
         told = str(errors)
     assert "hunter2" not in told

@@ -16,12 +16,11 @@ from antiphon.config import Secret, load
 from antiphon.engine.media import MediaFetcher
 from antiphon.providers.base import Provider
 from antiphon.providers.bedrock import Bedrock
-from antiphon.providers.bedrock.auth import ApiKey
 from antiphon.providers.chat import Chat
-from antiphon.providers.chat.profiles import OPENAI, PROFILES
 from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.errors import SpecError
+from tests.providers.build import build
 from tests.providers.compose import make_turn
 from tests.providers.fake_server import FakeServer, Piece, Received, Step, Wire
 from tests.providers.http.certificates import make as make_certificate
@@ -79,7 +78,7 @@ async def http() -> AsyncIterator[UpstreamClient]:
 
 
 def bytes_only(http: UpstreamClient) -> Provider:
-    return Bedrock("aws", http, "https://nowhere.example", ApiKey("k"))
+    return build(Bedrock, "aws", http, "https://nowhere.example", api_key=Secret("k"))
 
 
 @pytest.fixture
@@ -174,10 +173,10 @@ async def test_what_needs_no_fetching_is_left_alone(web: Web, http: UpstreamClie
     )
     media = MediaFetcher(SETTINGS, http)
     assert await media.embedded(bytes_only(http), turn, turn.items) is turn.items
-    takes_urls = Chat("chat", http, web.base_url, profile=OPENAI, api_key=Secret("k"))
+    takes_urls = build(Chat, "chat", http, web.base_url, profile="openai", api_key=Secret("k"))
     pictured = make_turn({"input": [user(image(url))]})
     assert await media.embedded(takes_urls, pictured, pictured.items) is pictured.items
-    takes_none = Chat("chat", http, web.base_url, profile=PROFILES["deepseek"])
+    takes_none = build(Chat, "chat", http, web.base_url, profile="deepseek")
     assert await media.embedded(takes_none, pictured, pictured.items) is pictured.items
     assert web.requests == []
 
@@ -347,7 +346,7 @@ def test_the_example_of_the_docs_loads(tmp_path: Path) -> None:
     [example] = [one for one in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[media]" in one]
     file = tmp_path / "antiphon.toml"
     file.write_text(example)
-    assert load(file, environ={}).media == Settings(allow=("files.internal.example",))
+    assert load(file, environ={}, types=None).media == Settings(allow=("files.internal.example",))
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import load
+from antiphon.config import ProviderSettings, load
 from antiphon.providers import features
-from antiphon.providers.registry import known_types
+from antiphon.providers.registry import TYPES
 from tests.providers.fake_server import FakeServer, Received, Wire
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,9 @@ def test_the_configurations_of_a_page_load(page: str, tmp_path: Path) -> None:
         file = tmp_path / "antiphon.toml"
         file.write_text(text)
         secrets = dict.fromkeys(re.findall(r'_env = "(\w+)"', text), "secret")
-        config = load(file, environ={"HOME": str(tmp_path), **secrets}, types=known_types() | {"plain"})
+        config = load(
+            file, environ={"HOME": str(tmp_path), **secrets}, types={**TYPES, "plain": ProviderSettings}
+        )
         assert config.providers.keys() - {"local"}
 
 
@@ -44,7 +46,7 @@ def test_the_table_is_fresh() -> None:
 
 def test_the_table_has_every_type() -> None:
     rows = {name.partition(",")[0] for name in features.capabilities()}
-    assert rows == known_types()
+    assert rows == set(TYPES)
 
 
 def test_every_page_is_linked_from_the_table() -> None:
@@ -60,7 +62,7 @@ from pathlib import Path
 from antiphon.config import load
 from antiphon.providers.base import Environment, Turn
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.registry import create_provider, known_types
+from antiphon.providers.registry import TYPES, create_provider
 from antiphon.spec.decode import decode_request
 
 class Collected:
@@ -75,10 +77,10 @@ class Collected:
         return True
 
 async def main() -> None:
-    config = load("antiphon.toml", environ={}, types=known_types())
+    config = load("antiphon.toml", environ={}, types=TYPES)
     http = UpstreamClient()
     environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=Path())
-    provider = create_provider("mine", config.providers["mine"], environment)
+    provider = create_provider(config.providers["mine"], environment)
     request = decode_request(sys.stdin.buffer.read())
     turn = Turn(model="plain-1", request=request, items=list(request.input), tools=request.tools)
     sink = Collected()

@@ -23,6 +23,7 @@ import httpx
 from antiphon.config import Config, load
 from antiphon.engine import background
 from antiphon.engine.job import Pace
+from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
 from antiphon.server.process import GatewayServer, bind, run
@@ -42,7 +43,7 @@ def configure(folder: Path, toml: str = "", **settings: str) -> Config:
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "antiphon.toml").write_text(toml, encoding="utf-8")
-    return load(folder / "antiphon.toml", environment(folder, **settings))
+    return load(folder / "antiphon.toml", environment(folder, **settings), types=TYPES)
 
 
 def environment(folder: Path, **settings: str) -> dict[str, str]:
@@ -312,4 +313,4 @@ if __name__ == "__main__":
     threading.Thread(target=_die_with_the_test, daemon=True).start()
     if stale := os.environ.pop("STALE", None):
         background.PACE = Pace(stale=float(stale), sweep=float(stale) / 4)
-    sys.exit(run(load(sys.argv[1])))
+    sys.exit(run(load(sys.argv[1], types=TYPES)))

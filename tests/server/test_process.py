@@ -245,6 +245,7 @@ def test_a_signal_before_anybody_listens_for_it(tmp_path: Path, workers: int, nu
     program = f"""
 import os, sys
 from antiphon.config import load
+from antiphon.providers.registry import TYPES
 from antiphon.server import process
 
 bind = process.bind
@@ -254,7 +255,7 @@ def told_to_stop(*address):
     return bind(*address)
 
 process.bind = told_to_stop
-sys.exit(process.run(load()))
+sys.exit(process.run(load(types=TYPES)))
 """
     ended = subprocess.run(
         [sys.executable, "-c", program],

@@ -1,17 +1,14 @@
 """`type = "anthropic"`: the Messages API, of Anthropic or of a server that imitates it."""
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from antiphon.config import AnthropicProvider, Secret, UpstreamTimeouts
-from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.providers import queries
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, Prepared, prepare
+from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, ask
-from antiphon.providers.http import UpstreamClient
 
 BASE_URL = "https://api.anthropic.com"
 IMITATED = "2023-06-01"
@@ -24,30 +21,21 @@ _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 class Anthropic:
     """An upstream of this wire: one address, one key, one version."""
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str = BASE_URL,
-        *,
-        api_key: Secret | None = None,
-        auth: Literal["x-api-key", "bearer"] = "x-api-key",
-        version: str | None = None,
-        beta: Iterable[str] = (),
-        headers: Mapping[str, Secret] | None = None,
-        max_tokens: int | None = None,
-        cache: bool = True,
-        timeouts: UpstreamTimeouts | None = None,
-    ) -> None:
-        self.name = name
-        self._http = http
+    Settings = AnthropicSettings
+
+    def __init__(self, settings: AnthropicSettings, environment: Environment) -> None:
+        self.name = settings.name
+        self._http = environment.http
+        base_url = settings.base_url or BASE_URL
         self._base = base_url.rstrip("/").removesuffix("/messages").removesuffix("/v1")
-        self._shape = AnthropicOptions(name, version or _version(base_url), max_tokens, cache)
+        self._shape = AnthropicOptions(
+            self.name, settings.version or _version(base_url), settings.max_tokens, settings.cache
+        )
         self.capabilities = _capabilities(self._shape)
-        self._timeouts = timeouts or UpstreamTimeouts()
-        self._betas = tuple(beta)
-        key = "Authorization: Bearer " if auth == "bearer" else "x-api-key: "
-        self._headers, self._secrets = queries.introduction(api_key, headers, key=key)
+        self._timeouts = settings.timeouts
+        self._betas = settings.beta
+        key = "Authorization: Bearer " if settings.auth == "bearer" else "x-api-key: "
+        self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers, key=key)
         self._headers.setdefault("anthropic-version", self._shape.version)
         self._models = queries.ModelNames(self._fetch_models)
 
@@ -120,21 +108,4 @@ def _capabilities(shape: AnthropicOptions) -> Capabilities:
         reasoning=True,
         proofs=True,
         counts_tokens=True,
-    )
-
-
-def make(name: str, config: ProviderConfig, environment: Environment) -> Anthropic:
-    assert isinstance(config, AnthropicProvider)
-    return Anthropic(
-        name,
-        environment.http,
-        config.base_url or BASE_URL,
-        api_key=config.api_key,
-        auth=config.auth,
-        version=config.version,
-        beta=config.beta,
-        headers=config.headers,
-        max_tokens=config.max_tokens,
-        cache=config.cache,
-        timeouts=config.timeouts,
     )

@@ -5,7 +5,6 @@ without one, the v1 address is used, where it stands in the body.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -13,15 +12,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from antiphon.config import AzureProvider, Secret, UpstreamTimeouts
-from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.providers.azure.settings import AzureSettings
 from antiphon.providers.base import Environment, Turn
-from antiphon.providers.chat import Chat
-from antiphon.providers.chat.profiles import OPENAI, Profile
+from antiphon.providers.chat import ChatUpstream
+from antiphon.providers.chat.profiles import OPENAI
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.chat.wire import Chunk
 from antiphon.providers.exchange import Call
-from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import UNREADABLE
 from antiphon.stream.deltas import VendorDelta
 
@@ -74,37 +71,28 @@ def _read(value: Raw) -> Any:
         return None
 
 
-class Azure(Chat):
+class Azure(ChatUpstream):
     """One resource: its deployments, under one key or one token."""
 
+    Settings = AzureSettings
     reader = AzureStream
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str,
-        *,
-        api_key: Secret | None = None,
-        api_version: str | None = None,
-        auth: str = "api-key",
-        headers: Mapping[str, Secret] | None = None,
-        profile: Profile | None = None,
-        timeouts: UpstreamTimeouts | None = None,
-    ) -> None:
-        own = dict(headers or {})
-        if api_key is not None and auth == "api-key":
-            own.setdefault("api-key", api_key)
+    def __init__(self, settings: AzureSettings, environment: Environment) -> None:
+        own = dict(settings.headers)
+        if settings.api_key is not None and settings.auth == "api-key":
+            own.setdefault("api-key", settings.api_key)
+        profile = DATED if settings.api_version else V1
         super().__init__(
-            name,
-            http,
-            re.sub(r"/openai(/v1)?/?\Z", "", base_url.rstrip("/")),
-            api_key=api_key if auth == "bearer" else None,
-            headers=own,
-            profile=profile or (DATED if api_version else V1),
-            timeouts=timeouts,
+            msgspec.structs.replace(
+                settings,
+                base_url=re.sub(r"/openai(/v1)?/?\Z", "", (settings.base_url or "").rstrip("/")),
+                api_key=settings.api_key if settings.auth == "bearer" else None,
+                headers=own,
+            ),
+            environment,
+            replace(profile, max_tokens=settings.max_tokens_field or profile.max_tokens),
         )
-        self._version = api_version
+        self._version = settings.api_version
         self._url = f"{self._base}/openai/v1/chat/completions"
 
     async def models(self) -> list[str]:
@@ -118,19 +106,3 @@ class Azure(Chat):
         path = f"/openai/deployments/{quote(turn.model, safe='')}/chat/completions"
         url = f"{self._base}{path}?api-version={quote(self._version, safe='')}"
         return msgspec.structs.replace(call, url=url)
-
-
-def make(name: str, config: ProviderConfig, environment: Environment) -> Azure:
-    assert isinstance(config, AzureProvider)
-    profile = DATED if config.api_version else V1
-    return Azure(
-        name,
-        environment.http,
-        config.base_url or "",
-        api_key=config.api_key,
-        api_version=config.api_version,
-        auth=config.auth,
-        headers=config.headers,
-        profile=replace(profile, max_tokens=config.max_tokens_field or profile.max_tokens),
-        timeouts=config.timeouts,
-    )

@@ -2,22 +2,19 @@
 
 import os
 import re
-from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from antiphon.config import BedrockProvider, ConfigErrors, Mistake, Secret, UpstreamTimeouts
-from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.providers import queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.bedrock.auth import BEARER_VARIABLE, ApiKey, Chain, Identity, can_sign, region_of
 from antiphon.providers.bedrock.eventstream import CONTENT_TYPE
 from antiphon.providers.bedrock.models import Family, find
 from antiphon.providers.bedrock.request import prepare
+from antiphon.providers.bedrock.settings import BedrockSettings
 from antiphon.providers.bedrock.stream import BedrockStream
 from antiphon.providers.exchange import Call, Prepared, ask, encoded
-from antiphon.providers.http import UpstreamClient
 from antiphon.providers.worker_thread import in_worker_thread
 
 CAPABILITIES = Capabilities(
@@ -44,31 +41,24 @@ _HOST_REGION = re.compile(r"bedrock-runtime[\w-]*\.([a-z0-9-]+)\.")
 class Bedrock:
     """Bedrock in one region, for one identity."""
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str,
-        identity: Identity,
-        *,
-        headers: Mapping[str, Secret] | None = None,
-        guardrail: tuple[str, str] | None = None,
-        cache: bool = True,
-        like: str | None = None,
-        timeouts: UpstreamTimeouts | None = None,
-    ) -> None:
-        self.name = name
+    Settings = BedrockSettings
+
+    def __init__(self, settings: BedrockSettings, environment: Environment) -> None:
+        self.name = settings.name
         self.capabilities = CAPABILITIES
-        self._http = http
+        self._http = environment.http
+        base_url, self._identity = _reached(settings)
         self._base = base_url.rstrip("/")
-        self._identity = identity
-        self._headers = {header: value.reveal() for header, value in (headers or {}).items()}
-        self._guardrail = dict(
-            zip(("guardrailIdentifier", "guardrailVersion"), guardrail or (), strict=False)
-        )
-        self._cache = cache
-        self._like = like
-        self._timeouts = timeouts or UpstreamTimeouts()
+        self._headers = {header: value.reveal() for header, value in settings.headers.items()}
+        self._guardrail: dict[str, str] = {}
+        if settings.guardrail:
+            self._guardrail = {
+                "guardrailIdentifier": settings.guardrail,
+                "guardrailVersion": settings.guardrail_version,
+            }
+        self._cache = settings.cache
+        self._like = settings.like
+        self._timeouts = settings.timeouts
         self._models = queries.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
@@ -145,35 +135,21 @@ class Bedrock:
         return queries.named(answer.get(place), name)
 
 
-def make(name: str, config: ProviderConfig, environment: Environment) -> Bedrock:
-    assert isinstance(config, BedrockProvider)
-
-    def mistake(key: str, message: str) -> ConfigErrors:
-        return ConfigErrors([Mistake(config.origin, ("providers", name, key), message)])
-
-    host = _HOST_REGION.match(urlsplit(config.base_url or "").hostname or "")
-    region = config.region or (host[1] if host else None) or region_of(config.profile)
-    key = config.api_key.reveal() if config.api_key else os.environ.get(BEARER_VARIABLE)
-    if region is None and (config.base_url is None or not key):
-        raise mistake("region", 'set it, such as "us-east-1", or set the environment variable AWS_REGION')
+def _reached(settings: BedrockSettings) -> tuple[str, Identity]:
+    """The address, and the identity that asks there."""
+    host = _HOST_REGION.match(urlsplit(settings.base_url or "").hostname or "")
+    region = settings.region or (host[1] if host else None) or region_of(settings.profile)
+    key = settings.api_key.reveal() if settings.api_key else os.environ.get(BEARER_VARIABLE)
+    if region is None and (settings.base_url is None or not key):
+        message = 'set it, such as "us-east-1", or set the environment variable AWS_REGION'
+        raise settings.mistake("region", message)
+    address = settings.base_url or _endpoint(region or "")
     if key:
-        identity: Identity = ApiKey(key)
-    elif can_sign():
-        identity = Chain(name, region or "", config.profile)
-    else:
-        message = "AWS credentials need the extra: pip install 'antiphon[bedrock]'; or give a Bedrock API key"
-        raise mistake("type", message)
-    return Bedrock(
-        name,
-        environment.http,
-        config.base_url or _endpoint(region or ""),
-        identity,
-        headers=config.headers,
-        guardrail=(config.guardrail, config.guardrail_version) if config.guardrail else None,
-        cache=config.cache,
-        like=config.like,
-        timeouts=config.timeouts,
-    )
+        return address, ApiKey(key)
+    if can_sign():
+        return address, Chain(settings.name, region or "", settings.profile)
+    message = "AWS credentials need the extra: pip install 'antiphon[bedrock]'; or give a Bedrock API key"
+    raise settings.mistake("type", message)
 
 
 def _endpoint(region: str) -> str:

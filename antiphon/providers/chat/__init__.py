@@ -1,47 +1,34 @@
 """`type = "chat"`: any server that speaks OpenAI's `/chat/completions`."""
 
-from collections.abc import Mapping
-
-from antiphon.config import ChatProvider, Secret, UpstreamTimeouts
-from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.config import HttpSettings
 from antiphon.providers import queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.chat.profiles import Profile, choose
 from antiphon.providers.chat.request import prepare
+from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call, ask, encoded
-from antiphon.providers.http import UpstreamClient
 from antiphon.providers.reasoning.kept import KeptReasoning
 from antiphon.providers.reasoning.think_tags import ThinkTags
 from antiphon.spec.codec import encode
 
 
-class Chat:
-    """A chat upstream: one address, one key, one profile."""
+class ChatUpstream:
+    """An upstream of this wire: one address, one key, one profile."""
 
     reader: type[ChatStream] = ChatStream
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str,
-        *,
-        api_key: Secret | None = None,
-        headers: Mapping[str, Secret] | None = None,
-        profile: Profile | None = None,
-        timeouts: UpstreamTimeouts | None = None,
-    ) -> None:
-        self.name = name
-        self.profile = profile or choose(base_url)
-        self.capabilities: Capabilities = self.profile.capabilities
-        self._keeps = self.profile.keeps_reasoning
-        self._http = http
-        self._base = base_url.rstrip("/").removesuffix("/chat/completions")
+    def __init__(self, settings: HttpSettings, environment: Environment, profile: Profile) -> None:
+        self.name = settings.name
+        self.profile = profile
+        self.capabilities: Capabilities = profile.capabilities
+        self._keeps = profile.keeps_reasoning
+        self._http = environment.http
+        self._base = (settings.base_url or "").rstrip("/").removesuffix("/chat/completions")
         self._url = f"{self._base}/chat/completions"
-        self._timeouts = timeouts or UpstreamTimeouts()
+        self._timeouts = settings.timeouts
         self._patient = self._timeouts.patient(stream=False)
-        self._headers, self._secrets = queries.introduction(api_key, headers)
+        self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers)
         self._models = queries.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
@@ -86,18 +73,16 @@ class Chat:
         return queries.named(answer.get("data") or answer.get("models"))
 
 
-def make(name: str, config: ProviderConfig, environment: Environment) -> Chat:
-    assert isinstance(config, ChatProvider)
-    base_url = config.base_url or ""
-    profile = choose(
-        base_url, config.profile, max_tokens=config.max_tokens_field, think_tags=config.think_tags
-    )
-    return Chat(
-        name,
-        environment.http,
-        base_url,
-        api_key=config.api_key,
-        headers=config.headers,
-        profile=profile,
-        timeouts=config.timeouts,
-    )
+class Chat(ChatUpstream):
+    """Its profile is the one that is configured, else the one that goes with the address."""
+
+    Settings = ChatSettings
+
+    def __init__(self, settings: ChatSettings, environment: Environment) -> None:
+        profile = choose(
+            settings.base_url or "",
+            settings.profile,
+            max_tokens=settings.max_tokens_field,
+            think_tags=settings.think_tags,
+        )
+        super().__init__(settings, environment, profile)

@@ -1,17 +1,15 @@
 """`type = "gemini"`: Google's Gemini API, `generateContent` and `streamGenerateContent`."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from antiphon.config import GeminiProvider, Secret, UpstreamTimeouts
-from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.config import HttpSettings
 from antiphon.providers import errors, queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.exchange import Call, ask, encoded
 from antiphon.providers.gemini.request import PARAMETERS, prepare
+from antiphon.providers.gemini.settings import GeminiSettings
 from antiphon.providers.gemini.stream import GeminiStream
-from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload
 
@@ -39,6 +37,7 @@ _MODEL = re.compile(r"(?!.*\.\.)[\w.@-]+(/[\w.@-]+)*", re.ASCII)
 class Gemini:
     """One address and one key."""
 
+    Settings: ClassVar[type[HttpSettings]] = GeminiSettings
     capabilities = CAPABILITIES
     home = "models/"
     """What stands before a model's name when the name does not say."""
@@ -46,21 +45,14 @@ class Gemini:
     tells_invocations = True
     """Must it be asked to tell what its own tools do, where there are functions beside them?"""
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str = BASE_URL,
-        *,
-        api_key: Secret | None = None,
-        headers: Mapping[str, Secret] | None = None,
-        timeouts: UpstreamTimeouts | None = None,
-    ) -> None:
-        self.name = name
-        self._http = http
-        self._base = base_url.rstrip("/")
-        self._timeouts = timeouts or UpstreamTimeouts()
-        self._headers, self._secrets = queries.introduction(api_key, headers, key="x-goog-api-key: ")
+    def __init__(self, settings: HttpSettings, environment: Environment) -> None:
+        self.name = settings.name
+        self._http = environment.http
+        self._base = (settings.base_url or BASE_URL).rstrip("/")
+        self._timeouts = settings.timeouts
+        self._headers, self._secrets = queries.introduction(
+            settings.api_key, settings.headers, key="x-goog-api-key: "
+        )
         self._models = queries.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
@@ -138,15 +130,3 @@ class Gemini:
             if not re.fullmatch(r"[\w=.~-]+", more):
                 break
         return found
-
-
-def make(name: str, config: ProviderConfig, environment: Environment) -> Gemini:
-    assert isinstance(config, GeminiProvider)
-    return Gemini(
-        name,
-        environment.http,
-        config.base_url or BASE_URL,
-        api_key=config.api_key,
-        headers=config.headers,
-        timeouts=config.timeouts,
-    )

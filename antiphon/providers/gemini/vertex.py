@@ -1,15 +1,14 @@
 """`type = "vertex"`: the wire of `gemini` on Google Cloud, by project and location, with its accounts."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from antiphon.config import ConfigErrors, Mistake, Secret, UpstreamTimeouts, VertexProvider
-from antiphon.config import ProviderSettings as ProviderConfig
+from msgspec.structs import replace
+
 from antiphon.providers import errors
 from antiphon.providers.base import Environment, Sink, Turn, UpstreamError
 from antiphon.providers.gemini import Gemini
-from antiphon.providers.http import UpstreamClient
+from antiphon.providers.gemini.settings import VertexSettings
 from antiphon.providers.queries import named
 from antiphon.spec.errors import ErrorPayload
 
@@ -32,27 +31,17 @@ def base_url(location: str) -> str:
 class Vertex(Gemini):
     """One project and location. With an API key it needs neither a project nor tokens."""
 
+    Settings = VertexSettings
     home = "publishers/google/models/"
     homes = ("publishers/", "endpoints/")
     tells_invocations = False
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str,
-        *,
-        project: str | None = None,
-        location: str = "global",
-        tokens: "AccessTokens | None" = None,
-        api_key: Secret | None = None,
-        headers: Mapping[str, Secret] | None = None,
-        timeouts: UpstreamTimeouts | None = None,
-    ) -> None:
-        super().__init__(name, http, base_url, api_key=api_key, headers=headers, timeouts=timeouts)
-        self._project = project
-        self._location = location
-        self._tokens = tokens
+    def __init__(self, settings: VertexSettings, environment: Environment) -> None:
+        address = settings.base_url or base_url(settings.location)
+        super().__init__(replace(settings, base_url=address), environment)
+        self._project = settings.project
+        self._location = settings.location
+        self._tokens = None if settings.api_key is not None else _tokens(settings, environment)
         self._own_headers = self._headers
         self._own_secrets = self._secrets
 
@@ -108,34 +97,16 @@ class Vertex(Gemini):
         return [name for one in names if (name := one.rsplit("/", 1)[-1]).startswith("gemini")]
 
 
-def make(name: str, config: ProviderConfig, environment: Environment) -> Vertex:
-    assert isinstance(config, VertexProvider)
-    return Vertex(
-        name,
-        environment.http,
-        config.base_url or base_url(config.location),
-        project=config.project,
-        location=config.location,
-        tokens=None if config.api_key is not None else _tokens(name, config, environment),
-        api_key=config.api_key,
-        headers=config.headers,
-        timeouts=config.timeouts,
-    )
-
-
-def _tokens(name: str, config: VertexProvider, environment: Environment) -> "AccessTokens":
+def _tokens(settings: VertexSettings, environment: Environment) -> "AccessTokens":
     try:
         from antiphon.providers.gemini.access_tokens import AccessTokens, from_file
     except ImportError:
         message = 'the type "vertex" needs google-auth; install `antiphon[vertex]`, or set an `api_key`'
-        raise _mistake(name, config, "type", message) from None
-    if config.credentials is None:
+        raise settings.mistake("type", message) from None
+    name, credentials = settings.name, settings.credentials
+    if credentials is None:
         return AccessTokens(name, environment.http)
     try:
-        return AccessTokens(name, environment.http, from_file(Path(config.credentials).expanduser()))
+        return AccessTokens(name, environment.http, from_file(Path(credentials).expanduser()))
     except ValueError as error:
-        raise _mistake(name, config, "credentials", str(error)) from None
-
-
-def _mistake(name: str, config: VertexProvider, key: str, message: str) -> ConfigErrors:
-    return ConfigErrors([Mistake(config.origin, ("providers", name, key), message)])
+        raise settings.mistake("credentials", str(error)) from None

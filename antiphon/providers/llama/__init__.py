@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.config import LlamaProvider, LocalSettings, UpstreamTimeouts, local_alias
-from antiphon.config import ProviderSettings as ProviderConfig
+from antiphon.config import LocalSettings, local_alias
 from antiphon.embedded.grammar_cost import objection
 from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
 from antiphon.embedded.tool_choice import choose
@@ -23,7 +22,7 @@ from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call, ask
-from antiphon.providers.http import UpstreamClient
+from antiphon.providers.llama.settings import LlamaSettings
 from antiphon.providers.media.image_info import describe
 from antiphon.providers.tools.names import Function, ToolNames
 from antiphon.providers.worker_thread import in_worker_thread
@@ -53,9 +52,11 @@ def manners(local: LocalSettings) -> dict[str, Any]:
 
 
 class Llama:
-    def __init__(self, name: str, environment: Environment, timeouts: UpstreamTimeouts) -> None:
+    Settings = LlamaSettings
+
+    def __init__(self, settings: LlamaSettings, environment: Environment) -> None:
         local = environment.local
-        self.name = name
+        self.name = settings.name
         self.alias = local_alias(local)
         self.capabilities = Capabilities(
             parameters=_PROFILE.capabilities.parameters | {"top_logprobs"},
@@ -67,9 +68,9 @@ class Llama:
         )
         self._manners = manners(local)
         self._describes = local.images == "describe"
-        self._http: UpstreamClient = environment.http
+        self._http = environment.http
         self._process = ModelProcess(local, self.alias, environment.folder)
-        self._timeouts = timeouts
+        self._timeouts = settings.timeouts
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         body, names = await in_worker_thread(self._prepared, turn) if turn.is_large else self._prepared(turn)
@@ -308,8 +309,3 @@ def _headers(endpoint: Endpoint) -> dict[str, str]:
 
 def _unavailable(error: ModelError) -> UpstreamError:
     return UpstreamError(ErrorPayload("server_error", str(error), code="model_unavailable"), 503)
-
-
-def make(name: str, config: ProviderConfig, environment: Environment) -> Llama:
-    assert isinstance(config, LlamaProvider)
-    return Llama(name, environment, config.timeouts)

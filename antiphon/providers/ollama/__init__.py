@@ -1,17 +1,13 @@
 """`type = "ollama"`: a local or remote Ollama over its own `/api/chat`, lines of JSON instead of events."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from antiphon.config import OllamaProvider, Secret, UpstreamTimeouts
-from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.providers import queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, ask, encoded
-from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama.request import CAPABILITIES, prepare
+from antiphon.providers.ollama.settings import OllamaSettings
 from antiphon.providers.ollama.stream import OllamaStream
 
 BASE_URL = "http://127.0.0.1:11434"
@@ -20,29 +16,22 @@ BASE_URL = "http://127.0.0.1:11434"
 class Ollama:
     """One server, with the options and the patience that it is to have with its models."""
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str = BASE_URL,
-        *,
-        api_key: Secret | None = None,
-        headers: Mapping[str, Secret] | None = None,
-        options: Mapping[str, Any] | None = None,
-        keep_alive: str | None = None,
-        timeouts: UpstreamTimeouts | None = None,
-    ) -> None:
-        self.name = name
-        window = (options or {}).get("num_ctx")
+    Settings = OllamaSettings
+
+    def __init__(self, settings: OllamaSettings, environment: Environment) -> None:
+        self.name = settings.name
+        window = settings.options.get("num_ctx")
         self.capabilities: Capabilities = replace(
             CAPABILITIES, context_window=window if isinstance(window, int) else None
         )
-        self._http = http
-        self._base = re.sub(r"/(api|v1)?\Z", "", base_url)
-        self._options = dict(options or {})
-        self._keep_alive = keep_alive
-        self._timeouts = timeouts or UpstreamTimeouts()
-        self._headers, self._secrets = queries.introduction(api_key, headers, accept="application/x-ndjson")
+        self._http = environment.http
+        self._base = re.sub(r"/(api|v1)?\Z", "", settings.base_url or BASE_URL)
+        self._options = settings.options
+        self._keep_alive = settings.keep_alive
+        self._timeouts = settings.timeouts
+        self._headers, self._secrets = queries.introduction(
+            settings.api_key, settings.headers, accept="application/x-ndjson"
+        )
         self._models = queries.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
@@ -74,17 +63,3 @@ class Ollama:
         tags = await queries.look_up(self._http, f"{self._base}/api/tags", self._headers, self.name)
         listed = tags.get("models")
         return queries.named(listed, "model") or queries.named(listed, "name")
-
-
-def make(name: str, config: ProviderConfig, environment: Environment) -> Ollama:
-    assert isinstance(config, OllamaProvider)
-    return Ollama(
-        name,
-        environment.http,
-        config.base_url or BASE_URL,
-        api_key=config.api_key,
-        headers=config.headers,
-        options=config.options,
-        keep_alive=config.keep_alive,
-        timeouts=config.timeouts,
-    )

@@ -1,24 +1,22 @@
 """`type = "responses"`: any server of Open Responses, or of OpenAI's Responses, over HTTP or WebSocket."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from antiphon.config import ProviderSettings as ProviderConfig
-from antiphon.config import ResponsesProvider, Secret, UpstreamTimeouts
 from antiphon.providers import queries
 from antiphon.providers.base import FALLBACK, Environment, Sink, Turn, WrappingSink
-from antiphon.providers.chat import Chat
+from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.profiles import choose as choose_profile
 from antiphon.providers.errors import NotThere
 from antiphon.providers.exchange import Call, ask
-from antiphon.providers.http import UpstreamClient
-from antiphon.providers.responses.quirks import Quirks, choose
+from antiphon.providers.responses.quirks import choose
 from antiphon.providers.responses.request import Prepared, prepare
+from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.items import Item, Reasoning
@@ -37,40 +35,30 @@ _REMEMBERED = 300.0
 class Responses:
     """An upstream of our own wire: one address, one key, its quirks."""
 
-    def __init__(
-        self,
-        name: str,
-        http: UpstreamClient,
-        base_url: str,
-        *,
-        api_key: Secret | None = None,
-        headers: Mapping[str, Secret] | None = None,
-        quirks: Quirks | None = None,
-        timeouts: UpstreamTimeouts | None = None,
-        websocket: bool = False,
-        fallback: bool = True,
-    ) -> None:
-        self.name = name
-        self.quirks = quirks or choose(base_url)
+    Settings = ResponsesSettings
+
+    def __init__(self, settings: ResponsesSettings, environment: Environment) -> None:
+        base_url = settings.base_url or ""
+        self.name = settings.name
+        self.quirks = choose(
+            base_url,
+            settings.quirks,
+            tool_history=settings.tool_history,
+            system_prompt=settings.system_prompt,
+        )
         self.capabilities = self.quirks.capabilities
-        self._http = http
+        self._http = environment.http
         self._base = base_url.rstrip("/").removesuffix("/responses")
-        self._timeouts = timeouts or UpstreamTimeouts()
-        self._headers, self._secrets = queries.introduction(api_key, headers)
+        self._timeouts = settings.timeouts
+        self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers)
         # The same server, asked for its models, and in the older way when it does not know this one.
         kind = self.quirks.name if self.quirks.name in PROFILES else None
-        self._chat = Chat(
-            name,
-            http,
-            self._base,
-            api_key=api_key,
-            headers=headers,
-            profile=choose_profile(self._base, kind),
-            timeouts=self._timeouts,
+        self._chat = ChatUpstream(
+            replace(settings, base_url=self._base), environment, choose_profile(self._base, kind)
         )
-        self._fallback = fallback
+        self._fallback = settings.fallback
         self._chat_until = 0.0
-        self._websocket = websocket
+        self._websocket = settings.websocket
         self._http_until = 0.0
         self._sockets: Sockets | None = None
 
@@ -208,22 +196,3 @@ def _unproved(item: Item) -> Item:
         item = copy(item)
         item.encrypted_content = None
     return item
-
-
-def make(name: str, config: ProviderConfig, environment: Environment) -> Responses:
-    assert isinstance(config, ResponsesProvider)
-    base_url = config.base_url or ""
-    quirks = choose(
-        base_url, config.quirks, tool_history=config.tool_history, system_prompt=config.system_prompt
-    )
-    return Responses(
-        name,
-        environment.http,
-        base_url,
-        api_key=config.api_key,
-        headers=config.headers,
-        quirks=quirks,
-        timeouts=config.timeouts,
-        websocket=config.websocket,
-        fallback=config.fallback,
-    )

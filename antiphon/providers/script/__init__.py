@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from antiphon.config import ConfigErrors, Mistake, ScriptProvider
-from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.providers import errors
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.script import steps
 from antiphon.providers.script.file import Scene, Script, ScriptError, find_block, parse, read
+from antiphon.providers.script.settings import ScriptSettings
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import text_of
 from antiphon.spec.errors import ErrorPayload
@@ -79,11 +78,13 @@ _EVERYTHING = Capabilities(
 class Scripted:
     """Plays the first scene of its script that fits the turn."""
 
-    def __init__(self, name: str, script: Script = ECHO, *, from_requests: bool = True) -> None:
-        self.name = name
+    Settings = ScriptSettings
+
+    def __init__(self, settings: ScriptSettings, environment: Environment) -> None:
+        self.name = settings.name
         self.capabilities = _EVERYTHING
-        self._script = script
-        self._from_requests = from_requests
+        self._script = _script(settings)
+        self._from_requests = settings.from_requests
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         scene = self._scene(turn)
@@ -191,6 +192,17 @@ class Scripted:
                 yield Failure(errors.closed(self.name, "in the middle of the answer").payload)
 
 
+def _script(settings: ScriptSettings) -> Script:
+    if settings.file is None:
+        return ECHO
+    # A relative path starts where the configuration file lies.
+    path = Path(settings.origin.source).parent / Path(settings.file).expanduser()
+    try:
+        return read(path)
+    except ScriptError as error:
+        raise settings.mistake("file", f"the script: {error}") from None
+
+
 class _Clock:
     """Waits from one moment to the next, so that the work between them does not add up."""
 
@@ -255,16 +267,3 @@ def _length(delta: AnyDelta) -> int:
 def _tokens(characters: int) -> int:
     """An estimate, where there is no tokenizer: four characters a token."""
     return (characters + 3) // 4
-
-
-def make(name: str, config: ProviderConfig, environment: Environment) -> Scripted:
-    assert isinstance(config, ScriptProvider)
-    if config.file is None:
-        return Scripted(name, from_requests=config.from_requests)
-    # A relative path starts where the configuration file lies.
-    path = Path(config.origin.source).parent / Path(config.file).expanduser()
-    try:
-        return Scripted(name, read(path), from_requests=config.from_requests)
-    except ScriptError as error:
-        mistake = Mistake(config.origin, ("providers", name, "file"), f"the script: {error}")
-        raise ConfigErrors([mistake]) from None

@@ -13,6 +13,7 @@ import pytest
 from antiphon.client import AsyncClient, Client, ResponseFailed, StatusError, UsageError
 from antiphon.config import load
 from antiphon.engine.background import Background
+from antiphon.providers.registry import TYPES
 from tests.server.servers import DEADLINE
 from tests.server.upstream import Upstream
 
@@ -104,7 +105,7 @@ async def test_many_at_once_and_one_that_nobody_reads(local_config: Path) -> Non
 
 
 async def test_a_failed_response_and_a_background_one(local_config: Path) -> None:
-    async with AsyncClient(transport="local", config=load(local_config)) as client:
+    async with AsyncClient(transport="local", config=load(local_config, types=TYPES)) as client:
         with pytest.raises(ResponseFailed):
             async with client.responses.stream('x\n```script\n[{"text": "a"}, {"cut": true}]\n```') as stream:
                 await stream.final()

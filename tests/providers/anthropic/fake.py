@@ -20,6 +20,7 @@ from antiphon.providers.anthropic.request import LATEST
 from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
 from tests.providers.anthropic import wire
+from tests.providers.build import build
 from tests.providers.conformance import asked
 from tests.providers.conformance.said import Mind, Script
 from tests.providers.fake_server import FakeServer, Received, Wire, refusal
@@ -69,7 +70,7 @@ class FakeAnthropic(FakeServer):
         self._replies.extend(scripts)
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return Anthropic("anthropic", http, self.base_url, version=LATEST)
+        return build(Anthropic, "anthropic", http, self.base_url, version=LATEST)
 
     def mistakes(self, received: Received) -> list[str]:
         body = received.body

@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import AnthropicProvider, LocalSettings, Secret, UpstreamTimeouts, load
-from antiphon.providers.anthropic import BASE_URL, Anthropic, make
+from antiphon.config import Secret, load
+from antiphon.providers.anthropic import BASE_URL, Anthropic
 from antiphon.providers.anthropic.request import LATEST
-from antiphon.providers.base import Environment, UpstreamError
+from antiphon.providers.anthropic.settings import AnthropicSettings
+from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.registry import create_provider
+from antiphon.providers.registry import TYPES, create_provider
 from antiphon.spec.codec import encode
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers.anthropic import wire
 from tests.providers.anthropic.fake import FakeAnthropic
+from tests.providers.build import build, environment
 from tests.providers.compose import answer, answering, batches, compose, make_turn, patience, plain, told
 from tests.providers.conformance.said import Called, Redacted, Script, Text, Thought
 from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
@@ -44,7 +46,7 @@ async def upstream() -> AsyncIterator[FakeAnthropic]:
 @pytest.fixture
 def claude(http: UpstreamClient, upstream: FakeAnthropic) -> Made:
     def made(base_url: str = "", **options: Any) -> Anthropic:
-        return Anthropic("up", http, base_url or upstream.base_url, **{"version": LATEST, **options})
+        return build(Anthropic, "up", http, base_url or upstream.base_url, **{"version": LATEST, **options})
 
     return made
 
@@ -187,7 +189,7 @@ async def test_the_address_may_be_given_in_any_length(
 async def test_headers(http: UpstreamClient, auth: Any, header: str, value: str) -> None:
     async with FakeAnthropic(api_key=KEY) as fake:
         own = {"X-Team": Secret("blue")}
-        provider = Anthropic("up", http, fake.base_url, api_key=Secret(KEY), auth=auth, headers=own)
+        provider = build(Anthropic, "up", http, fake.base_url, api_key=Secret(KEY), auth=auth, headers=own)
         await answer(provider, make_turn())
         sent = fake.requests[-1].headers
         assert sent[header] == value
@@ -198,10 +200,12 @@ async def test_headers(http: UpstreamClient, auth: Any, header: str, value: str)
 
 async def test_the_version_follows_the_address(http: UpstreamClient) -> None:
     """Anthropic's own API is spoken to in its latest version, an imitation in the one that all know."""
-    own = Anthropic("up", http)
+    own = build(Anthropic, "up", http)
     assert "temperature" not in own.capabilities.parameters
-    assert "temperature" in Anthropic("up", http, "https://a.example/anthropic").capabilities.parameters
-    assert "temperature" in Anthropic("up", http, version="2023-06-01").capabilities.parameters
+    assert (
+        "temperature" in build(Anthropic, "up", http, "https://a.example/anthropic").capabilities.parameters
+    )
+    assert "temperature" in build(Anthropic, "up", http, version="2023-06-01").capabilities.parameters
     takes = own.capabilities
     assert all((takes.images, takes.image_urls, takes.files, takes.file_urls, takes.counts_tokens))
 
@@ -224,7 +228,9 @@ async def test_counting(upstream: FakeAnthropic, claude: Made) -> None:
 async def test_counting_can_fail(http: UpstreamClient) -> None:
     async with FakeAnthropic(api_key=KEY) as fake:
         with pytest.raises(UpstreamError, match="credentials"):
-            await Anthropic("up", http, fake.base_url, api_key=Secret("wrong-key")).count_tokens(make_turn())
+            await build(Anthropic, "up", http, fake.base_url, api_key=Secret("wrong-key")).count_tokens(
+                make_turn()
+            )
 
 
 async def test_models_are_asked_for_once(upstream: FakeAnthropic, claude: Made) -> None:
@@ -334,11 +340,10 @@ async def test_the_example_of_the_docs_loads(
     monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-other")
     path = tmp_path / "antiphon.toml"
     path.write_text(_example())
-    config = load(path)
-    environment = Environment(http=http, timeouts=UpstreamTimeouts(), local=config.local, folder=tmp_path)
-    for name, table in config.providers.items():
-        if isinstance(table, AnthropicProvider):
-            provider = create_provider(name, table, environment)
+    config = load(path, types=TYPES)
+    for table in config.providers.values():
+        if isinstance(table, AnthropicSettings):
+            provider = create_provider(table, environment(http, tmp_path))
             assert isinstance(provider, Anthropic)
             assert KEY not in repr(table)
     assert BASE_URL == "https://api.anthropic.com"
@@ -347,8 +352,9 @@ async def test_the_example_of_the_docs_loads(
 async def test_every_key_of_the_configuration_counts(
     upstream: FakeAnthropic, http: UpstreamClient, tmp_path: Path
 ) -> None:
-    table = AnthropicProvider(
+    table = AnthropicSettings(
         type="anthropic",
+        name="up",
         base_url=upstream.base_url,
         api_key=Secret(KEY),
         auth="bearer",
@@ -358,8 +364,7 @@ async def test_every_key_of_the_configuration_counts(
         cache=False,
         headers={"X-Team": Secret("blue")},
     )
-    environment = Environment(http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=tmp_path)
-    made = await answer(make("up", table, environment), make_turn())
+    made = await answer(Anthropic(table, environment(http, tmp_path)), make_turn())
     assert plain(made)["status"] == "completed"
     sent = upstream.requests[-1]
     assert sent.headers["authorization"] == f"Bearer {KEY}"

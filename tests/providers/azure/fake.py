@@ -10,6 +10,7 @@ from antiphon.config import Secret
 from antiphon.providers.azure import Azure
 from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
+from tests.providers.build import build
 from tests.providers.chat import wire
 from tests.providers.chat.fake import FakeChat
 from tests.providers.conformance.said import Script
@@ -54,7 +55,7 @@ class FakeAzure(FakeChat):
         self._version = api_version
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return Azure("azure", http, self.base_url, api_key=Secret(KEY), api_version=self._version)
+        return build(Azure, "azure", http, self.base_url, api_key=Secret(KEY), api_version=self._version)
 
     def mistakes(self, received: Received) -> list[str]:
         found = super().mistakes(received)

@@ -1,17 +1,17 @@
 """Azure OpenAI: its addresses, its credentials, and what its filters say."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antiphon.config import AzureProvider, LocalSettings, Secret, UpstreamTimeouts
-from antiphon.providers.azure import FILTERED, Azure, AzureStream, make
-from antiphon.providers.base import Environment, UpstreamError
+from antiphon.config import Secret
+from antiphon.providers.azure import FILTERED, Azure, AzureStream
+from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.stream.deltas import AnyDelta, TextDelta, VendorDelta
 from tests.providers.azure.fake import KEY, SAFE, VERSION, VIOLENT, FakeAzure, policy_violation, prompt_chunk
+from tests.providers.build import build
 from tests.providers.chat import wire
 from tests.providers.compose import answer, batches, compose, make_turn, told
 from tests.providers.conformance.said import Called, Script, Text
@@ -24,14 +24,9 @@ async def upstream() -> AsyncIterator[FakeAzure]:
         yield fake
 
 
-def configured(upstream: FakeAzure, http: UpstreamClient, folder: Path, **keys: Any) -> Azure:
+def configured(upstream: FakeAzure, http: UpstreamClient, **keys: Any) -> Azure:
     given = {"base_url": upstream.base_url, "api_key": Secret(KEY), **keys}
-    config = AzureProvider(type="azure", name="az", **given)
-    return make(
-        "az",
-        config,
-        Environment(http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=folder),
-    )
+    return build(Azure, "az", http, **given)
 
 
 @pytest.mark.parametrize("path", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
@@ -45,14 +40,13 @@ def configured(upstream: FakeAzure, http: UpstreamClient, folder: Path, **keys: 
 async def test_addresses(
     upstream: FakeAzure,
     http: UpstreamClient,
-    tmp_path: Path,
     path: str,
     version: str | None,
     address: str,
     query: str,
 ) -> None:
     keys = {"base_url": upstream.base_url + path, "api_version": version}
-    provider = configured(upstream, http, tmp_path, **keys)
+    provider = configured(upstream, http, **keys)
     assert told(await answer(provider, make_turn("Hi", model="my gpt/4"))) == ["Hi"]
     [received] = upstream.requests
     assert (received.path, received.query) == (address, query)
@@ -64,16 +58,16 @@ async def test_addresses(
     ("auth", "header", "value"), [("api-key", "api-key", KEY), ("bearer", "authorization", f"Bearer {KEY}")]
 )
 async def test_credentials(
-    upstream: FakeAzure, http: UpstreamClient, tmp_path: Path, auth: str, header: str, value: str
+    upstream: FakeAzure, http: UpstreamClient, auth: str, header: str, value: str
 ) -> None:
-    await answer(configured(upstream, http, tmp_path, auth=auth), make_turn())
+    await answer(configured(upstream, http, auth=auth), make_turn())
     sent = upstream.requests[0].headers
     assert sent[header] == value
     assert [one for one in sent.values() if KEY in one] == [value]
 
 
-async def test_a_wrong_key_is_not_shown(upstream: FakeAzure, http: UpstreamClient, tmp_path: Path) -> None:
-    provider = configured(upstream, http, tmp_path, api_key=Secret("a-wrong-but-secret-key"))
+async def test_a_wrong_key_is_not_shown(upstream: FakeAzure, http: UpstreamClient) -> None:
+    provider = configured(upstream, http, api_key=Secret("a-wrong-but-secret-key"))
     with pytest.raises(UpstreamError) as caught:
         await batches(provider, make_turn())
     assert caught.value.payload.code == "upstream_auth"
@@ -81,20 +75,18 @@ async def test_a_wrong_key_is_not_shown(upstream: FakeAzure, http: UpstreamClien
     assert "a-wrong-but-secret-key" not in caught.value.payload.message
 
 
-async def test_older_versions_want_another_limit(
-    upstream: FakeAzure, http: UpstreamClient, tmp_path: Path
-) -> None:
+async def test_older_versions_want_another_limit(upstream: FakeAzure, http: UpstreamClient) -> None:
     request = {"input": "x", "max_output_tokens": 20}
-    await answer(configured(upstream, http, tmp_path), make_turn(request))
-    await answer(configured(upstream, http, tmp_path, max_tokens_field="max_tokens"), make_turn(request))
+    await answer(configured(upstream, http), make_turn(request))
+    await answer(configured(upstream, http, max_tokens_field="max_tokens"), make_turn(request))
     assert [one.body.get("max_completion_tokens") for one in upstream.requests] == [20, None]
     assert upstream.body["max_tokens"] == 20
 
 
 async def test_only_deployments_count_and_they_are_not_listed(
-    upstream: FakeAzure, http: UpstreamClient, tmp_path: Path
+    upstream: FakeAzure, http: UpstreamClient
 ) -> None:
-    assert await configured(upstream, http, tmp_path).models() == []
+    assert await configured(upstream, http).models() == []
     assert upstream.requests == []
 
 
@@ -205,7 +197,7 @@ def test_any_cut_of_the_bytes_gives_the_same_deltas(size: int) -> None:
     assert read(*(stream[n : n + size] for n in range(0, len(stream), size))) == whole
 
 
-async def test_verdicts_of_a_whole_answer(upstream: FakeAzure, http: UpstreamClient, tmp_path: Path) -> None:
+async def test_verdicts_of_a_whole_answer(upstream: FakeAzure, http: UpstreamClient) -> None:
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": "Once"},
@@ -216,17 +208,17 @@ async def test_verdicts_of_a_whole_answer(upstream: FakeAzure, http: UpstreamCli
     upstream.says(Wire([body], headers={"content-type": "application/json"}))
     deltas = [
         delta
-        for batch in await batches(configured(upstream, http, tmp_path), make_turn(stream=False))
+        for batch in await batches(configured(upstream, http), make_turn(stream=False))
         for delta in batch
     ]
     assert verdicts(deltas) == [{"of": "answer", "results": {"violence": HIGH}}]
     assert compose([deltas]).status == "incomplete"
 
 
-async def test_a_prompt_that_is_refused(upstream: FakeAzure, http: UpstreamClient, tmp_path: Path) -> None:
+async def test_a_prompt_that_is_refused(upstream: FakeAzure, http: UpstreamClient) -> None:
     upstream.says(refusal(400, policy_violation(), apim_request_id="apim-2"))
     with pytest.raises(UpstreamError) as caught:
-        await batches(configured(upstream, http, tmp_path), make_turn())
+        await batches(configured(upstream, http), make_turn())
     error = caught.value.payload
     assert (caught.value.status, error.type, error.code) == (400, "invalid_request", "content_filter")
     assert error.param == "input"
@@ -261,7 +253,6 @@ async def test_a_prompt_that_is_refused(upstream: FakeAzure, http: UpstreamClien
 async def test_errors(
     upstream: FakeAzure,
     http: UpstreamClient,
-    tmp_path: Path,
     status: int,
     body: bytes,
     code: str,
@@ -269,7 +260,7 @@ async def test_errors(
 ) -> None:
     upstream.says(refusal(status, body, retry_after="7"))
     with pytest.raises(UpstreamError) as caught:
-        await batches(configured(upstream, http, tmp_path), make_turn())
+        await batches(configured(upstream, http), make_turn())
     assert (caught.value.payload.code, caught.value.status) == (code, as_status)
     assert caught.value.retry_after == (7 if as_status in (429, 503) else None)
 
@@ -291,8 +282,8 @@ async def test_a_bad_request_is_seen(upstream: FakeAzure) -> None:
         assert len(upstream.mistakes(bad)) >= 1
 
 
-async def test_tools(upstream: FakeAzure, http: UpstreamClient, tmp_path: Path) -> None:
+async def test_tools(upstream: FakeAzure, http: UpstreamClient) -> None:
     upstream.plays(Script((Text("Look:"), Called("f", '{"a":1}')), "tool_calls"))
     tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
-    made = await answer(configured(upstream, http, tmp_path), make_turn({"input": "x", "tools": [tool]}))
+    made = await answer(configured(upstream, http), make_turn({"input": "x", "tools": [tool]}))
     assert told(made) == ["Look:", ("f", '{"a":1}', "call_1")]

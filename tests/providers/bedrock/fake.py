@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any, ClassVar
 
+from antiphon.config import Secret
 from antiphon.providers.base import Provider
 from antiphon.providers.bedrock import Bedrock
-from antiphon.providers.bedrock.auth import ApiKey
 from antiphon.providers.http import UpstreamClient
 from tests.providers.bedrock import service_model
 from tests.providers.bedrock.eventstream_wire import event, exception
+from tests.providers.build import build
 from tests.providers.conformance import asked
 from tests.providers.conformance.said import (
     Called,
@@ -66,7 +67,7 @@ class FakeBedrock(FakeServer):
         self._replies.extend(scripts)
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return Bedrock("bedrock", http, self.base_url, ApiKey(KEY), like=CLAUDE)
+        return build(Bedrock, "bedrock", http, self.base_url, api_key=Secret(KEY), like=CLAUDE)
 
     def mistakes(self, received: Received) -> list[str]:
         counted = received.body.get("input", {}).get("converse") if received.path.endswith("tokens") else None

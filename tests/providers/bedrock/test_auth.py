@@ -15,6 +15,7 @@ from antiphon.providers.bedrock.auth import ApiKey, Chain, region_of
 from antiphon.providers.http import UpstreamClient
 from tests.providers.bedrock.fake import FakeBedrock, refused
 from tests.providers.bedrock.service_model import is_signed_by
+from tests.providers.build import build
 from tests.providers.compose import answer, batches, make_turn, told
 
 ACCESS, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -72,7 +73,7 @@ async def test_every_request_is_signed_as_it_goes_over_the_wire(
     http: UpstreamClient, model: str, streamed: bool
 ) -> None:
     async with FakeBedrock() as upstream:
-        provider = Bedrock("aws", http, upstream.base_url, Chain("aws", "us-east-1"))
+        provider = build(Bedrock, "aws", http, upstream.base_url, region="us-east-1")
         turn = make_turn({"input": "Grüße 🎼"}, model=model, stream=streamed)
         assert told(await answer(provider, turn)) == ["Grüße 🎼"]
         assert await provider.models()
@@ -86,7 +87,7 @@ async def test_every_request_is_signed_as_it_goes_over_the_wire(
 @pytest.mark.usefixtures("keys")
 async def test_a_large_body_is_signed_too(http: UpstreamClient) -> None:
     async with FakeBedrock() as upstream:
-        provider = Bedrock("aws", http, upstream.base_url, Chain("aws", "us-east-1"))
+        provider = build(Bedrock, "aws", http, upstream.base_url, region="us-east-1")
         await batches(provider, make_turn({"input": "x" * 2_000_000}, stream=False))
         assert is_signed_by(upstream.requests[0], ACCESS, SECRET)
 
@@ -141,7 +142,7 @@ async def test_no_credentials(tmp_path: Path, config: str, profile: str | None, 
 async def test_keys_are_never_shown(http: UpstreamClient) -> None:
     async with FakeBedrock() as upstream:
         upstream.says(refused("ValidationException", f"I saw {SECRET} and {ACCESS}", 400))
-        provider = Bedrock("aws", http, upstream.base_url, Chain("aws", "us-east-1"))
+        provider = build(Bedrock, "aws", http, upstream.base_url, region="us-east-1")
         with pytest.raises(UpstreamError) as caught:
             await batches(provider, make_turn())
     shown = json.dumps([caught.value.payload.message, str(caught.value), repr(caught.value)])

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import BedrockProvider, ConfigErrors, LocalSettings, Secret, UpstreamTimeouts, load
+from antiphon.config import ConfigErrors, Secret, load
 from antiphon.providers.base import Environment, UpstreamError
-from antiphon.providers.bedrock import Bedrock, make
-from antiphon.providers.bedrock.auth import ApiKey, Chain
+from antiphon.providers.bedrock import Bedrock
+from antiphon.providers.bedrock.auth import Chain
+from antiphon.providers.bedrock.settings import BedrockSettings
 from antiphon.providers.http import UpstreamClient
+from antiphon.providers.registry import TYPES
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_item
 from antiphon.stream.deltas import TextDelta
@@ -31,6 +33,8 @@ from tests.providers.bedrock.fake import (
     stop,
     stream,
 )
+from tests.providers.build import build
+from tests.providers.build import environment as lent
 from tests.providers.compose import answer, answering, batches, cancelled, make_turn, patience, plain, told
 from tests.providers.conformance.said import Called, Script, Text, Thought
 from tests.providers.fake_server import SOON, Step, Wire, refusing_address
@@ -56,7 +60,7 @@ async def upstream() -> AsyncIterator[FakeBedrock]:
 @pytest.fixture
 def bedrock(http: UpstreamClient, upstream: FakeBedrock) -> Made:
     def made(base_url: str = upstream.base_url, **options: Any) -> Bedrock:
-        return Bedrock("aws", http, base_url, ApiKey(KEY), **{"like": CLAUDE, **options})
+        return build(Bedrock, "aws", http, base_url, **{"api_key": Secret(KEY), "like": CLAUDE, **options})
 
     return made
 
@@ -133,7 +137,7 @@ async def test_everything_goes_out_in_one_valid_body(upstream: FakeBedrock, bedr
         "stop": ["END"],
         "top_k": 3,
     }
-    provider = bedrock(guardrail=("abc123", "2"))
+    provider = bedrock(guardrail="abc123", guardrail_version="2")
     made = await answer(provider, make_turn(request))
     assert made.status == "completed"
     assert [one["role"] for one in upstream.body["messages"]] == ["user", "assistant", "user"]
@@ -317,16 +321,15 @@ def environment(http: UpstreamClient, tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    return Environment(http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=tmp_path)
+    return lent(http, tmp_path)
 
 
-def config(**fields: Any) -> BedrockProvider:
-    return BedrockProvider(type="bedrock", name="aws", **fields)
+def config(**fields: Any) -> BedrockSettings:
+    return BedrockSettings(type="bedrock", name="aws", **fields)
 
 
 async def test_made_from_a_configuration(upstream: FakeBedrock, environment: Environment) -> None:
-    made = make(
-        "aws",
+    made = Bedrock(
         config(
             base_url=upstream.base_url,
             api_key=Secret(KEY),
@@ -349,7 +352,7 @@ async def test_a_key_from_the_environment(
     upstream: FakeBedrock, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "from-the-environment")
-    await answer(make("aws", config(base_url=upstream.base_url), environment), make_turn())
+    await answer(Bedrock(config(base_url=upstream.base_url), environment), make_turn())
     assert upstream.requests[0].headers["authorization"] == "Bearer from-the-environment"
 
 
@@ -365,7 +368,7 @@ async def test_a_key_from_the_environment(
     ],
 )
 async def test_endpoints_and_regions(environment: Environment, fields: dict[str, str], base: str) -> None:
-    made = make("aws", config(**fields), environment)
+    made = Bedrock(config(**fields), environment)
     assert made._base == base
     assert isinstance(made._identity, Chain)
     assert made._identity._region in base
@@ -374,21 +377,22 @@ async def test_endpoints_and_regions(environment: Environment, fields: dict[str,
 async def test_a_region_is_needed(environment: Environment) -> None:
     for fields in ({}, {"api_key": Secret(KEY)}, {"base_url": "http://127.0.0.1:1"}):
         with pytest.raises(ConfigErrors, match="AWS_REGION"):
-            make("aws", config(**fields), environment)
+            Bedrock(config(**fields), environment)
 
 
 def test_without_the_extra_there_is_one_clear_sentence(tmp_path: Path) -> None:
     """A process in which botocore cannot be imported."""
     script = (
         "import sys; sys.modules['botocore'] = None\n"
-        "from antiphon.config import BedrockProvider, ConfigErrors, Local, Secret, Timeouts\n"
+        "from antiphon.config import ConfigErrors, LocalSettings, Secret, UpstreamTimeouts\n"
         "from antiphon.providers.base import Environment\n"
-        "from antiphon.providers.bedrock import make\n"
+        "from antiphon.providers.bedrock import Bedrock\n"
+        "from antiphon.providers.bedrock.settings import BedrockSettings\n"
         "from antiphon.providers.http import UpstreamClient\n"
         "from pathlib import Path\n"
-        "environment = Environment(UpstreamClient(), Timeouts(), Local(), Path('.'))\n"
-        "make('aws', BedrockProvider(type='bedrock', region='a', api_key=Secret('x')), environment)\n"
-        "try: make('aws', BedrockProvider(type='bedrock', region='a'), environment)\n"
+        "environment = Environment(UpstreamClient(), UpstreamTimeouts(), LocalSettings(), Path('.'))\n"
+        "Bedrock(BedrockSettings(type='bedrock', region='a', api_key=Secret('x')), environment)\n"
+        "try: Bedrock(BedrockSettings(type='bedrock', region='a'), environment)\n"
         "except ConfigErrors as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
@@ -403,5 +407,5 @@ def test_the_examples_of_the_docs_load(tmp_path: Path) -> None:
     for example in examples:
         file = tmp_path / "antiphon.toml"
         file.write_text(example)
-        loaded = load(file, environ={"BEDROCK_KEY": KEY})
-        assert any(isinstance(one, BedrockProvider) for one in loaded.providers.values())
+        loaded = load(file, environ={"BEDROCK_KEY": KEY}, types=TYPES)
+        assert any(isinstance(one, BedrockSettings) for one in loaded.providers.values())

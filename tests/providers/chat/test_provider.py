@@ -12,15 +12,17 @@ import msgspec
 import openai
 import pytest
 
-from antiphon.config import ChatProvider, LocalSettings, Secret, UpstreamTimeouts
-from antiphon.providers.base import Environment, UpstreamError
-from antiphon.providers.chat import Chat, make
-from antiphon.providers.chat.profiles import OPENAI, PROFILES
+from antiphon.config import Secret, UpstreamTimeouts
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.chat import Chat
+from antiphon.providers.chat.profiles import PROFILES
+from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_item
 from antiphon.spec.error_paths import literals
 from antiphon.stream.deltas import Failure, TextDelta
+from tests.providers.build import build, environment
 from tests.providers.chat import wire
 from tests.providers.chat.fake import FakeChat, Step, Wire, refusal, refusing_address
 from tests.providers.chat.wire import Answer, ToolCall
@@ -60,7 +62,7 @@ async def upstream() -> AsyncIterator[FakeChat]:
 @pytest.fixture
 def chat(http: UpstreamClient, upstream: FakeChat) -> Made:
     def made(base_url: str = upstream.base_url, **options: Any) -> Chat:
-        return Chat("up", http, base_url, **{"profile": OPENAI, **options})
+        return build(Chat, "up", http, base_url, **{"profile": "openai", **options})
 
     return made
 
@@ -231,7 +233,7 @@ async def test_a_server_that_does_not_stream(upstream: FakeChat, chat: Made, spl
 
 async def test_think_tags(upstream: FakeChat, chat: Made) -> None:
     upstream.says(Answer("<think>\nHm.\n</think>\n\nYes", size=3))
-    made = await answer(chat(profile=PROFILES["vllm"]), make_turn())
+    made = await answer(chat(profile="vllm"), make_turn())
     assert told(made) == ["reasoning: Hm.\n", "Yes"]
 
 
@@ -306,11 +308,11 @@ async def test_a_reset_after_the_reason_is_no_failure(upstream: FakeChat, chat: 
 @pytest.mark.parametrize("profile", ["generic", "openai"])
 async def test_the_upstreams_401_is_not_the_clients(http: UpstreamClient, profile: str) -> None:
     async with FakeChat(api_key="right") as upstream:
-        wrong = Chat("up", http, upstream.base_url, api_key=Secret(KEY), profile=PROFILES[profile])
+        wrong = build(Chat, "up", http, upstream.base_url, api_key=Secret(KEY), profile=profile)
         error = await failed(wrong)
         assert (error.status, error.payload.code) == (502, "upstream_auth")
         assert KEY not in error.payload.message
-        right = Chat("up", http, upstream.base_url, api_key=Secret("right"))
+        right = build(Chat, "up", http, upstream.base_url, api_key=Secret("right"))
         assert told(await answer(right, make_turn("Hi"))) == ["Hi"]
 
 
@@ -376,7 +378,7 @@ async def test_a_connection_survives_a_whole_answer(upstream: FakeChat, chat: Ma
 async def test_counting_tokens(upstream: FakeChat, chat: Made) -> None:
     assert await chat().count_tokens(make_turn()) is None
     assert upstream.requests == []
-    count = await chat(profile=PROFILES["llamacpp"]).count_tokens(make_turn("Hi"))
+    count = await chat(profile="llamacpp").count_tokens(make_turn("Hi"))
     assert count is not None
     assert count > 0
     assert upstream.requests[0].path == "/v1/chat/completions/input_tokens"
@@ -403,12 +405,8 @@ async def test_base_urls(upstream: FakeChat, chat: Made, path: str) -> None:
 # --- configuration ----------------------------------------------------------------------------------------
 
 
-def environment(http: UpstreamClient, folder: Path) -> Environment:
-    return Environment(http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=folder)
-
-
 async def test_made_from_a_configuration(upstream: FakeChat, http: UpstreamClient, tmp_path: Path) -> None:
-    config = ChatProvider(
+    config = ChatSettings(
         type="chat",
         name="up",
         base_url=upstream.base_url,
@@ -417,7 +415,7 @@ async def test_made_from_a_configuration(upstream: FakeChat, http: UpstreamClien
         profile="openai",
         max_tokens_field="max_tokens",
     )
-    provider = make("up", config, environment(http, tmp_path))
+    provider = Chat(config, environment(http, tmp_path))
     await answer(provider, make_turn({"input": "x", "max_output_tokens": 20}))
     [received] = upstream.requests
     assert received.body["max_tokens"] == 20
@@ -427,7 +425,7 @@ async def test_made_from_a_configuration(upstream: FakeChat, http: UpstreamClien
 
 def test_the_configuration_knows_every_profile() -> None:
     """A profile that the configuration does not know could never be chosen, and the other way round."""
-    [field] = [one for one in msgspec.structs.fields(ChatProvider) if one.name == "profile"]
+    [field] = [one for one in msgspec.structs.fields(ChatSettings) if one.name == "profile"]
     assert set(literals(field.type)) == set(PROFILES)
 
 

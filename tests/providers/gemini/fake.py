@@ -18,6 +18,7 @@ from antiphon.providers.base import Provider
 from antiphon.providers.gemini import Gemini
 from antiphon.providers.gemini.vertex import Vertex
 from antiphon.providers.http import UpstreamClient
+from tests.providers.build import build
 from tests.providers.conformance import asked
 from tests.providers.conformance.said import (
     Called,
@@ -242,7 +243,7 @@ class FakeGemini(FakeServer):
         return self
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return Gemini("up", http, self.base_url, api_key=Secret(KEY))
+        return build(Gemini, "up", http, self.base_url, api_key=Secret(KEY))
 
     def mistakes(self, received: Received) -> list[str]:
         return mistakes(received.body)
@@ -310,7 +311,16 @@ class FakeVertex(FakeGemini):
 
     def provider(self, http: UpstreamClient) -> Provider:
         headers = {"Authorization": Secret(f"Bearer {self.token}")}
-        return Vertex("up", http, self.base_url, project=PROJECT, location="us-central1", headers=headers)
+        return build(
+            Vertex,
+            "up",
+            http,
+            self.base_url,
+            api_key=Secret("unused"),
+            project=PROJECT,
+            location="us-central1",
+            headers=headers,
+        )
 
     def reply(self, received: Received) -> Wire:
         if received.path == "/token":

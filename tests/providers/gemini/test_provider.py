@@ -10,12 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.config import GeminiProvider, LocalSettings, Secret, UpstreamTimeouts, load
-from antiphon.providers.base import Environment, UpstreamError
-from antiphon.providers.gemini import BASE_URL, Gemini, make
+from antiphon.config import Secret, load
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.gemini import BASE_URL, Gemini
+from antiphon.providers.gemini.settings import GeminiSettings
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.registry import create_provider
+from antiphon.providers.registry import TYPES, create_provider
 from antiphon.stream.deltas import Failure, TextDelta
+from tests.providers.build import build, environment
 from tests.providers.compose import answer, answering, batches, compose, make_turn, patience, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
@@ -32,11 +34,7 @@ async def upstream() -> AsyncIterator[FakeGemini]:
 
 @pytest.fixture
 def gemini(http: UpstreamClient, upstream: FakeGemini) -> Gemini:
-    return Gemini("up", http, upstream.base_url, api_key=Secret(KEY))
-
-
-def environment(http: UpstreamClient, folder: Path) -> Environment:
-    return Environment(http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=folder)
+    return build(Gemini, "up", http, upstream.base_url, api_key=Secret(KEY))
 
 
 async def failed(provider: Gemini, request: Any = "Hi", **options: Any) -> UpstreamError:
@@ -126,7 +124,7 @@ async def test_models_of_all_pages_are_asked_for_once(upstream: FakeGemini, gemi
 
 async def test_no_models_when_nobody_answers(http: UpstreamClient) -> None:
     with refusing_address() as address:
-        assert await Gemini("up", http, address).models() == []
+        assert await build(Gemini, "up", http, address).models() == []
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------
@@ -199,8 +197,8 @@ async def test_an_error_in_the_stream_keeps_its_status(upstream: FakeGemini, gem
 
 @pytest.mark.parametrize("key", [KEY, "wrong-key-of-mine"])
 async def test_a_key_is_never_shown(http: UpstreamClient, upstream: FakeGemini, key: str) -> None:
-    provider = Gemini(
-        "up", http, upstream.base_url, api_key=Secret(key), headers={"X-A": Secret("own-secret")}
+    provider = build(
+        Gemini, "up", http, upstream.base_url, api_key=Secret(key), headers={"X-A": Secret("own-secret")}
     )
     if key == KEY:
         told = f"Bad request of {key} with own-secret and AIzaSyAnotherKeyOfSomebody"
@@ -227,7 +225,7 @@ async def test_a_key_is_never_shown(http: UpstreamClient, upstream: FakeGemini, 
 async def test_streams_that_break(
     upstream: FakeGemini, http: UpstreamClient, pieces: list[Any], code: str
 ) -> None:
-    provider = Gemini("up", http, upstream.base_url, api_key=Secret(KEY), timeouts=patience(code))
+    provider = build(Gemini, "up", http, upstream.base_url, api_key=Secret(KEY), timeouts=patience(code))
     upstream.says(Wire(pieces))
     made = compose(await batches(provider, make_turn("Hi", model=MODEL)))
     assert made.error is not None
@@ -236,7 +234,7 @@ async def test_streams_that_break(
 
 async def test_nobody_there(http: UpstreamClient) -> None:
     with refusing_address() as address:
-        caught = await failed(Gemini("up", http, address))
+        caught = await failed(build(Gemini, "up", http, address))
     assert (caught.status, caught.payload.code) == (502, "upstream_unreachable")
 
 
@@ -249,21 +247,21 @@ async def test_a_web_page(upstream: FakeGemini, gemini: Gemini) -> None:
 
 
 async def test_made_from_a_configuration(upstream: FakeGemini, http: UpstreamClient, tmp_path: Path) -> None:
-    config = GeminiProvider(
+    config = GeminiSettings(
         type="gemini",
         name="up",
         base_url=upstream.base_url,
         api_key=Secret(KEY),
         headers={"X-Title": Secret("t")},
     )
-    provider = create_provider("up", config, environment(http, tmp_path))
+    provider = create_provider(config, environment(http, tmp_path))
     assert told(await answer(provider, make_turn("Hi", model=MODEL))) == ["Hello"]
     [received] = upstream.requests
     assert received.headers["x-title"] == "t"
 
 
-async def test_the_address_need_not_be_told(http: UpstreamClient, tmp_path: Path) -> None:
-    provider = make("up", GeminiProvider(type="gemini"), environment(http, tmp_path))
+async def test_the_address_need_not_be_told(http: UpstreamClient) -> None:
+    provider = build(Gemini, "up", http)
     assert provider._url("m", "generateContent") == f"{BASE_URL}/models/m:generateContent"
 
 
@@ -271,9 +269,9 @@ def test_the_example_of_the_docs_loads(tmp_path: Path) -> None:
     example = PAGE.read_text().split("```toml\n")[1].split("```")[0]
     file = tmp_path / "antiphon.toml"
     file.write_text(example)
-    config = load(file, environ={"GEMINI_API_KEY": "k"})
+    config = load(file, environ={"GEMINI_API_KEY": "k"}, types=TYPES)
     provider = config.providers["google"]
-    assert isinstance(provider, GeminiProvider)
+    assert isinstance(provider, GeminiSettings)
     assert provider.api_key is not None
     assert provider.api_key.reveal() == "k"
 
@@ -281,5 +279,5 @@ def test_the_example_of_the_docs_loads(tmp_path: Path) -> None:
 def test_every_key_of_the_configuration_is_documented() -> None:
     page = PAGE.read_text()
     own = {"name", "origin", "options", "type"}
-    for field in msgspec.structs.fields(GeminiProvider):
+    for field in msgspec.structs.fields(GeminiSettings):
         assert field.name in own or f"`{field.name}`" in page, field.name

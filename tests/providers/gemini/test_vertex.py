@@ -15,11 +15,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from google.auth.compute_engine import _metadata
 
-from antiphon.config import ConfigErrors, LocalSettings, Secret, UpstreamTimeouts, VertexProvider, load
-from antiphon.providers.base import Environment, UpstreamError
-from antiphon.providers.gemini.access_tokens import AccessTokens
-from antiphon.providers.gemini.vertex import Vertex, base_url, make
+from antiphon.config import ConfigErrors, Secret, load
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.gemini.settings import VertexSettings
+from antiphon.providers.gemini.vertex import Vertex, base_url
 from antiphon.providers.http import UpstreamClient
+from antiphon.providers.registry import TYPES
+from tests.providers.build import build
 from tests.providers.compose import answer, batches, make_turn, told
 from tests.providers.conformance.said import Script, Text
 from tests.providers.fake_server import SOON, FakeServer, Received, Wire, refusal, refusing_address
@@ -69,7 +71,7 @@ Made = Callable[..., Vertex]
 
 @pytest.fixture
 async def vertex(
-    http: UpstreamClient, upstream: FakeVertex, account: Callable[..., Path], tmp_path: Path
+    http: UpstreamClient, upstream: FakeVertex, account: Callable[..., Path]
 ) -> AsyncIterator[Made]:
     created: list[Vertex] = []
 
@@ -77,11 +79,7 @@ async def vertex(
         keys = {"base_url": upstream.base_url, "location": "us-central1", **keys}
         if not keys.keys() & {"api_key", "credentials"}:
             keys["credentials"] = str(account())
-        config = VertexProvider(type="vertex", **keys)
-        environment = Environment(
-            http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=tmp_path
-        )
-        created.append(make("up", config, environment))
+        created.append(build(Vertex, "up", http, **keys))
         return created[-1]
 
     yield created_by
@@ -114,7 +112,7 @@ def decoded(part: str) -> dict[str, Any]:
 )
 def test_locations(http: UpstreamClient, location: str, address: str) -> None:
     assert base_url(location) == address
-    provider = Vertex("up", http, address, project="p", location=location)
+    provider = build(Vertex, "up", http, api_key=Secret(KEY), project="p", location=location)
     path = f"projects/p/locations/{location}"
     expected = f"{address}/{path}/publishers/google/models/gemini-2.5-pro:generateContent"
     assert provider._url("gemini-2.5-pro", "generateContent") == expected
@@ -126,7 +124,7 @@ def test_locations(http: UpstreamClient, location: str, address: str) -> None:
 
 
 async def test_a_name_does_not_lead_to_another_project(http: UpstreamClient) -> None:
-    provider = Vertex("up", http, base_url("global"), project="p")
+    provider = build(Vertex, "up", http, api_key=Secret(KEY), project="p")
     url = provider._url("projects/q/locations/global/endpoints/1", "generateContent")
     assert "/projects/p/locations/global/publishers/google/models/projects/q/" in url
     with pytest.raises(UpstreamError):
@@ -284,7 +282,7 @@ async def test_the_default_credentials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account()))
-    provider = Vertex("up", http, upstream.base_url, location="us-central1", tokens=AccessTokens("up", http))
+    provider = build(Vertex, "up", http, upstream.base_url, location="us-central1")
     assert told(await answer(provider, make_turn("Hi", model=MODEL))) == ["Hello"]
     assert len(upstream.assertions) == 1
 
@@ -315,9 +313,7 @@ async def test_a_machine_in_the_cloud(
         host = metadata.base_url.removeprefix("http://")
         monkeypatch.setattr(_metadata, "_GCE_METADATA_HOST", host)
         monkeypatch.setenv("GCE_METADATA_IP", host)
-        provider = Vertex(
-            "up", http, upstream.base_url, location="us-central1", tokens=AccessTokens("up", http)
-        )
+        provider = build(Vertex, "up", http, upstream.base_url, location="us-central1")
         assert told(await answer(provider, make_turn("Hi", model=MODEL))) == ["Hello"]
         await provider.close()
     assert upstream.assertions == []
@@ -360,13 +356,13 @@ def test_the_example_of_the_docs_loads(tmp_path: Path) -> None:
     example = PAGE.read_text().split("```toml\n")[1].split("```")[0]
     file = tmp_path / "antiphon.toml"
     file.write_text(example)
-    provider = load(file, environ={}).providers["cloud"]
-    assert isinstance(provider, VertexProvider)
+    provider = load(file, environ={}, types=TYPES).providers["cloud"]
+    assert isinstance(provider, VertexSettings)
     assert provider.project is not None
 
 
 def test_every_key_of_the_configuration_is_documented() -> None:
     page = PAGE.read_text()
     own = {"name", "origin", "options", "type"}
-    for field in msgspec.structs.fields(VertexProvider):
+    for field in msgspec.structs.fields(VertexSettings):
         assert field.name in own or f"`{field.name}`" in page, field.name

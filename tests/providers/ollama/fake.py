@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.ollama import Ollama
+from tests.providers.build import build
 from tests.providers.chat.scripts import cut
 from tests.providers.conformance import asked
 from tests.providers.conformance.said import Called, Mind, Redacted, Refused, Saying, Script, Text, Thought
@@ -53,7 +54,7 @@ class FakeOllama(FakeServer):
         self._replies.extend(replies)
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return Ollama("ollama", http, self.base_url)
+        return build(Ollama, "ollama", http, self.base_url)
 
     def mistakes(self, received: Received) -> list[str]:
         return mistakes(received.body)

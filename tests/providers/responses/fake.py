@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed
 from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.responses import Responses
-from antiphon.providers.responses.quirks import OPENAI, Quirks
+from tests.providers.build import build
 from tests.providers.conformance import asked
 from tests.providers.conformance.said import Mind, Script
 from tests.providers.fake_server import FakeServer, Piece, Received, Step, Wire, refusal
@@ -56,8 +56,8 @@ class FakeResponses(FakeServer):
     def provider(self, http: UpstreamClient) -> Responses:
         return self.made(http)
 
-    def made(self, http: UpstreamClient, quirks: Quirks = OPENAI, **options: Any) -> Responses:
-        return Responses("responses", http, self.base_url, quirks=quirks, **options)
+    def made(self, http: UpstreamClient, quirks: str = "openai", **options: Any) -> Responses:
+        return build(Responses, "responses", http, self.base_url, quirks=quirks, **options)
 
     def mistakes(self, received: Received) -> list[str]:
         if received.path.endswith("/input_tokens"):
@@ -131,11 +131,12 @@ class FakeResponsesSocket:
 
     def made(self, http: UpstreamClient, **options: Any) -> Responses:
         timeouts = options.pop("timeouts", None) or UpstreamTimeouts(connect=5, first_byte=5, idle=5)
-        return Responses(
+        return build(
+            Responses,
             "responses",
             http,
             self.base_url,
-            quirks=OPENAI,
+            quirks="openai",
             api_key=Secret("sk-1"),
             websocket=True,
             timeouts=timeouts,

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import Config, LocalSettings, ResponsesProvider, Secret, UpstreamTimeouts, load
+from antiphon.config import Config, Secret, UpstreamTimeouts, load
 from antiphon.providers import responses
-from antiphon.providers.base import Environment, UpstreamError
+from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.registry import create_provider
+from antiphon.providers.registry import TYPES, create_provider
 from antiphon.providers.responses import Responses
-from antiphon.providers.responses.quirks import OPEN_RESPONSES, OPENAI, QUIRKS
+from antiphon.providers.responses.quirks import QUIRKS
+from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.stream.deltas import Failure, TextDelta
+from tests.providers.build import build, environment
 from tests.providers.chat.fake import FakeChat
 from tests.providers.chat.wire import Answer
 from tests.providers.compose import answer, answering, batches, compose, make_turn, patience, told
@@ -41,7 +43,7 @@ async def upstream() -> AsyncIterator[FakeResponses]:
 @pytest.fixture
 def made(http: UpstreamClient, upstream: FakeResponses) -> Made:
     def make(base_url: str = upstream.base_url, **options: Any) -> Responses:
-        return Responses("up", http, base_url, **{"quirks": OPENAI, **options})
+        return build(Responses, "up", http, base_url, **{"quirks": "openai", **options})
 
     return make
 
@@ -117,7 +119,7 @@ async def test_a_connection_survives_a_whole_answer(upstream: FakeResponses, mad
 async def test_every_kind_of_server_gets_an_answer_through(http: UpstreamClient, name: str) -> None:
     async with FakeResponses(strict=False) as upstream:
         upstream.says(Script((Text("Look."), Called("f", '{"a":1}'))))
-        provider = upstream.made(http, QUIRKS[name])
+        provider = upstream.made(http, name)
         request = {"input": "Hi", "tools": [{"type": "function", "name": "f"}]}
         assert told(await answer(provider, make_turn(request))) == ["Look.", ("f", '{"a":1}', "call_1")]
 
@@ -224,7 +226,7 @@ async def test_a_server_without_responses_is_asked_through_chat(
 ) -> None:
     async with FakeChat(strict=False) as chat:
         chat.says(Answer("One."), Answer("Two."))
-        provider = made(chat.base_url, quirks=OPEN_RESPONSES)
+        provider = made(chat.base_url, quirks="open_responses")
         items = [
             {"role": "user", "content": "Hi"},
             {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "blob"},
@@ -281,7 +283,7 @@ async def test_an_unknown_model_is_no_reason_to_fall_back(upstream: FakeResponse
 
 async def test_lm_studio_before_it_had_responses(http: UpstreamClient, upstream: FakeResponses) -> None:
     upstream.says(refusal(200, b'{"error":"Unexpected endpoint or method. (POST /v1/responses)"}'))
-    error = await failed(Responses("up", http, upstream.base_url, quirks=OPENAI, fallback=False))
+    error = await failed(build(Responses, "up", http, upstream.base_url, quirks="openai", fallback=False))
     assert "base_url" in error.payload.message
 
 
@@ -292,7 +294,7 @@ async def test_counting_tokens(upstream: FakeResponses, made: Made, http: Upstre
     count = await made().count_tokens(make_turn({"input": "Hi", "temperature": 0.5}))
     assert count == len(json.dumps(upstream.body))
     assert upstream.requests[-1].path == "/v1/responses/input_tokens"
-    assert await made(quirks=QUIRKS["ollama"]).count_tokens(make_turn()) is None
+    assert await made(quirks="ollama").count_tokens(make_turn()) is None
     async with FakeChat() as chat:
         assert await made(chat.base_url).count_tokens(make_turn()) is None
 
@@ -300,7 +302,7 @@ async def test_counting_tokens(upstream: FakeResponses, made: Made, http: Upstre
 async def test_counting_tokens_can_be_refused(http: UpstreamClient) -> None:
     async with FakeResponses(api_key="another") as upstream:
         with pytest.raises(UpstreamError):
-            await upstream.made(http, OPEN_RESPONSES).count_tokens(make_turn())
+            await upstream.made(http, "open_responses").count_tokens(make_turn())
 
 
 async def test_models(upstream: FakeResponses, made: Made) -> None:
@@ -313,15 +315,12 @@ async def test_models(upstream: FakeResponses, made: Made) -> None:
 # --- configuration ----------------------------------------------------------------------------------------
 
 
-def environment(http: UpstreamClient, folder: Path) -> Environment:
-    return Environment(http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=folder)
-
-
 async def test_made_from_a_configuration(
     upstream: FakeResponses, http: UpstreamClient, tmp_path: Path
 ) -> None:
-    config = ResponsesProvider(
+    config = ResponsesSettings(
         type="responses",
+        name="up",
         base_url=upstream.base_url,
         api_key=Secret(KEY),
         quirks="openai",
@@ -329,7 +328,7 @@ async def test_made_from_a_configuration(
         system_prompt="both",
         fallback=False,
     )
-    provider = create_provider("up", config, environment(http, tmp_path))
+    provider = create_provider(config, environment(http, tmp_path))
     assert isinstance(provider, Responses)
     assert (provider.quirks.tool_history, provider.quirks.system_prompt) == ("comment", "both")
     upstream.says(Script((Text("Hello."),)))
@@ -343,7 +342,7 @@ def examples(folder: Path) -> list[Config]:
     for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
         (folder / "antiphon.toml").write_text(text, encoding="utf-8")
         variables = {"HOME": str(folder), "OPENAI_API_KEY": "sk-1", "AI_GATEWAY_API_KEY": "k-1"}
-        found.append(load(folder / "antiphon.toml", variables))
+        found.append(load(folder / "antiphon.toml", variables, types=TYPES))
     return found
 
 
@@ -353,7 +352,7 @@ async def test_the_examples_of_the_docs_load(tmp_path: Path, http: UpstreamClien
     for config in configs:
         for name, provider in config.providers.items():
             if provider.type == "responses":
-                assert create_provider(name, provider, environment(http, tmp_path)).name == name
+                assert create_provider(provider, environment(http, tmp_path)).name == name
 
 
 def test_every_quirk_is_documented_as_it_is() -> None:

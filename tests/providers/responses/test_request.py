@@ -12,10 +12,10 @@ from openai.types.responses.response_create_params import (
     ResponseCreateParamsStreaming,
 )
 
-from antiphon.config import ResponsesProvider
 from antiphon.providers.base import Turn, UpstreamError
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, OPENAI, QUIRKS, Quirks, choose
 from antiphon.providers.responses.request import Proof, prepare
+from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.spec.codec import Opaque
 from antiphon.spec.error_paths import literals
 from antiphon.spec.errors import SpecError
@@ -463,7 +463,7 @@ def test_quirks_are_found_by_host_or_name() -> None:
 
 
 def test_the_configuration_knows_every_quirk() -> None:
-    [field] = [one for one in msgspec.structs.fields(ResponsesProvider) if one.name == "quirks"]
+    [field] = [one for one in msgspec.structs.fields(ResponsesSettings) if one.name == "quirks"]
     assert set(literals(field.type)) == set(QUIRKS)
 
 

@@ -13,8 +13,8 @@ from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.responses import Responses
-from antiphon.providers.responses.quirks import OPENAI
 from antiphon.stream.deltas import TextDelta
+from tests.providers.build import build
 from tests.providers.chat.fake import FakeChat
 from tests.providers.compose import answer, answering, batches, make_turn, told
 from tests.providers.conformance.said import Script, Text
@@ -222,7 +222,7 @@ async def test_a_stream_that_is_left_closes_its_connection(
 
 async def test_nobody_listens(http: UpstreamClient) -> None:
     with refusing_address() as address:
-        error = await failed(Responses("up", http, address, websocket=True))
+        error = await failed(build(Responses, "up", http, address, websocket=True))
     assert (error.status, error.payload.code) == (502, "upstream_unreachable")
 
 
@@ -243,7 +243,7 @@ async def test_a_server_without_a_websocket_is_asked_over_http(http: UpstreamCli
 
 async def test_a_server_with_neither_is_asked_through_chat(http: UpstreamClient) -> None:
     async with FakeChat() as chat:
-        provider = Responses("up", http, chat.base_url, quirks=OPENAI, websocket=True)
+        provider = build(Responses, "up", http, chat.base_url, quirks="openai", websocket=True)
         turn = make_turn("Hi")
         assert told(await answer(provider, turn)) == ["Hi"]
     assert [one.action for one in turn.receipts] == ["fallback", "fallback"]

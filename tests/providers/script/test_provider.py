@@ -3,35 +3,39 @@
 import asyncio
 import json
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antiphon.config import (
-    ConfigErrors,
-    LocalSettings,
-    ProviderSettings,
-    ScriptProvider,
-    UpstreamTimeouts,
-    Where,
-)
+from antiphon.config import ConfigErrors, Where
 from antiphon.providers.base import Environment, UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
-from antiphon.providers.script import Scripted, make
+from antiphon.providers.script import Scripted
 from antiphon.providers.script.file import parse
+from antiphon.providers.script.settings import ScriptSettings
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_item
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import CallDelta, Failure, Finish, TextDelta
+from tests.providers.build import build
+from tests.providers.build import environment as lent
 from tests.providers.compose import answer, answering, batches, make_turn, plain, told
 
 DOCS = Path(__file__).parents[3] / "docs/providers/script.md"
 
 
+def demo(**keys: Any) -> Scripted:
+    return build(Scripted, "demo", UpstreamClient(), **keys)
+
+
 def scripted(script: Any) -> Scripted:
-    return Scripted("demo", parse(script if isinstance(script, str) else json.dumps(script)))
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write(script if isinstance(script, str) else json.dumps(script))
+        file.flush()
+        return demo(file=file.name)
 
 
 async def play(*steps: Any, request: Any = "Hi") -> Response:
@@ -82,7 +86,7 @@ async def test_the_errors_of_the_documentation() -> None:
 
 async def test_the_script_in_a_request_of_the_documentation() -> None:
     [message] = re.findall(r"^````text\n(.*?)^````", DOCS.read_text(), re.MULTILINE | re.DOTALL)
-    made = await answer(Scripted("demo"), make_turn(message))
+    made = await answer(demo(), make_turn(message))
     assert (told(made), made.status) == (["!Once upon a time"], "incomplete")
 
 
@@ -276,13 +280,13 @@ async def test_the_newest_script_wins() -> None:
             {"role": "user", "content": "go"},
         ],
     }
-    assert told(await answer(Scripted("demo"), make_turn(request))) == ["new"]
-    assert told(await answer(Scripted("demo"), make_turn({**request, "input": "go"}))) == ["instructed"]
+    assert told(await answer(demo(), make_turn(request))) == ["new"]
+    assert told(await answer(demo(), make_turn({**request, "input": "go"}))) == ["instructed"]
 
 
 async def test_a_provider_can_ignore_scripts_in_requests() -> None:
     words = fenced('[{"text":"new"}]')
-    provider = Scripted("demo", from_requests=False)
+    provider = demo(from_requests=False)
     assert told(await answer(provider, make_turn(words))) == [words]
 
 
@@ -294,7 +298,7 @@ async def test_a_provider_can_ignore_scripts_in_requests() -> None:
     ],
 )
 async def test_a_bad_script_in_a_request(where: str, request_: dict[str, Any]) -> None:
-    error = await refused(Scripted("demo"), request_)
+    error = await refused(demo(), request_)
     assert (error.status, error.payload.code, error.payload.param) == (400, "invalid_script", where)
 
 
@@ -326,19 +330,17 @@ def test_mistakes_are_told_with_their_place(script: str, complaint: str) -> None
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
-    return Environment(
-        http=UpstreamClient(), timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=tmp_path
-    )
+    return lent(UpstreamClient(), tmp_path)
 
 
-def config(folder: Path, **options: Any) -> ProviderSettings:
+def config(folder: Path, **options: Any) -> ScriptSettings:
     origin = Where(str(folder / "antiphon.toml"), 2)
-    return ScriptProvider(type="script", origin=origin, **options)
+    return ScriptSettings(type="script", name="demo", origin=origin, **options)
 
 
 async def test_a_file_beside_the_configuration(tmp_path: Path, environment: Environment) -> None:
     (tmp_path / "a.json").write_text('[{"text": "from a file"}]')
-    provider = create_provider("demo", config(tmp_path, file="a.json"), environment)
+    provider = create_provider(config(tmp_path, file="a.json"), environment)
     assert told(await answer(provider, make_turn())) == ["from a file"]
     assert await provider.models() == ["demo"]
     assert await provider.count_tokens(make_turn()) is None
@@ -346,7 +348,7 @@ async def test_a_file_beside_the_configuration(tmp_path: Path, environment: Envi
 
 
 async def test_without_a_file_it_echoes(tmp_path: Path, environment: Environment) -> None:
-    provider = make("demo", config(tmp_path), environment)
+    provider = Scripted(config(tmp_path), environment)
     assert told(await answer(provider, make_turn("Is there an echo?"))) == ["Is there an echo?"]
 
 
@@ -362,7 +364,7 @@ def test_mistakes_in_the_configuration(
 ) -> None:
     (tmp_path / "bad.toml").write_text("[[[")
     with pytest.raises(ConfigErrors, match=complaint):
-        make("demo", config(tmp_path, **options), environment)
+        Scripted(config(tmp_path, **options), environment)
 
 
 async def test_a_failure_in_the_middle_has_its_own_words() -> None:

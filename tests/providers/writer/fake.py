@@ -10,6 +10,7 @@ from antiphon.config import Secret
 from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.writer import Writer
+from tests.providers.build import build
 from tests.providers.chat import wire
 from tests.providers.chat.fake import FakeChat, unpaired
 from tests.providers.conformance.said import Script
@@ -36,7 +37,7 @@ class FakeWriter(FakeChat):
     }
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return Writer("writer", http, self.base_url, api_key=Secret(KEY))
+        return build(Writer, "writer", http, self.base_url, api_key=Secret(KEY))
 
     def mistakes(self, received: Received) -> list[str]:
         streamed = received.body.get("stream")

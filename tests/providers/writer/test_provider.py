@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import LocalSettings, Secret, UpstreamTimeouts, WriterProvider
-from antiphon.providers.base import Environment, UpstreamError
+from antiphon.config import Secret
+from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.writer import BASE_URL, Writer, make
+from antiphon.providers.writer import BASE_URL, Writer
+from antiphon.providers.writer.settings import WriterSettings
+from tests.providers.build import build, environment
 from tests.providers.compose import answer, batches, make_turn, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.fake_server import Received, refusal
@@ -26,7 +28,7 @@ async def upstream() -> AsyncIterator[FakeWriter]:
 
 @pytest.fixture
 def writer(upstream: FakeWriter, http: UpstreamClient) -> Writer:
-    return Writer("writer", http, upstream.base_url, api_key=Secret(KEY))
+    return build(Writer, "writer", http, upstream.base_url, api_key=Secret(KEY))
 
 
 @pytest.mark.parametrize(
@@ -145,9 +147,8 @@ async def test_models(writer: Writer) -> None:
 async def test_made_from_a_configuration(
     upstream: FakeWriter, http: UpstreamClient, tmp_path: Path, path: str
 ) -> None:
-    config = WriterProvider(type="writer", name="w", base_url=upstream.base_url + path, api_key=Secret(KEY))
-    environment = Environment(http=http, timeouts=UpstreamTimeouts(), local=LocalSettings(), folder=tmp_path)
-    assert told(await answer(make("w", config, environment), make_turn("Hi"))) == ["Hi"]
+    config = WriterSettings(type="writer", name="w", base_url=upstream.base_url + path, api_key=Secret(KEY))
+    assert told(await answer(Writer(config, environment(http, tmp_path)), make_turn("Hi"))) == ["Hi"]
     assert BASE_URL == "https://api.writer.com/v1"
 
 
