@@ -58,7 +58,9 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 def skeleton(tmp_path: Path) -> Path:
     """Every layer, empty, under the project's own rule."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    layers = "spec stream config embedded providers store engine bridges server client producer compliance"
+    layers = (
+        "spec stream wires config embedded providers store engine bridges server client producer compliance"
+    )
     for layer in ("", *layers.split(), "cli", "tui"):
         package = tmp_path / "antiphon" / layer
         package.mkdir()
@@ -78,7 +80,10 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
     ("module", "forbidden"),
     [
         ("spec", "antiphon.stream"),
+        ("stream", "antiphon.wires"),
         ("stream", "antiphon.config"),
+        ("wires", "antiphon.config"),
+        ("wires", "antiphon.providers"),
         ("providers", "antiphon.engine"),
         ("server", "antiphon.client"),
         ("bridges", "antiphon.providers"),
@@ -98,6 +103,37 @@ def test_the_layer_rule_catches_an_import_upwards(skeleton: Path, module: str, f
     result = lint_imports(skeleton)
     assert result.returncode == 1, result.stdout
     assert f"antiphon.{module} -> {forbidden}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "is_allowed"),
+    [
+        ("local", "antiphon.server.local", True),
+        ("local", "antiphon.server", False),
+        ("local", "antiphon.config", False),
+        ("http", "antiphon.server.local", False),
+    ],
+)
+def test_the_client_reaches_the_gateway_by_one_import_that_the_layer_rule_names(
+    skeleton: Path, module: str, imported: str, is_allowed: bool
+) -> None:
+    transport = skeleton / "antiphon/client/transport"
+    transport.mkdir()
+    (transport / "__init__.py").touch()
+    (skeleton / "antiphon/server/local.py").write_text("import antiphon.config\n")
+    (transport / f"{module}.py").write_text(f"def later():\n    import {imported}\n")
+    result = lint_imports(skeleton)
+    assert (result.returncode == 0) == is_allowed, result.stdout
+
+
+def test_no_module_hides_an_import_of_another_package_from_the_layer_rule() -> None:
+    hidden = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "antiphon").rglob("*.py")
+        for name in re.findall(r"(?:import_module|__import__)\(\s*[\"'](antiphon[\w.]*)", path.read_text())
+        if not name.startswith(".".join(path.relative_to(ROOT).parts[:2]) + ".")
+    ]
+    assert hidden == []
 
 
 def test_the_layer_rule_has_no_gap(skeleton: Path) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from antiphon.client.errors import AntiphonError, UsageError
 from antiphon.client.settings import ServerAddress, Timeouts, resolve
 from antiphon.client.transport.body_formats import Payload, Payloads
-from antiphon.client.transport.http import USER_AGENT, Body, Clock
+from antiphon.client.transport.http import Body, Clock
 from antiphon.spec.aliases import string
 from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -21,6 +21,7 @@ from antiphon.spec.request import encode_request
 from antiphon.stream import aliases
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import EventTooLarge
+from antiphon.wires import USER_AGENT
 from antiphon.wires.hashbrown import frames
 from antiphon.wires.hashbrown.messages import (
     AnyMessage,

@@ -32,10 +32,11 @@ from antiphon.client.streams import AsyncEventStream, EventSource
 from antiphon.client.transport.http import Clock
 from antiphon.client.transport.response_decoding import via
 from antiphon.client.transport.retry import pause_before_next
-from antiphon.client.transport.websocket import ClientSocket, NoWebSocket, envelope_in
+from antiphon.client.transport.websocket import ClientSocket, envelope_in
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream.reader import Reader
+from antiphon.wires.websocket import NoWebSocket
 
 FORGOTTEN = "previous_response_not_found"
 LIMIT_REACHED = "websocket_connection_limit_reached"

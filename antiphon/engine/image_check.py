@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from antiphon.engine.media import parts_of
-from antiphon.providers.media.data_urls import data_url
 from antiphon.spec.content import InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
+from antiphon.wires.media.data_urls import data_url
 
 INVALID = "invalid_image"
 

@@ -19,11 +19,11 @@ from antiphon.config import MediaSettings as Settings
 from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.errors import UNSUPPORTED_CONTENT, ForbiddenAddress
-from antiphon.providers.media.data_urls import UNKNOWN
 from antiphon.providers.media.image_info import kind_of
 from antiphon.spec.content import ContentPart, InputFile, InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
+from antiphon.wires.media.data_urls import UNKNOWN
 
 if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient, UpstreamExchange

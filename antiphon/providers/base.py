@@ -22,6 +22,7 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import Receipt
 from antiphon.spec.tools import Tool
 from antiphon.stream.deltas import AnyDelta
+from antiphon.wires.notes import Note
 
 if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient
@@ -35,13 +36,6 @@ _MOST_RECEIPTS = 256
 ADDED = "added"
 FALLBACK = "fallback"
 TRUNCATED = "truncated"
-
-Note = Callable[[str, str], None]
-"""Told where in an answer there is something that cannot be passed on, and why."""
-
-
-def silently(param: str, reason: str) -> None:
-    """The note of whoever has no turn to leave a receipt in."""
 
 
 class Turn(Struct, eq=False):

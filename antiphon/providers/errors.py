@@ -4,10 +4,8 @@ The upstream's 401 is never the client's own, and no key ever stands in a messag
 """
 
 import re
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -22,6 +20,7 @@ from antiphon.spec.errors import (
     TIMEOUT,
     ErrorPayload,
 )
+from antiphon.wires.retry_after import retry_after
 
 FORBIDDEN_ADDRESS = "forbidden_address"
 UPSTREAM_AUTH = "upstream_auth"
@@ -147,7 +146,7 @@ def refused(
     error = _classify(provider, status, told, secrets)
     add_request_id(error.payload, headers)
     if error.status in (429, 503):
-        error.retry_after = _retry_after(headers) or told.retry_after or _told_delay(told.message)
+        error.retry_after = retry_after(headers) or told.retry_after or _told_delay(told.message)
     return error
 
 
@@ -345,17 +344,3 @@ def _param(name: str) -> str | None:
 def _request_id(headers: Mapping[str, str]) -> str:
     found = next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "")
     return found if re.fullmatch(r"[\x21-\x7e]{1,100}", found) else ""
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from any of the three ways to say it."""
-    try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
-        if value := headers.get("retry-after"):
-            if re.fullmatch(r"[\d.]+", value):
-                return float(value)
-            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return None

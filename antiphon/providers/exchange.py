@@ -9,11 +9,11 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.providers import errors
 from antiphon.providers.base import Sink, Turn, UpstreamError
 from antiphon.providers.http import UpstreamClient, UpstreamExchange
-from antiphon.providers.tools.names import ToolNames
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import AnyDelta, Failure
+from antiphon.wires.tools.names import ToolNames
 
 
 class Parser(Protocol):

@@ -218,7 +218,7 @@ async def test_leaving_a_turn_early_ends_it_and_the_next_one_recovers() -> None:
 async def test_a_server_that_does_not_say_goodbye_is_left_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("antiphon.client.transport.websocket._CLOSING", 0.05)
+    monkeypatch.setattr("antiphon.client.transport.websocket.CLOSING", 0.05)
     async with (
         SocketServer(DEAF, say("b")) as server,
         server.client() as client,

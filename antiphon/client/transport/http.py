@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, quote
 
 import httpx
 
-from antiphon import __version__
 from antiphon.client.errors import (
     AntiphonError,
     ConnectionFailed,
@@ -23,10 +22,10 @@ from antiphon.client.resources.parameters import RequestOptions
 from antiphon.client.settings import Retries, ServerAddress, Timeouts
 from antiphon.client.transport.response_decoding import status_error
 from antiphon.client.transport.retry import pause_before_next
+from antiphon.wires import USER_AGENT
 
 T = TypeVar("T")
 
-USER_AGENT = f"antiphon/{__version__}"
 MAX_BODY = 256 * 1024 * 1024
 _MAX_ERROR_BODY = 1024 * 1024
 _CLOSING = 1.0

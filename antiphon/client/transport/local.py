@@ -1,7 +1,6 @@
 """The gateway inside the program: HTTP without a socket, spoken to the ASGI application itself."""
 
 import asyncio
-import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, cast
 
@@ -22,22 +21,23 @@ _LEAVING = 5.0
 class Opened(Protocol):
     """A gateway that is open: its application, and how to close it."""
 
-    app: Asgi
+    @property
+    def app(self) -> Asgi: ...
 
     async def close(self) -> None: ...
 
 
 async def open_gateway(config: object) -> Opened:
-    """The server is asked for by name, so that the client alone never needs it."""
+    """The server is imported here and nowhere else in the client, which alone never needs it."""
     try:
-        server = importlib.import_module("antiphon.server.local")
+        from antiphon.server import local as server
     except ImportError as error:
         missing = f"the package {error.name!r} is missing" if error.name else str(error)
         raise UsageError(
             f"transport='local' needs the gateway, and {missing}; run `pip install 'antiphon[server]'`"
         ) from None
     try:
-        return cast(Opened, await server.open_local(config))
+        return await server.open_local(cast(Any, config))
     except server.CANNOT_OPEN as error:
         raise UsageError(f"the gateway could not be opened: {error}") from None
 

@@ -8,12 +8,12 @@ from msgspec import Raw, Struct
 
 from antiphon.client.errors import StatusError, StreamBroken, UnexpectedAnswer
 from antiphon.client.transport.body_formats import Payloads
-from antiphon.client.transport.retry import retry_after
 from antiphon.spec.aliases import string
 from antiphon.spec.codec import NULL, UNREADABLE, extras
 from antiphon.spec.errors import ERROR_TYPE_ALIASES
 from antiphon.spec.response import Response
 from antiphon.stream.reader import Reader
+from antiphon.wires.retry_after import retry_after
 
 VIA = "antiphon:via"
 CHAT: Literal["chat_completions"] = "chat_completions"
@@ -95,7 +95,7 @@ def status_error(
         status,
         redact,
         request_id=headers.get("x-request-id", "")[:200],
-        retry_after=retry_after(headers.get("retry-after")),
+        retry_after=retry_after(headers),
     )
 
 

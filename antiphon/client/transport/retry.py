@@ -2,8 +2,6 @@
 
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from antiphon.client.errors import AntiphonError, ConnectionFailed, StatusError, TimedOut
 from antiphon.client.settings import Retries
@@ -58,18 +56,3 @@ def pause_before_next(
         # A little later than asked, and not everyone at once.
         pause = wanted + chance() * min(1.0, retries.base)
     return pause if left is None or pause < left else None
-
-
-def retry_after(value: str | None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:
-    """The seconds of a `Retry-After` header, which holds a number or a date."""
-    if value is None or len(value) > 100:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(value)
-        except (ValueError, OverflowError):
-            return None
-        seconds = ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now()).total_seconds()
-    return max(0.0, seconds) if seconds < float("inf") else None

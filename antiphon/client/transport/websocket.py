@@ -1,33 +1,20 @@
 """One WebSocket to `/responses`: dialled within its limits, its failures in our own words."""
 
 import asyncio
-import logging
 from contextlib import suppress
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Raw, Struct
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from antiphon.client.errors import ConnectionFailed, StatusError, TimedOut, UsageError
 from antiphon.client.settings import ServerAddress, Timeouts
-from antiphon.client.transport.http import USER_AGENT, Clock
+from antiphon.client.transport.http import Clock
 from antiphon.client.transport.response_decoding import refusal_in, status_error
 from antiphon.spec.codec import UNREADABLE
-from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
-
-# Answers to a handshake that say something about the caller or the moment, not about WebSockets.
-_NOT_ABOUT_SOCKETS = frozenset({401, 407, 408, 429})
-_NOT_IMPLEMENTED = 501
-_CLOSING = 1.0
-
-# Its debug lines would show the key. This logger is in no registry, so that nobody turns it on by mistake.
-_quiet = logging.Logger("antiphon.client.transport.websocket", logging.CRITICAL + 1)
-
-
-class NoWebSocket(Exception):
-    """The server answered the handshake with plain HTTP: it has no WebSocket here."""
+from antiphon.wires.websocket import CLOSING, HandshakeRefused, dial
 
 
 class _Envelope(Struct):
@@ -53,25 +40,16 @@ class ClientSocket:
         *,
         trust_env: bool,
     ) -> "ClientSocket":
+        """Raises `NoWebSocket` where there is none; any other failure as an error of the client."""
         try:
             async with clock.within("connect", limits.connect):
-                connection = await connect(
+                connection = await dial(
                     socket_url(address),
-                    additional_headers={**headers, **address.headers()},
-                    user_agent_header=USER_AGENT,
-                    open_timeout=None,
-                    close_timeout=_CLOSING,
-                    max_size=DEFAULT_MAX_EVENT_BYTES,
-                    proxy=True if trust_env else None,
-                    logger=_quiet,
+                    {**headers, **address.headers()},
+                    use_proxy=trust_env,
                 )
-        except InvalidStatus as refused:
-            answer = refused.response
-            status = answer.status_code
-            if status not in _NOT_ABOUT_SOCKETS and (status < 500 or status == _NOT_IMPLEMENTED):
-                raise NoWebSocket from None
-            named = {name.lower(): value for name, value in answer.headers.raw_items()}
-            raise status_error(status, named, bytes(answer.body or b""), address.redact) from None
+        except HandshakeRefused as refused:
+            raise status_error(refused.status, refused.headers, refused.body, address.redact) from None
         except (WebSocketException, OSError, EOFError) as error:
             if isinstance(error, TimeoutError):
                 raise TimedOut("connect", limits.connect or 0.0) from None
@@ -97,7 +75,7 @@ class ClientSocket:
         """Say goodbye, and hang up whether or not it is answered."""
         try:
             with suppress(WebSocketException, OSError, TimeoutError):
-                async with asyncio.timeout(_CLOSING):
+                async with asyncio.timeout(CLOSING):
                     await self._connection.close()
         finally:
             self._connection.transport.abort()

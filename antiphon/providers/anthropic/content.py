@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from antiphon.providers.base import SUPPRESSED, Turn
 from antiphon.providers.errors import unsupported
-from antiphon.providers.media.data_urls import UNKNOWN, data_url, file_bytes
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
+from antiphon.wires.media.data_urls import UNKNOWN, data_url, file_bytes
 
 Block = dict[str, Any]
 

@@ -16,10 +16,11 @@ from antiphon.providers.anthropic.models import ClaudeModel
 from antiphon.providers.anthropic.wire import Caller, Container, decode_kept
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
-from antiphon.providers.tools.names import ToolNames, as_object
+from antiphon.providers.tools.functions import as_object
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
+from antiphon.wires.tools.names import ToolNames
 
 VENDOR = "anthropic:"
 THINKING = frozenset({"thinking", "redacted_thinking"})

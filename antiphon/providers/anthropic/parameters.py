@@ -8,9 +8,9 @@ from antiphon.providers.anthropic.models import LEAST_BUDGET, UNKNOWN, ClaudeMod
 from antiphon.providers.anthropic.schema import Inexpressible, fitted, is_exact
 from antiphon.providers.base import ADDED, DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.format_prompt import in_words
-from antiphon.providers.tools.names import Function, ToolNames
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
+from antiphon.wires.tools.names import Function, ToolNames
 
 BINDING = "thinking-binding-controls-2026-08-01"
 """The beta without which a model may not be told what to do with thinking of another conversation."""

@@ -8,8 +8,9 @@ from antiphon.providers.anthropic.messages import VENDOR, MessagesBuilder
 from antiphon.providers.anthropic.models import ClaudeModel, find
 from antiphon.providers.anthropic.parameters import BINDING, AnthropicParameters, betas_of
 from antiphon.providers.base import Turn
-from antiphon.providers.tools.names import ToolNames, flatten
+from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import encode
+from antiphon.wires.tools.names import ToolNames
 
 LATEST = "2026-10-21"
 """The version of the API that has no sampling parameters any more."""

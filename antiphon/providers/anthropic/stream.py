@@ -22,10 +22,6 @@ from antiphon.providers.anthropic.wire import (
     decode_block,
     decode_message,
 )
-from antiphon.providers.base import Note, UpstreamError, silently
-from antiphon.providers.lines import LineSplitter
-from antiphon.providers.tools.calls import Calls
-from antiphon.providers.tools.names import ToolNames
 from antiphon.spec.codec import UNREADABLE, Opaque, encode
 from antiphon.spec.content import Annotation, UrlCitation
 from antiphon.spec.errors import ErrorPayload
@@ -47,6 +43,10 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.lines import LineSplitter, LineTooLong
+from antiphon.wires.notes import Note, silently
+from antiphon.wires.tools.calls import Calls
+from antiphon.wires.tools.names import ToolNames
 
 _SLUG = VENDOR.removesuffix(":")
 _REASONS: dict[str, FinishReason] = {
@@ -113,7 +113,7 @@ class AnthropicStream:
         self._thought = SummaryDelta if summarises else ReasoningDelta
         self._note = note
         self._secrets = secrets
-        self._lines = LineSplitter(provider, max_line)
+        self._lines = LineSplitter(max_line)
         self._deltas: list[AnyDelta] = []
         self._open: dict[int, _Open] = {}
         self._after_text = False
@@ -124,8 +124,8 @@ class AnthropicStream:
         """The deltas that these bytes complete. The data of an event is always one line."""
         try:
             lines = self._lines.feed(data)
-        except UpstreamError as error:
-            self._fail(error.payload)
+        except LineTooLong as error:
+            self._fail(errors.invalid(self._provider, str(error)).payload)
             return self._take()
         for line in lines:
             if line.startswith(b"data:"):

@@ -17,10 +17,10 @@ from antiphon.providers.base import Environment, Turn
 from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import OPENAI
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.chat.wire import Chunk
 from antiphon.providers.exchange import Call
 from antiphon.spec.codec import UNREADABLE
 from antiphon.stream.deltas import VendorDelta
+from antiphon.wires.chat.chunks import Chunk
 
 FILTERED = "azure:content_filter"
 """The event that tells what a filter found; only clients that ask for extensions see it."""

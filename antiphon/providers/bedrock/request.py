@@ -16,11 +16,12 @@ from antiphon.providers.bedrock.parameters import BedrockParameters
 from antiphon.providers.errors import unsupported
 from antiphon.providers.exchange import Prepared
 from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
-from antiphon.providers.tools.names import Function, ToolNames, as_object, flatten
+from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, OutputText, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice
+from antiphon.wires.tools.names import Function, ToolNames
 
 _CACHE_POINT: Block = {"cachePoint": {"type": "default"}}
 _FIT_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers import errors
-from antiphon.providers.base import Note, silently
 from antiphon.providers.bedrock.citations import VENDOR, annotation
 from antiphon.providers.bedrock.eventstream import BadMessage, Message, Messages
 from antiphon.providers.bedrock.wire import (
@@ -26,9 +25,6 @@ from antiphon.providers.bedrock.wire import (
     decode_stop,
     decode_trouble,
 )
-from antiphon.providers.media.images import image_item
-from antiphon.providers.tools.calls import Calls
-from antiphon.providers.tools.names import ToolNames
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import vendor_item
@@ -47,6 +43,10 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
+from antiphon.wires.media.images import image_item
+from antiphon.wires.notes import Note, silently
+from antiphon.wires.tools.calls import Calls
+from antiphon.wires.tools.names import ToolNames
 
 _REASONS: dict[str, FinishReason] = {
     "tool_use": "tool_calls",

@@ -8,9 +8,9 @@ from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call, ask, encoded
-from antiphon.providers.reasoning.kept import KeptReasoning
-from antiphon.providers.reasoning.think_tags import ThinkTags
 from antiphon.spec.codec import encode
+from antiphon.wires.reasoning.kept import KeptReasoning
+from antiphon.wires.reasoning.think_tags import ThinkTags
 
 
 class ChatUpstream:
@@ -63,7 +63,8 @@ class ChatUpstream:
         name, profile, secrets = self.name, self.profile, self._secrets
         body, tools = prepare(turn, profile, name)
         think = ThinkTags() if profile.think_tags else None
-        parser = self.reader(tools, name, secrets, think, KeptReasoning() if self._keeps else None)
+        kept = KeptReasoning() if self._keeps else None
+        parser = self.reader(tools, think, kept, provider=name, secrets=secrets)
         parser.note = turn.note(name)
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)

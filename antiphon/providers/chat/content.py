@@ -5,9 +5,9 @@ from typing import Any
 from antiphon.providers.base import Turn
 from antiphon.providers.chat.profiles import Profile
 from antiphon.providers.errors import unsupported
-from antiphon.providers.media.data_urls import data_url, file_bytes
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
+from antiphon.wires.media.data_urls import data_url, file_bytes
 
 
 class Parts:

@@ -9,10 +9,10 @@ from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.chat.content import Parts
 from antiphon.providers.chat.profiles import Profile
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
-from antiphon.providers.reasoning.kept import put_by, words_of
-from antiphon.providers.tools.names import ToolNames
 from antiphon.spec.content import Refusal, text_of
 from antiphon.spec.items import Message, Reasoning
+from antiphon.wires.reasoning.kept import put_by, words_of
+from antiphon.wires.tools.names import ToolNames
 
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _DETAILS = "reasoning_details"

@@ -7,9 +7,10 @@ from antiphon.providers.base import REWRITTEN, Turn
 from antiphon.providers.chat.messages import messages
 from antiphon.providers.chat.profiles import GENERIC, Profile
 from antiphon.providers.format_prompt import in_words
-from antiphon.providers.tools.names import NO_TOOLS, Function, ToolNames, flatten
+from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
+from antiphon.wires.tools.names import NO_TOOLS, Function, ToolNames
 
 _EFFORTS = ("none", "low", "medium", "high", "xhigh")
 _TIERS = {"standard": "default"}

@@ -14,12 +14,13 @@ from antiphon.providers.gemini.schema import TooLarge, fits, is_sound, translate
 from antiphon.providers.gemini.signatures import NO_PROOF, SEARCH, VENDOR, ModelParts, from_blob
 from antiphon.providers.gemini.wire import OTHERS
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
-from antiphon.providers.media.images import IMAGES, image_of
-from antiphon.providers.tools.names import Function, ToolNames, as_object, flatten
+from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat, ToolRef
+from antiphon.wires.media.images import IMAGES, image_of
+from antiphon.wires.tools.names import Function, ToolNames
 
 # Sampling by its name here and there; the last three are outside the specification.
 _SAMPLING = {

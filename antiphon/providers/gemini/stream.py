@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from antiphon.providers import errors
-from antiphon.providers.base import Note, UpstreamError, silently
 from antiphon.providers.gemini.grounding import cited, grounded
 from antiphon.providers.gemini.signatures import SEARCH, VENDOR, Proof
 from antiphon.providers.gemini.wire import (
@@ -22,10 +21,6 @@ from antiphon.providers.gemini.wire import (
     decode_counts,
     decode_many,
 )
-from antiphon.providers.lines import LineSplitter
-from antiphon.providers.media.images import image_item
-from antiphon.providers.tools.calls import Calls
-from antiphon.providers.tools.names import ToolNames
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import Annotation, LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
@@ -44,6 +39,11 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.lines import LineSplitter, LineTooLong
+from antiphon.wires.media.images import image_item
+from antiphon.wires.notes import Note, silently
+from antiphon.wires.tools.calls import Calls
+from antiphon.wires.tools.names import ToolNames
 
 _REASONS: dict[str, FinishReason] = {
     "MAX_TOKENS": "length",
@@ -95,7 +95,7 @@ class GeminiStream:
         self._provider = provider
         self._note = note
         self._secrets = secrets
-        self._lines = LineSplitter(provider, max_line)
+        self._lines = LineSplitter(max_line)
         self._held = b""  # a line, or several, that is not JSON yet
         self._deltas: list[AnyDelta] = []
         self._calls = 0
@@ -112,8 +112,8 @@ class GeminiStream:
         """The deltas that these bytes complete. A chunk is nearly always one line of data."""
         try:
             lines = self._lines.feed(data)
-        except UpstreamError as error:
-            self._fail(error.payload)
+        except LineTooLong as error:
+            self._fail(errors.invalid(self._provider, str(error)).payload)
             return self._take()
         for line in lines:
             if line not in _BLANK:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from antiphon import __version__
 from antiphon.providers.http.failures import Unreachable
+from antiphon.wires import USER_AGENT
 
 if TYPE_CHECKING:
     from antiphon.providers.http.connection import UpstreamConnection
@@ -17,7 +17,7 @@ PIECE = 64 * 1024
 """A longer body is written in pieces of this size, as fast as the upstream takes them."""
 
 _PORTS = {"http": 80, "https": 443}
-_DEFAULTS = {"user-agent": f"antiphon/{__version__}", "accept-encoding": "identity"}
+_DEFAULTS = {"user-agent": USER_AGENT, "accept-encoding": "identity"}
 _OURS = frozenset({"connection", "content-length", "transfer-encoding"})
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")

@@ -24,7 +24,6 @@ from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call, ask
 from antiphon.providers.llama.settings import LlamaSettings
 from antiphon.providers.media.image_info import describe
-from antiphon.providers.tools.names import Function, ToolNames
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.content import ContentPart, InputImage, InputText
 from antiphon.spec.errors import ErrorPayload
@@ -33,6 +32,7 @@ from antiphon.spec.items import Message as MessageItem
 from antiphon.spec.response import Usage
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonSchemaFormat
 from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, TextDelta, UsageDelta
+from antiphon.wires.tools.names import Function, ToolNames
 
 _PROFILE = PROFILES["llamacpp"]
 # So small a model is at its best when it says what it finds likeliest; then it must be kept from circling.
@@ -147,7 +147,7 @@ class Llama:
         functions = await self._functions(turn, names, told, endpoint)
         for field in ("tools", "tool_choice", "parallel_tool_calls"):
             body.pop(field, None)
-        parser = ChatStream(names, self.name, note=turn.note(self.name))
+        parser = ChatStream(names, note=turn.note(self.name), provider=self.name)
         reader: ChatStream | CallStream = parser
         if functions:
             parallel = turn.request.parallel_tool_calls is not False

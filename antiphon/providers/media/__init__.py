@@ -1,1 +1,1 @@
-"""Images and files inside a request: data URLs, file types, image sizes."""
+"""What an image is, by its first bytes."""

@@ -6,13 +6,14 @@ from typing import Any
 from antiphon.providers.base import REWRITTEN, Capabilities, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
-from antiphon.providers.media.data_urls import data_url
-from antiphon.providers.reasoning.kept import words_of
-from antiphon.providers.tools.names import Function, ToolNames, as_object, flatten
+from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
+from antiphon.wires.media.data_urls import data_url
+from antiphon.wires.reasoning.kept import words_of
+from antiphon.wires.tools.names import Function, ToolNames
 
 # What the specification and its clients call it, and what Ollama does.
 _OPTIONS = {

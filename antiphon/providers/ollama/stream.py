@@ -7,14 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.providers import errors
-from antiphon.providers.base import Note, UpstreamError, silently
-from antiphon.providers.chat.wire import Token
-from antiphon.providers.lines import LineSplitter
 from antiphon.providers.media.image_info import kind_of
-from antiphon.providers.media.images import image_item
-from antiphon.providers.reasoning.kept import KeptReasoning
-from antiphon.providers.tools.calls import Calls
-from antiphon.providers.tools.names import ToolNames
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.response import Usage
@@ -29,6 +22,13 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.chat.chunks import Token
+from antiphon.wires.lines import LineSplitter, LineTooLong
+from antiphon.wires.media.images import image_item
+from antiphon.wires.notes import Note, silently
+from antiphon.wires.reasoning.kept import KeptReasoning
+from antiphon.wires.tools.calls import Calls
+from antiphon.wires.tools.names import ToolNames
 
 
 class OllamaFunction(Struct, gc=False):
@@ -77,7 +77,7 @@ class OllamaStream:
         self._provider = provider
         self._note = note
         self._secrets = secrets
-        self._lines = LineSplitter(provider, max_line)
+        self._lines = LineSplitter(max_line)
         self._told = Calls(names or ToolNames())
         self._kept = KeptReasoning()
         self._calls = 0
@@ -86,8 +86,8 @@ class OllamaStream:
     def feed(self, data: bytes) -> list[AnyDelta]:
         try:
             lines = self._lines.feed(data)
-        except UpstreamError as error:
-            self._fail(error.payload)
+        except LineTooLong as error:
+            self._fail(errors.invalid(self._provider, str(error)).payload)
             return self._take()
         for line in lines:
             if line and not self.over:

@@ -107,7 +107,7 @@ class Responses:
 
     async def _native(self, turn: Turn, sink: Sink) -> None:
         if self._websocket and time.monotonic() >= self._http_until:
-            from antiphon.providers.responses.websocket import NoWebSocket
+            from antiphon.wires.websocket import NoWebSocket
 
             prepared = await in_worker_thread(self._prepared, turn) if turn.is_large else self._prepared(turn)
             parser = self._parser(turn, prepared)

@@ -7,10 +7,7 @@ What only a snapshot holds, such as a proof, an annotation or a log probability,
 from collections.abc import Callable
 from typing import Any
 
-from antiphon.providers.base import Note
 from antiphon.providers.responses.request import Proof
-from antiphon.providers.tools.calls import Calls
-from antiphon.providers.tools.names import ToolNames
 from antiphon.spec import events as ev
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import Annotation, LogProb, OutputText
@@ -43,6 +40,9 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.lifecycle import with_status
 from antiphon.stream.open_items import is_over
+from antiphon.wires.notes import Note
+from antiphon.wires.tools.calls import Calls
+from antiphon.wires.tools.names import ToolNames
 
 _Call = FunctionCall | CustomToolCall
 _Whole = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque

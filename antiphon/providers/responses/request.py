@@ -14,7 +14,7 @@ from antiphon.providers import errors
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Entry, entries
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
-from antiphon.providers.tools.names import Function, ToolNames, flatten
+from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import UNREADABLE, Opaque, encode, extras
 from antiphon.spec.content import (
     ContentPart,
@@ -50,6 +50,7 @@ from antiphon.spec.tools import (
 )
 from antiphon.stream.dialects import IMAGE, SHOWN_IMAGE
 from antiphon.stream.lifecycle import with_status
+from antiphon.wires.tools.names import Function, ToolNames
 
 _PLAIN = (
     "temperature",

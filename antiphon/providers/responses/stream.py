@@ -10,11 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers import errors
-from antiphon.providers.base import Note, UpstreamError, silently
-from antiphon.providers.lines import LineSplitter
 from antiphon.providers.responses.deltas import Retelling
 from antiphon.providers.responses.plain import plain
-from antiphon.providers.tools.names import ToolNames
 from antiphon.spec import events as ev
 from antiphon.spec.codec import NULL, UNREADABLE
 from antiphon.spec.errors import ErrorPayload
@@ -22,6 +19,9 @@ from antiphon.spec.response import Response
 from antiphon.stream.deltas import CUTS, AnyDelta, Failure, Finish, FinishReason, TextDelta, UsageDelta
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.lines import LineSplitter, LineTooLong
+from antiphon.wires.notes import Note, silently
+from antiphon.wires.tools.names import ToolNames
 
 _BOM = b"\xef\xbb\xbf"
 _REASONS: dict[str, FinishReason] = {
@@ -53,7 +53,7 @@ class ResponsesStream:
         self._note = note
         self._reader = Reader()
         self._told = Retelling(names, note)
-        self._lines = LineSplitter(provider, max_line)
+        self._lines = LineSplitter(max_line)
         self._ending = False
         self._limit = max_line
         self._size = 0
@@ -71,8 +71,8 @@ class ResponsesStream:
         """The deltas that these bytes complete: events end with an empty line."""
         try:
             lines = self._lines.feed(data)
-        except UpstreamError as error:
-            self._fail(error.payload)
+        except LineTooLong as error:
+            self._fail(errors.invalid(self._provider, str(error)).payload)
             return self._take()
         waiting = self._data
         for line in lines:

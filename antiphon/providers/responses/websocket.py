@@ -1,13 +1,12 @@
 """Turns over a WebSocket: one after the other on each connection, which is kept for the next."""
 
 import asyncio
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
 from antiphon.config import UpstreamTimeouts
@@ -16,22 +15,13 @@ from antiphon.providers.base import Sink, UpstreamError
 from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
-from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.websocket import HandshakeRefused, NoWebSocket, dial
 
 _LONGEST = 55 * 60.0
 """Servers end a connection after an hour; it is left a little earlier."""
 _KEPT = 16
-# How a server says that it has no WebSocket here.
-_ABSENT = frozenset({200, 400, 404, 405, 426, 501})
 _WORN_OUT = "websocket_connection_limit_reached"
 _TRANSPORT = frozenset({"content-type", "accept"})
-# The library would write headers, and with them the key, and every message. This logger is in no registry, so
-# that no configuration of logging can turn it on.
-_quiet = logging.Logger(f"{__name__}.wire", logging.CRITICAL + 1)
-
-
-class NoWebSocket(Exception):
-    """The server does not speak it; HTTP may do."""
 
 
 def _is_warning(data: bytes) -> bool:
@@ -171,26 +161,19 @@ class Sockets:
 
     async def _connect(self) -> ClientConnection:
         try:
-            return await connect(
+            return await dial(
                 self._url,
-                additional_headers=self._headers,
+                self._headers,
                 open_timeout=self._timeouts.connect or None,
                 ping_timeout=None,
-                close_timeout=1,
-                max_size=DEFAULT_MAX_EVENT_BYTES,
-                logger=_quiet,
                 compression=None,
             )
-        except InvalidStatus as refused:
-            answer = refused.response
-            if answer.status_code in _ABSENT:
-                raise NoWebSocket(f"HTTP {answer.status_code}") from None
-            headers = {name.lower(): value for name, value in answer.headers.raw_items()}
+        except HandshakeRefused as refused:
             raise errors.refused(
-                self._provider, answer.status_code, headers, bytes(answer.body or b""), secrets=self._secrets
+                self._provider, refused.status, refused.headers, refused.body, secrets=self._secrets
             ) from None
-        except (InvalidHandshake, InvalidURI) as refused:
-            raise NoWebSocket(type(refused).__name__) from None
+        except (InvalidHandshake, InvalidURI) as error:
+            raise NoWebSocket(type(error).__name__) from None
         except TimeoutError:
             raise errors.timed_out(self._provider, "no connection", self._timeouts.connect) from None
         except (OSError, EOFError) as error:

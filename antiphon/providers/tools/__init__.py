@@ -1,1 +1,1 @@
-"""Tools on wires that know only functions: their names there, and their calls."""
+"""The tools of a turn, for wires that know only functions."""

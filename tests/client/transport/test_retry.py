@@ -1,14 +1,12 @@
 """The table of R002-33: what is tried again, and after how long."""
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.client.errors import AntiphonError, ConnectionFailed, StatusError, TimedOut, UnexpectedAnswer
 from antiphon.client.settings import Retries
-from antiphon.client.transport.retry import pause_before_next, retry_after
+from antiphon.client.transport.retry import pause_before_next
 
 FEW = Retries(times=3)
 
@@ -77,30 +75,3 @@ def test_a_pause_that_is_too_long_is_left_to_the_caller() -> None:
     assert pause_before_next(refused(429, after=61), 0, FEW, repeatable=False) is None
     assert pause_before_next(refused(429, after=5), 0, FEW, repeatable=False, left=3) is None
     assert pause_before_next(refused(500), 3, FEW, repeatable=False) is None
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, None),
-        ("", None),
-        ("7", 7.0),
-        ("0.5", 0.5),
-        ("-3", 0.0),
-        ("soon", None),
-        ("inf", None),
-        ("nan", None),
-        ("Thu, 01 Jan 2026 00:01:00 GMT", 60.0),
-        ("Thu, 01 Jan 2026 00:01:00", 60.0),
-        ("Wed, 31 Dec 2025 23:00:00 GMT", 0.0),
-        ("9" * 500, None),
-    ],
-)
-def test_retry_after_is_a_number_or_a_date(header: str | None, seconds: float | None) -> None:
-    assert retry_after(header, lambda: datetime(2026, 1, 1, tzinfo=UTC)) == seconds
-
-
-@given(st.text())
-def test_no_header_breaks_it(header: str) -> None:
-    found = retry_after(header)
-    assert found is None or found >= 0

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.bedrock.stream import BedrockStream
-from antiphon.providers.tools.names import ToolNames, flatten
+from antiphon.providers.tools.functions import flatten
 from antiphon.stream.deltas import (
     AnyDelta,
     CallDelta,
@@ -20,6 +20,7 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
+from antiphon.wires.tools.names import ToolNames
 from tests.providers.bedrock.eventstream_wire import encode, error, event, exception
 from tests.providers.bedrock.fake import BEGIN, delta, ends, start, stop, streamed, whole
 from tests.providers.compose import compose, make_turn, plain, told

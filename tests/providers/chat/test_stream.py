@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.reasoning.think_tags import ThinkTags
 from antiphon.stream.deltas import Failure, Finish, TextDelta, UsageDelta
+from antiphon.wires.reasoning.think_tags import ThinkTags
 from tests.providers.chat import wire
 from tests.providers.chat.reading import read, response
 from tests.providers.compose import compose, plain, told

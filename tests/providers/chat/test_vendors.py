@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.chat.wire import Counts
-from antiphon.providers.reasoning.kept import KeptReasoning
 from antiphon.spec.items import Reasoning
 from antiphon.spec.response import InputTokensDetails, OutputTokensDetails, Response, Usage
 from antiphon.stream.deltas import Failure, Finish, UsageDelta
 from antiphon.stream.whole_answers import check_figures
+from antiphon.wires.chat.chunks import Counts
+from antiphon.wires.reasoning.kept import KeptReasoning
 from tests.providers.chat import wire
 from tests.providers.chat.bodies import body
 from tests.providers.chat.reading import read, response

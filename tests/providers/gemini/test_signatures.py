@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from antiphon.providers.gemini.content import inline_part
 from antiphon.providers.gemini.signatures import ModelParts, Proof, from_blob
-from antiphon.providers.media.images import image_of
 from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Reasoning
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import AnyDelta
+from antiphon.wires.media.images import image_of
 from tests.providers.compose import compose, plain, told
 from tests.providers.gemini.fake import sse
 from tests.providers.gemini.reading import call, read, response, text, whole

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.gemini.signatures import Proof
 from antiphon.providers.gemini.stream import GeminiStream
-from antiphon.providers.tools.names import DeclaredTool, Function, ToolNames
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import (
@@ -25,6 +24,7 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
+from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
 from tests.providers.compose import compose, plain, told
 from tests.providers.gemini.fake import chunk, data, error, sse
 from tests.providers.gemini.reading import call, read, response, text, whole

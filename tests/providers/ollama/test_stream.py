@@ -7,7 +7,6 @@ import pytest
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.ollama.stream import OllamaStream
-from antiphon.providers.tools.names import DeclaredTool, Function, ToolNames
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
     AnyDelta,
@@ -18,6 +17,7 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
+from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
 from tests.providers.compose import compose, plain, told
 from tests.providers.ollama.fake import chunk, error, line
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.errors import NotThere
 from antiphon.providers.responses.stream import ResponsesStream
-from antiphon.providers.tools.names import DeclaredTool, Function, ToolNames
 from antiphon.stream.deltas import (
     AnyDelta,
     Failure,
@@ -20,6 +19,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
     VendorDelta,
 )
+from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
 from tests.providers.compose import plain, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.responses import wire

@@ -241,6 +241,18 @@ async def test_a_server_without_a_websocket_is_asked_over_http(http: UpstreamCli
     assert [one.method for one in upstream.requests] == ["GET", "POST", "POST"]
 
 
+@pytest.mark.parametrize("status", [403, 404, 426])
+async def test_any_plain_answer_to_the_handshake_leads_to_http(http: UpstreamClient, status: int) -> None:
+    class Plain(FakeResponses):
+        def reply(self, received: Any) -> Any:
+            return refusal(status, wire.error("no")) if received.method == "GET" else super().reply(received)
+
+    async with Plain() as upstream:
+        upstream.says(HELLO)
+        assert told(await answer(upstream.made(http, websocket=True), make_turn())) == ["Hello."]
+    assert [one.method for one in upstream.requests] == ["GET", "POST"]
+
+
 async def test_a_server_with_neither_is_asked_through_chat(http: UpstreamClient) -> None:
     async with FakeChat() as chat:
         provider = build(Responses, "up", http, chat.base_url, quirks="openai", websocket=True)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.chat.profiles import PROFILES
-from antiphon.providers.reasoning.kept import KeptReasoning, detailed, put_by, words_of
 from antiphon.spec.items import Reasoning
 from antiphon.stream.deltas import ReasoningDelta, SignatureDelta, SummaryDelta
+from antiphon.wires.reasoning.kept import KeptReasoning, detailed, put_by, words_of
 from tests.providers.chat import wire
 from tests.providers.chat.bodies import body
 from tests.providers.chat.reading import read, response

@@ -1,24 +1,29 @@
-"""Bytes into lines, however the network cut them: what every provider that streams text begins with."""
+"""Bytes into lines, however the network cut them: how reading any stream of text begins."""
 
-from antiphon.providers import errors
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 
 (_LF,) = b"\n"
 
 
+class LineTooLong(Exception):
+    """A server sent a line that does not end within the limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"it sent a line over {limit:,} bytes")
+
+
 class LineSplitter:
-    """Feed it what comes; a line that grows over the limit is the upstream's fault."""
+    """Feed it what comes; a line that grows over the limit is the server's fault."""
 
-    __slots__ = ("_limit", "_provider", "pending")
+    __slots__ = ("_limit", "pending")
 
-    def __init__(self, provider: str, limit: int = DEFAULT_MAX_EVENT_BYTES) -> None:
-        self._provider = provider
+    def __init__(self, limit: int = DEFAULT_MAX_EVENT_BYTES) -> None:
         self._limit = limit
         self.pending = bytearray()
         """The beginning of a line."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that these bytes complete, empty ones too; raises `UpstreamError` over the limit."""
+        """The lines that these bytes complete, empty ones too; raises `LineTooLong` over the limit."""
         pending = self.pending
         if pending:
             if _LF not in data:
@@ -42,4 +47,4 @@ class LineSplitter:
     def _check(self) -> None:
         if len(self.pending) > self._limit:
             self.pending.clear()
-            raise errors.invalid(self._provider, f"it sent a line over {self._limit:,} bytes")
+            raise LineTooLong(self._limit)

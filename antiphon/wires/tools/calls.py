@@ -3,8 +3,9 @@
 Names lead back to their namespace, and the arguments of a wrapped custom tool are unwrapped as they come.
 """
 
-from antiphon.providers.tools.names import ToolNames, Unwrapper
 from antiphon.stream.deltas import AnyDelta, CallDelta, ItemEnd, Key
+from antiphon.wires.tools.custom import Unwrapper
+from antiphon.wires.tools.names import ToolNames
 
 
 class Calls:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.reasoning.think_tags import ThinkTags
 from antiphon.stream.deltas import ReasoningDelta, TextDelta
+from antiphon.wires.reasoning.think_tags import ThinkTags
 
 # What the model writes, its reasoning, its answer.
 CASES = [

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from antiphon.providers.chat.wire import CallPiece
-from antiphon.providers.tools.calls import Calls
-from antiphon.providers.tools.names import ToolNames
 from antiphon.stream.deltas import AnyDelta, CallDelta
 from antiphon.stream.open_items import is_json_object
+from antiphon.wires.chat.chunks import CallPiece
+from antiphon.wires.tools.calls import Calls
+from antiphon.wires.tools.names import ToolNames
 
 
 class _Call:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.chat.repeated_text import RepeatedText
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.reasoning.kept import KeptReasoning
 from antiphon.stream.deltas import AnyDelta, Finish, ReasoningDelta, SignatureDelta, TextDelta
+from antiphon.wires.chat.repeated_text import RepeatedText
+from antiphon.wires.reasoning.kept import KeptReasoning
 from tests.providers.chat import wire
 
 words = st.one_of(

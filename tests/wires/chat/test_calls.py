@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.providers.tools.names import DeclaredTool, Function, ToolNames
 from antiphon.stream.deltas import CallDelta
+from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
 from tests.providers.chat import wire
 from tests.providers.chat.reading import read, response
 from tests.providers.compose import compose, plain, told

@@ -1,0 +1,1 @@
+"""Images and files as wires carry them: data URLs, and images that a model made."""

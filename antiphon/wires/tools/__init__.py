@@ -1,0 +1,1 @@
+"""Tools on wires that know only functions: their names there, their calls, and how both lead back."""
