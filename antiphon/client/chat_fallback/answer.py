@@ -2,150 +2,111 @@
 
 import time
 from collections import deque
-from typing import Any
 
-import msgspec
-from msgspec import Struct
-
-from antiphon.client.errors import (
-    AntiphonError,
-    ConnectionFailed,
-    StreamBroken,
-    TimedOut,
-    UnexpectedAnswer,
-)
-from antiphon.client.transport.body_formats import Payload, Payloads
-from antiphon.client.transport.http import Body, Clock, Http, HttpCall
+from antiphon.client.errors import AntiphonError, ConnectionFailed, StreamBroken, TimedOut, UnexpectedAnswer
+from antiphon.client.transport.http import MAX_BODY, Body, Clock, Http, HttpCall
 from antiphon.client.transport.response_decoding import CHAT, VIA, refusal_in
-from antiphon.spec.codec import UNREADABLE, encode, to_builtins
+from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.request import Request
-from antiphon.spec.response import Response, Usage
+from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import (
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    FinishReason,
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
-    UsageDelta,
-)
-from antiphon.stream.sse import EventTooLarge
-
-_REASONS: dict[str, FinishReason] = {
-    "length": "length",
-    "content_filter": "content_filter",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-}
+from antiphon.stream.deltas import AnyDelta, Failure
+from antiphon.wires.chat.chunks import model_of
+from antiphon.wires.chat.reader import ChatFault, ChatReader
 
 
-class _Function(Struct):
-    name: str | None = None
-    arguments: str | None = None
+class _Reader(ChatReader, eq=False):
+    """Keeps the fault of an answer that cannot be read to its end."""
 
+    fault: ChatFault | None = None
+    model: str = ""
 
-class _Call(Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
+    def describe(self, fault: ChatFault) -> ErrorPayload:
+        said = fault.said
+        if fault.kind != "reported":
+            self.fault = fault
+            return ErrorPayload("server_error", str(said))
+        told = refusal_in(encode(said if isinstance(said, dict) else {"error": said}))
+        return ErrorPayload(told.type or "server_error", told.message, told.code or None)
 
-
-class _Said(Struct):
-    content: str | None = None
-    reasoning_content: str | None = None
-    refusal: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(Struct):
-    index: int | None = 0
-    delta: _Said | None = None
-    message: _Said | None = None
-    finish_reason: str | None = None
-
-
-class _Counts(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-class _Chunk(Struct):
-    model: str | None = None
-    choices: list[_Choice] | None = None
-    usage: _Counts | None = None
-    error: Any = None
-
-
-_decode = msgspec.json.Decoder(_Chunk).decode
+    def _data(self, data: bytes, line: bytes, is_last: bool) -> None:
+        self.model = self.model or model_of(data)
+        super()._data(data, line, is_last)
 
 
 class ChatAnswer:
-    """Chunks in, events out; a whole answer is one big chunk."""
+    """Bytes in, events out; what makes the answer unreadable is raised after the events before it."""
 
     def __init__(self, request: Request) -> None:
         started = new_response(request, model=request.model or "", now=time.time())
         started.store = False
         marked = to_builtins(started) | {VIA: CHAT}
-        self.composer = Composer(decode_response(encode(marked)), clock=time.time)
-        self._reason: FinishReason | None = None
-
-    def feed(self, data: bytes | str) -> list[AnyEvent]:
-        """The events of one chunk; raises `UnexpectedAnswer` for what is none."""
-        try:
-            chunk = _decode(data)
-        except UNREADABLE as error:
-            raise UnexpectedAnswer(f"the server's answer is not a chat completion: {error}") from None
-        if chunk.model and not self.composer.response.model:
-            self.composer.response.model = chunk.model
-        deltas = [delta for choice in chunk.choices or () if not choice.index for delta in self._said(choice)]
-        if chunk.usage is not None:
-            counts = chunk.usage
-            deltas.append(UsageDelta(Usage.of(counts.prompt_tokens or 0, counts.completion_tokens or 0)))
-        if chunk.error is not None:
-            told = refusal_in(data if isinstance(data, bytes) else data.encode("utf-8", "replace"))
-            deltas.append(Failure(ErrorPayload(told.type or "server_error", told.message, told.code or None)))
-        return self.composer.feed(deltas)
+        self._composer = Composer(decode_response(encode(marked)), clock=time.time)
+        self._reader = _Reader()
+        self._pending: deque[AnyDelta] = deque()
 
     @property
-    def has_reason(self) -> bool:
-        """Has the server said why it stops? An answer that ends without a reason was cut."""
-        return self._reason is not None
+    def response(self) -> Response:
+        return self._composer.snapshot()
 
-    def finish(self) -> list[AnyEvent]:
-        """The server says that this was all."""
-        return self.composer.feed((Finish(self._reason or "stop"),))
+    def feed(self, piece: bytes) -> None:
+        self._put(self._reader.feed(piece))
 
-    def _said(self, choice: _Choice) -> list[AnyDelta]:
-        said = choice.delta or choice.message or _Said()
-        deltas: list[AnyDelta] = []
-        if said.reasoning_content:
-            deltas.append(ReasoningDelta(said.reasoning_content))
-        if said.content:
-            deltas.append(TextDelta(said.content))
-        if said.refusal:
-            deltas.append(RefusalDelta(said.refusal))
-        for n, call in enumerate(said.tool_calls or ()):
-            function = call.function or _Function()
-            key = n if call.index is None else call.index
-            deltas.append(CallDelta(key, function.arguments or "", function.name or "", call.id or ""))
-        if choice.finish_reason:
-            self._reason = _REASONS.get(choice.finish_reason, "stop")
-        return deltas
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._put(self._reader.end())
+
+    def whole(self, body: bytes) -> None:
+        """An answer that came in one piece; a server that streams without being asked is understood too."""
+        if body.lstrip()[:1] != b"{":
+            self.feed(body)
+            self.end()
+            return
+        self._reader.model = model_of(body)
+        try:
+            self._put(self._reader.whole(body))
+        except ChatFault as fault:
+            self._put([Failure(self._reader.describe(fault))])
+
+    def take(self) -> list[AnyEvent] | None:
+        """The events of the next thing that has come, if something has; None after the end."""
+        while self._pending:
+            if events := self._composer.feed((self._pending.popleft(),)):
+                return events
+        if self._composer.finished:
+            return None
+        if (fault := self._reader.fault) is None:
+            return []
+        if fault.kind == "closed":
+            raise self.broken("the stream ended before the answer did")
+        self.fail()
+        raise UnexpectedAnswer(f"the server's answer is not a chat completion: {fault.said}")
+
+    def fail(self) -> None:
+        closed = "the stream ended before the response did"
+        self._composer.fail(ErrorPayload("server_error", closed, code="upstream_closed"))
+
+    def broken(self, message: str) -> AntiphonError:
+        self.fail()
+        return StreamBroken(f"{message}; ask again", self.response)
+
+    def _put(self, deltas: list[AnyDelta]) -> None:
+        if self._reader.model and not self._composer.response.model:
+            self._composer.response.model = self._reader.model
+        # The failure of an answer that cannot be read is an error of the client's, not one of the server's.
+        self._pending += deltas[:-1] if self._reader.fault else deltas
 
 
 def whole_answer(request: Request, body: bytes) -> Response:
     answer = ChatAnswer(request)
-    answer.feed(body)
-    if not answer.composer.finished:
-        answer.finish()
-    return answer.composer.snapshot()
+    answer.whole(body)
+    while answer.take() is not None:
+        pass
+    return answer.response
 
 
 class ChatSource:
@@ -155,58 +116,36 @@ class ChatSource:
         self._http = http
         self._call = call
         self._answer = ChatAnswer(request)
-        self._payloads = Payloads()
-        self._pending: deque[Payload] = deque()
-        self._over = False
         self._body: Body | None = None
         self.request_id = ""
 
     @property
     def response(self) -> Response:
-        return self._answer.composer.snapshot()
+        return self._answer.response
 
     async def open(self) -> None:
         self._body = await self._http.open(self._call, Clock(self._call.timeouts.total))
         self.request_id = self._body.request_id
 
     def take(self) -> list[AnyEvent] | None:
-        while self._pending and not self._answer.composer.finished:
-            payload = self._pending.popleft()
-            try:
-                events = self._answer.finish() if payload.is_done else self._answer.feed(payload.data)
-            except UnexpectedAnswer:
-                self._fail()
-                raise
-            if events:
-                return events
-        return None if self._answer.composer.finished else []
+        return self._answer.take()
 
     async def wait(self) -> None:
         assert self._body is not None
-        if self._over:
-            raise self._broken("the stream ended before the answer did")
         try:
-            piece = await self._body.next()
-            self._pending += self._payloads.close() if piece is None else self._payloads.feed(piece)
-        except (ConnectionFailed, EventTooLarge) as error:
-            raise self._broken(str(error)) from None
-        except TimedOut:
-            self._fail()
+            if self._body.content_type == "application/json":
+                self._answer.whole(await self._body.read(MAX_BODY))
+            elif (piece := await self._body.next()) is not None:
+                self._answer.feed(piece)
+            else:
+                self._answer.end()
+        except ConnectionFailed as error:
+            raise self._answer.broken(str(error)) from None
+        except (TimedOut, UnexpectedAnswer):
+            self._answer.fail()
             raise
-        if piece is None:
-            self._over = True
-            if self._answer.has_reason:
-                self._pending.append(Payload("[DONE]", None))
 
     async def close(self) -> None:
         body, self._body = self._body, None
         if body is not None:
             await body.close()
-
-    def _broken(self, message: str) -> AntiphonError:
-        self._fail()
-        return StreamBroken(f"{message}; ask again", self.response)
-
-    def _fail(self) -> None:
-        closed = "the stream ended before the response did"
-        self._answer.composer.fail(ErrorPayload("server_error", closed, code="upstream_closed"))

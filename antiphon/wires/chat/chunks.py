@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.content import LogProb, TopLogProb, UrlCitation
 from antiphon.spec.limits import MAX_INTEGER
 from antiphon.spec.response import Usage
@@ -173,3 +174,18 @@ class Chunk(Struct, gc=False):
 
 
 decode = msgspec.json.Decoder(Chunk).decode
+
+
+class _Named(Struct, gc=False):
+    model: str | None = None
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
+def model_of(chunk: bytes) -> str:
+    """The model that answers, which only those who named none have to ask for."""
+    try:
+        return _decode_named(chunk).model or ""
+    except UNREADABLE:
+        return ""

@@ -99,7 +99,7 @@ class ChatReader(Struct, eq=False):
     __repr__ = object.__repr__  # which shows no secret
 
     def describe(self, fault: ChatFault) -> ErrorPayload:
-        """The error that the answer fails with; whoever must not go on from there may raise instead."""
+        """The error that the answer fails with."""
         raise NotImplementedError
 
     def feed(self, data: bytes) -> list[AnyDelta]:
@@ -129,16 +129,6 @@ class ChatReader(Struct, eq=False):
                 known = self._repeated
         deltas, self._deltas = self._deltas, []
         return deltas
-
-    def event(self, data: bytes) -> list[AnyDelta]:
-        """The deltas of one event, for whoever has told the events apart already: a chunk or the end mark."""
-        self._data(data, data, is_last=False)
-        return self._take()
-
-    @property
-    def has_reason(self) -> bool:
-        """Has the server said why it stops? An answer that ends without a reason was cut."""
-        return self._reason is not None
 
     def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
         """Nothing more will come; `error` says why, if the connection broke."""

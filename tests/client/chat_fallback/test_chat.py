@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from antiphon.client import StatusError, StreamBroken, UnexpectedAnswer, UsageError, via
+from antiphon.client.streams import AsyncEventStream
 from antiphon.spec.codec import encode
-from antiphon.spec.items import FunctionCall, Message
+from antiphon.spec.items import FunctionCall, Message, Reasoning
 from antiphon.stream.auditor import audit
 from tests.client.scripted_server import Player, Reply, answer, error
 from tests.providers.fake_server import Received, Wire
@@ -209,3 +210,44 @@ async def test_a_cut_by_length_and_a_refusal_keep_their_meaning() -> None:
     assert isinstance(refused.output[0], Message)
     assert refused.output[0].get_text() == "I will not."
     assert refused.output_text == ""
+
+
+async def test_a_server_that_names_its_model_and_answers_a_stream_whole() -> None:
+    async with (
+        Player(only_chat(completion(content="hello", reasoning="hm"))) as server,
+        server.client() as client,
+        client.responses.stream("hi") as stream,
+    ):
+        seen = [event async for event in stream]
+        response = await stream.final()
+    assert audit([json.loads(event.to_json()) for event in seen]) == []
+    assert isinstance(response.output[0], Reasoning)
+    assert (response.output_text, response.model) == ("hello", "m-1")
+
+
+async def test_the_words_before_an_unreadable_chunk_are_told() -> None:
+    said = b'data: {"choices": [{"index": 0, "delta": {"content": "so far"}}]}\n\n'
+    heard: list[str] = []
+
+    async def listen(stream: AsyncEventStream) -> None:
+        async for event in stream:
+            heard.append(event.type)
+
+    async with (
+        Player(only_chat(Wire([said + b"data: nonsense\n\n"]))) as server,
+        server.client() as client,
+        client.responses.stream("x", model="m") as stream,
+    ):
+        with pytest.raises(UnexpectedAnswer, match="not a chat completion"):
+            await listen(stream)
+    assert "response.output_text.delta" in heard
+
+
+@pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": "none"}])
+async def test_json_that_is_no_chat_completion_is_unexpected(body: Json) -> None:
+    async with Player(only_chat(answer(body))) as server, server.client() as client:
+        with pytest.raises(UnexpectedAnswer, match="not a chat completion"):
+            await client.responses.create("x", model="m")
+        async with client.responses.stream("x", model="m") as stream:
+            with pytest.raises(UnexpectedAnswer, match="not a chat completion"):
+                await stream.final()
