@@ -10,7 +10,7 @@ from antiphon.providers import queries
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, Prepared, prepare
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
-from antiphon.providers.exchange import Call, ask
+from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.http import UpstreamClient
 
 BASE_URL = "https://api.anthropic.com"
@@ -55,13 +55,17 @@ class Anthropic:
         await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
-        prepared = prepare(turn, self._shape)
+        def asked() -> tuple[bytes, Mapping[str, str]]:
+            prepared = prepare(turn, self._shape)
+            return encoded(turn, prepared.counted()), self._headers_for(prepared)
+
+        body, headers = await apart(turn, asked)
         url = f"{self._base}/v1/messages/count_tokens"
         return await queries.count(
             self._http,
             url,
-            prepared.to_count(),
-            self._headers_for(prepared),
+            body,
+            headers,
             self._timeouts,
             provider=self.name,
             field="input_tokens",
@@ -88,7 +92,7 @@ class Anthropic:
             provider=self.name,
             url=f"{self._base}/v1/messages",
             headers=self._headers_for(prepared),
-            body=prepared.to_json(),
+            body=encoded(turn, prepared.body),
             parser=parser,
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,

@@ -9,11 +9,10 @@ from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.chat.profiles import Profile, choose
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.exchange import Call, ask, encoded
+from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.reasoning.kept import KeptReasoning
 from antiphon.providers.reasoning.think_tags import ThinkTags
-from antiphon.spec.codec import encode
 
 
 class Chat:
@@ -50,14 +49,18 @@ class Chat:
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:
             return None
-        body, _ = prepare(turn, self.profile, self.name)
-        body.pop("stream", None)
-        body.pop("stream_options", None)
+
+        def asked() -> bytes:
+            body, _ = prepare(turn, self.profile, self.name)
+            body.pop("stream", None)
+            body.pop("stream_options", None)
+            return encoded(turn, body)
+
         url = f"{self._url}/input_tokens"
         return await queries.count(
             self._http,
             url,
-            encode(body),
+            await apart(turn, asked),
             self._headers,
             self._timeouts,
             provider=self.name,
