@@ -1,10 +1,11 @@
 """Compaction for any model: it writes the summary itself, and only this gateway can read it back."""
 
-from antiphon.engine.context import COMPACTION, Resolved
+from antiphon.engine.context import COMPACTION
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run
 from antiphon.providers.base import Provider, Turn
+from antiphon.providers.exchange import apart
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.content import InputText
@@ -22,7 +23,8 @@ _TASK = (
 _HEADING = "Summary of the conversation so far:\n\n"
 
 
-async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> CompactResource:
+async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
+    """A run that has the model write the summary; it has not begun."""
     provider, turn = engine.target(Request(model=request.model), caller)
     resolved = await engine.resolve(request, caller, Proofs(engine.seal, provider, turn))
     if not resolved.items:
@@ -35,9 +37,15 @@ async def compact(engine: Engine, request: CompactRequest, caller: Caller) -> Co
         max_output_tokens=_budget(provider),
         truncation="auto",
     )
+    turn.is_large = resolved.is_large
     task = Message(role="user", content=[InputText(_TASK)])
     turn.items = await engine.fitted(provider, turn, [*resolved.items, task])
-    text, usage = await _summary(engine, provider, turn, resolved)
+    composer = Composer(Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0), clock=engine.clock)
+    return Run(turn, composer, resolved, provider)
+
+
+async def finish(engine: Engine, run: Run, caller: Caller) -> CompactResource:
+    text, usage = await _summary(run)
     summary: list[Item] = [Message(role="developer", content=_HEADING + text)]
     sealed = engine.seal.seal(encode(summary), tenant=caller.tenant, purpose=COMPACTION)
     return CompactResource(
@@ -54,9 +62,7 @@ def _budget(provider: Provider) -> int:
     return max(128, min(1024, window // 64))
 
 
-async def _summary(engine: Engine, provider: Provider, turn: Turn, resolved: Resolved) -> tuple[str, Usage]:
-    composer = Composer(Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0), clock=engine.clock)
-    run = Run(turn, composer, resolved, provider)
+async def _summary(run: Run) -> tuple[str, Usage]:
     response = await run.result()
     if run.problem is not None:
         raise SpecError(run.problem.payload, run.problem.status)
@@ -64,7 +70,9 @@ async def _summary(engine: Engine, provider: Provider, turn: Turn, resolved: Res
     if not text:
         message = "the model wrote no summary; try again, or name another model"
         raise SpecError(ErrorPayload("model_error", message, code="empty_summary", param="model"), 502)
-    return text, response.usage or _estimate(turn, text)
+    if response.usage is None:
+        return text, await apart(run.turn, _estimate, run.turn, text)
+    return text, response.usage
 
 
 def _estimate(turn: Turn, text: str) -> Usage:

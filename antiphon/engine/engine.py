@@ -141,6 +141,7 @@ class Engine:
             request_id=caller.request_id,
             strict=caller.strict,
             stream=stream,
+            is_large=caller.is_large,
         )
         return self.providers[target.provider], turn
 

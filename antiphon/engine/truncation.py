@@ -1,6 +1,7 @@
 """`truncation: auto`: leave out the oldest items until the rest fits the model's window."""
 
 from antiphon.providers.base import TRUNCATED, Capabilities, Provider, Turn
+from antiphon.providers.exchange import apart
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item, Message, is_call
@@ -20,7 +21,7 @@ async def fit(provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         return items
     room = window - (turn.request.max_output_tokens or _RESERVE)
     turn.items = items
-    if _at_most(turn) <= room:
+    if await apart(turn, _at_most, turn) <= room:
         return items
     count = await provider.count_tokens(turn)
     if count is None or count <= room:
@@ -40,13 +41,16 @@ async def fit(provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
 
 def _at_most(turn: Turn) -> int:
     """It cannot be more tokens than this: a token is at least a byte, and the JSON pays for the template."""
-    return len(encode(turn.items)) + len(turn.request.instructions or "") * 4 + len(encode(turn.tools))
+    items = sum(
+        [len(encode(item)) for item in turn.items]
+    )  # each alone: one long call would keep others waiting
+    return items + len(turn.request.instructions or "") * 4 + len(encode(turn.tools))
 
 
 async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: int) -> list[Item]:
     """Halve the search for the fewest blocks to leave out; a call and its output leave together."""
-    head = [item for item in items if isinstance(item, Message) and item.role in ("system", "developer")]
-    blocks = _blocks([item for item in items if item not in head])
+    head = [item for item in items if _is_instruction(item)]
+    blocks = await apart(turn, _blocks, [item for item in items if not _is_instruction(item)])
     low, high = 1, len(blocks) - 1
     best: list[Item] | None = None
     while low <= high:
@@ -70,6 +74,10 @@ async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: in
     left_out = sum(len(block) for block in blocks[:dropped])
     turn.receipt("gateway", "input", f"the {left_out} oldest items did not fit the window", TRUNCATED)
     return best
+
+
+def _is_instruction(item: Item) -> bool:
+    return isinstance(item, Message) and item.role in ("system", "developer")
 
 
 def _blocks(items: list[Item]) -> list[list[Item]]:

@@ -1,7 +1,7 @@
 """One request to an upstream, and its answer put into a sink: the same for every wire over HTTP."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -14,6 +14,8 @@ from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload
 from antiphon.stream.deltas import AnyDelta, Failure
 from antiphon.wires.tools.names import ToolNames
+
+T = TypeVar("T")
 
 
 class Parser(Protocol):
@@ -56,6 +58,11 @@ def encoded(turn: Turn, body: dict[str, Any]) -> bytes:
     return b"{%b}" % b",".join(fields)
 
 
+async def apart(turn: Turn, work: Callable[..., T], *given: object) -> T:
+    """What `work` gives; for a large turn it is done in the worker thread."""
+    return await in_worker_thread(work, *given) if turn.is_large else work(*given)
+
+
 def _in_parts(value: object) -> bytes:
     if not isinstance(value, list):
         return encode(value)
@@ -69,12 +76,10 @@ class Prepared(Struct, frozen=True, gc=False):
     body: dict[str, Any]
     names: ToolNames
 
-    def to_json(self) -> bytes:
-        return encode(self.body)
-
 
 Prepare = Callable[[Turn], Call | Awaitable[Call]]
-"""Makes the call of a turn; where its credentials have to be fetched or refreshed first, in its own time."""
+"""Makes the call of a turn, no coroutine itself: it may run in another thread. It gives an awaitable where
+credentials have to be fetched or refreshed first."""
 
 
 async def ask(http: UpstreamClient, turn: Turn, prepare: Prepare, sink: Sink) -> None:

@@ -19,6 +19,7 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
+from antiphon.spec.limits import MAX_UNKNOWN_NAME
 from antiphon.spec.request import ReasoningParam, Request
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat
@@ -57,8 +58,8 @@ def _raw(value: object) -> Raw:
 
 
 def snake_case(fields: Fields, known: Container[str]) -> None:
-    """`callId` → `call_id`, when that is a field we know and it is not there already (R003-08)."""
-    for name in [n for n in fields if n not in known and not n.islower()]:
+    """`callId` → `call_id`, when that is a field we know and it is not there already."""
+    for name in [n for n in fields if n not in known and len(n) <= MAX_UNKNOWN_NAME and not n.islower()]:
         snake = _CAMEL.sub(r"_\1", name).lower()
         if snake in known and snake not in fields:
             fields[snake] = fields.pop(name)

@@ -20,8 +20,8 @@ from antiphon.spec.error_paths import came, complain, describe, join, too_deep, 
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item
-from antiphon.spec.json_size import has_more_values, is_deep
-from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_VALUES
+from antiphon.spec.json_size import has_more_escapes, has_more_values, is_deep
+from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_ESCAPES, MAX_VALUES
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
 from antiphon.spec.struct_reader import Reading, is_settled
@@ -126,12 +126,15 @@ def _checked(body: bytes, max_bytes: int) -> bytes:
     if len(body) > max_bytes:
         message = f"the body has {len(body):,} bytes; the limit is {max_bytes:,}"
         raise SpecError(invalid_request(message).with_code("body_too_large"), 413)
-    if not body or body.isspace():
+    if not body or (len(body) <= LARGE and body.isspace()):
         empty = invalid_request("the body is empty; expected a JSON object")
         raise SpecError(empty.with_code("invalid_json"))
     if has_more_values(body, MAX_VALUES):
         message = f"the body has more than {MAX_VALUES:,} JSON values and field names"
         raise SpecError(invalid_request(message).with_code("too_many_values"))
+    if has_more_escapes(body, MAX_ESCAPES):
+        message = f"the body has more than {MAX_ESCAPES:,} escapes; send text as UTF-8 and not as \\u escapes"
+        raise SpecError(invalid_request(message).with_code("too_many_escapes"))
     return _utf8(body)
 
 

@@ -39,6 +39,10 @@ def has_more_values(data: bytes, limit: int) -> bool:
     return False
 
 
+def has_more_escapes(data: bytes, limit: int) -> bool:
+    return len(data) > limit and _count(data, b"\\") > limit
+
+
 def _count(data: bytes, wanted: bytes) -> int:
     slices = range(0, len(data), _SLICE)
     return sum(data.count(byte, at, at + _SLICE) for byte in wanted for at in slices)

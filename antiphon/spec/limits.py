@@ -9,6 +9,8 @@ MAX_BODY = 64 * 1024 * 1024
 # Ours, not the specification's: what a hostile body may cost.
 MAX_DEPTH = 200
 MAX_VALUES = 250_000
+MAX_ESCAPES = 2_000_000
+"""Backslashes: what follows one is read far more slowly than plain text, in one call for a whole string."""
 LARGE = 256 * 1024
 """A body above this is read item by item: together they take longer than the event loop can spare."""
 MAX_PROBLEMS = 100

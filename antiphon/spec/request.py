@@ -42,7 +42,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     model: str | None = None
     input: Text | list[Item] | None = None
-    instructions: str | None = None
+    instructions: Text | None = None
     previous_response_id: str | None = None
     conversation: str | None = None
     tools: list[Tool] = field(default_factory=list)
@@ -80,7 +80,7 @@ class CompactRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 
     model: str
     input: Text | list[Item] | None = None
-    instructions: str | None = None
+    instructions: Text | None = None
     previous_response_id: str | None = None
     prompt_cache_key: Identifier | None = None
 

@@ -12,7 +12,8 @@ from antiphon.store.base import Size
 from antiphon.store.responses import BODY, whole
 
 AT_ONCE = 200
-PAGES = 2000
+PAGES = 200
+"""How many are given back in one transaction: more than fit into SQLite's cache would go to its log first."""
 
 FORGET = """
     UPDATE responses SET id = NULL, model = '', items = '[]', body = NULL, spliced = NULL, owner = NULL,
@@ -74,10 +75,12 @@ def prune(db: sqlite3.Connection, now: float, at_once: int = AT_ONCE) -> int:
     return len(doomed) + len(expired)
 
 
-def shrink(db: sqlite3.Connection) -> None:
-    """Gives free pages back to the file system, some at a time; not inside a transaction."""
+def shrink(db: sqlite3.Connection) -> bool:
+    """Gives some free pages back to the file system; are there more? Not inside a transaction."""
     # As a script, because a plain execute takes only the first step, and that is one page.
     db.executescript(f"PRAGMA incremental_vacuum({PAGES})")
+    ((left,),) = db.execute("PRAGMA freelist_count").fetchall()
+    return bool(left)
 
 
 def size(db: sqlite3.Connection, bytes: int) -> Size:

@@ -401,7 +401,8 @@ class SqliteStore:
             removed += some
             # On a reader's connection, because the writer runs everything inside a transaction.
             with suppress(StoreFull):
-                await self._read(retention.shrink)
+                while await self._read(retention.shrink):
+                    pass
         return removed
 
     async def size(self) -> Size:

@@ -174,7 +174,8 @@ class WriterThread(Lane):
                 job.error = None
                 self._alone(job)
                 with suppress(sqlite3.Error):
-                    shrink(self._db)
+                    while shrink(self._db):
+                        self._checkpoint()
                 self._checkpoint()
         except OSError as error:
             job.error = StoreFull(f"{FULL} ({reason(error)})")

@@ -22,11 +22,11 @@ Start = Callable[..., ModelProcess]
 
 WORKER = """
 import asyncio, pathlib, sys
-from antiphon.config import Local
+from antiphon.config import LocalSettings
 from antiphon.embedded.process import ModelProcess
 
 async def main():
-    local = Local(slots=2, context=256, idle_seconds=600.0, threads=1)
+    local = LocalSettings(slots=2, context=256, idle_seconds=600.0, threads=1)
     process = ModelProcess(local, "tiny", pathlib.Path(sys.argv[1]))
     endpoint = await process.endpoint()
     print(process.pid, endpoint.url, flush=True)

@@ -1,7 +1,7 @@
 """Fitting a context into a window, by exact counts."""
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -101,6 +101,23 @@ async def test_a_call_leaves_together_with_its_output() -> None:
 async def test_a_last_message_that_is_too_long_is_refused() -> None:
     with pytest.raises(SpecError, match="last message alone"):
         await fitted(turn([user("a"), user("b" * 500)], truncation="auto"), Counting(100))
+
+
+async def test_instructions_are_found_without_comparing_items() -> None:
+    """Each with each: with thousands of them that took minutes, in which nobody else was served."""
+
+    class Compared(Message, tag="message"):
+        times: ClassVar[int] = 0
+
+        def __eq__(self, other: object) -> bool:
+            Compared.times += 1
+            return self is other
+
+    asked = turn([user("old" * 50), user("new")], truncation="auto")
+    asked.items[:0] = [Compared(role="developer", content="Be brief.") for _ in range(100)]
+    room = sum(len(encode(item)) for item in asked.items) - 50
+    kept = await fitted(asked, Counting(room))
+    assert (len(kept), Compared.times) == (101, 0)
 
 
 async def test_few_counts_are_enough() -> None:

@@ -67,6 +67,16 @@ def test_a_large_request_is_worked_on_apart_and_item_by_item(serve: Serve, voice
         assert seen.threads[name] == {APART}, name
 
 
+def test_a_plain_question_with_thousands_of_tools_is_worked_on_apart(
+    serve: Serve, voice: Voice, seen: Seen
+) -> None:
+    tools = [{"type": "function", "name": f"tool_{n}", "parameters": {"type": "object"}} for n in range(5000)]
+    serve(voice.toml).client().create(input="Which?", tools=tools)
+    assert len(voice.last["tools"]) == len(tools)
+    for name in ("_checked", "prepare", "encode", "encode_all"):
+        assert seen.threads[name] == {APART}, name
+
+
 def test_a_small_request_stays_on_the_event_loop(serve: Serve, voice: Voice, seen: Seen) -> None:
     serve(voice.toml).client().create(input=MANY[:10])
     assert set().union(*seen.threads.values()) == {LOOP}

@@ -322,6 +322,7 @@ ROUTES = {
     "chat, streamed": ("/api/v1/chat", {"messages": WORDS}),
     "hashbrown": ("/api/hashbrown", {"operation": "generate", "messages": WORDS}),
     "vscode": ("/api/vscode/chat", {"messages": [{"role": 1, "content": "hi"}]}),
+    "compact": ("/v1/responses/compact", {"model": "model", "input": "hi"}),
 }
 
 
@@ -339,7 +340,7 @@ def test_a_shutdown_is_the_same_error_on_every_route(start: Start, upstream: Ups
         for name, route in ROUTES.items():
             asked[name] = threads.submit(ask, *route)
             upstream.next()
-        for name in ("responses", "chat"):
+        for name in ("responses", "chat", "compact"):
             asked[f"{name}, half"] = threads.submit(ask, *ROUTES[name])
             upstream.next().say("Half")
         process.signal(signal.SIGTERM)

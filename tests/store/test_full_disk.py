@@ -96,6 +96,7 @@ async def two():
     assert pruned.returncode == 0, pruned
     assert int(pruned.stdout.split()[1]) > 50, pruned.stdout
     assert (await store.size()).responses == 0
+    await store.save(new("pruned", size=200_000))  # what was removed has made room, and nothing else has
     filler.unlink()
     await store.save(new("after"))
     assert await store.get("acme", "after") is not None

@@ -8,7 +8,7 @@ from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, Prepa
 from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
-from antiphon.providers.exchange import Call, ask
+from antiphon.providers.exchange import Call, apart, ask, encoded
 
 BASE_URL = "https://api.anthropic.com"
 IMITATED = "2023-06-01"
@@ -43,13 +43,17 @@ class Anthropic:
         await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
-        prepared = prepare(turn, self._shape)
+        def asked() -> tuple[bytes, Mapping[str, str]]:
+            prepared = prepare(turn, self._shape)
+            return encoded(turn, prepared.counted()), self._headers_for(prepared)
+
+        body, headers = await apart(turn, asked)
         url = f"{self._base}/v1/messages/count_tokens"
         return await queries.count(
             self._http,
             url,
-            prepared.to_count(),
-            self._headers_for(prepared),
+            body,
+            headers,
             self._timeouts,
             provider=self.name,
             field="input_tokens",
@@ -76,7 +80,7 @@ class Anthropic:
             provider=self.name,
             url=f"{self._base}/v1/messages",
             headers=self._headers_for(prepared),
-            body=prepared.to_json(),
+            body=encoded(turn, prepared.body),
             parser=parser,
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,

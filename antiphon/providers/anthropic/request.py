@@ -9,7 +9,6 @@ from antiphon.providers.anthropic.models import ClaudeModel, find
 from antiphon.providers.anthropic.parameters import BINDING, AnthropicParameters, betas_of
 from antiphon.providers.base import Turn
 from antiphon.providers.tools.functions import flatten
-from antiphon.spec.codec import encode
 from antiphon.wires.tools.names import ToolNames
 
 LATEST = "2026-10-21"
@@ -45,13 +44,10 @@ class Prepared:
     model: ClaudeModel
     betas: tuple[str, ...] = ()
 
-    def to_json(self) -> bytes:
-        return encode(self.body)
-
-    def to_count(self) -> bytes:
+    def counted(self) -> dict[str, Any]:
         """The same request as a question for its number of tokens."""
         left_out = (*_UNCOUNTED, *_UNCOUNTED_SAMPLING)
-        return encode({name: value for name, value in self.body.items() if name not in left_out})
+        return {name: value for name, value in self.body.items() if name not in left_out}
 
 
 def prepare(turn: Turn, shape: AnthropicOptions) -> Prepared:

@@ -2,9 +2,8 @@
 
 import os
 import re
+from collections.abc import Awaitable
 from urllib.parse import quote, urlsplit
-
-import msgspec
 
 from antiphon.providers import queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
@@ -14,8 +13,8 @@ from antiphon.providers.bedrock.models import Family, find
 from antiphon.providers.bedrock.request import prepare
 from antiphon.providers.bedrock.settings import BedrockSettings
 from antiphon.providers.bedrock.stream import BedrockStream
-from antiphon.providers.exchange import Call, Prepared, ask, encoded
-from antiphon.providers.worker_thread import in_worker_thread
+from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.wires.tools.names import ToolNames
 
 CAPABILITIES = Capabilities(
     parameters=frozenset(
@@ -66,9 +65,13 @@ class Bedrock:
 
     async def count_tokens(self, turn: Turn) -> int | None:
         """Only some models can be counted, and only under their own names."""
-        body = prepare(turn, self._family(turn), self.name).body
-        given = {name: body[name] for name in _COUNTED if name in body}
-        raw = msgspec.json.encode({"input": {"converse": given}})
+
+        def asked() -> bytes:
+            body = prepare(turn, self._family(turn), self.name).body
+            counted = encoded(turn, {name: body[name] for name in _COUNTED if name in body})
+            return b'{"input":{"converse":%b}}' % counted
+
+        raw = await apart(turn, asked)
         url = self._url(turn.model, "count-tokens")
         proof = await self._identity.prove("POST", url, raw)
         headers = {**_JSON, **self._headers, **proof.headers}
@@ -91,19 +94,17 @@ class Bedrock:
     async def close(self) -> None:
         return
 
-    async def _call(self, turn: Turn) -> Call:
+    def _call(self, turn: Turn) -> Awaitable[Call]:
         family = self._family(turn)
+        prepared = prepare(turn, family, self.name, cache=self._cache, guardrail=self._guardrail)
+        return self._signed(turn, family, prepared.names, encoded(turn, prepared.body))
 
-        def build() -> tuple[Prepared, bytes]:
-            made = prepare(turn, family, self.name, cache=self._cache, guardrail=self._guardrail)
-            return made, encoded(turn, made.body)
-
-        prepared, body = await in_worker_thread(build) if turn.is_large else build()
+    async def _signed(self, turn: Turn, family: Family, names: ToolNames, body: bytes) -> Call:
         url = self._url(turn.model, "converse-stream" if turn.stream else "converse")
         proof = await self._identity.prove("POST", url, body)
         secrets = (*proof.secrets, *self._headers.values())
         parser = BedrockStream(
-            prepared.names,
+            names,
             provider=self.name,
             summarises=family.summarises,
             note=turn.note(self.name),

@@ -7,8 +7,7 @@ from antiphon.providers.chat.profiles import Profile, choose
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.exchange import Call, ask, encoded
-from antiphon.spec.codec import encode
+from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.wires.reasoning.kept import KeptReasoning
 from antiphon.wires.reasoning.think_tags import ThinkTags
 
@@ -37,14 +36,18 @@ class ChatUpstream:
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:
             return None
-        body, _ = prepare(turn, self.profile, self.name)
-        body.pop("stream", None)
-        body.pop("stream_options", None)
+
+        def asked() -> bytes:
+            body, _ = prepare(turn, self.profile, self.name)
+            body.pop("stream", None)
+            body.pop("stream_options", None)
+            return encoded(turn, body)
+
         url = f"{self._url}/input_tokens"
         return await queries.count(
             self._http,
             url,
-            encode(body),
+            await apart(turn, asked),
             self._headers,
             self._timeouts,
             provider=self.name,

@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 from antiphon.config import HttpSettings
 from antiphon.providers import errors, queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
-from antiphon.providers.exchange import Call, ask, encoded
+from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.gemini.request import PARAMETERS, prepare
 from antiphon.providers.gemini.settings import GeminiSettings
 from antiphon.providers.gemini.stream import GeminiStream
-from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
@@ -60,12 +59,15 @@ class Gemini:
 
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")
-        prepared = prepare(turn, self.name, invocations=self.tells_invocations)
-        body = encode(self._counted(turn.model, prepared.body))
+
+        def asked() -> bytes:
+            body = prepare(turn, self.name, invocations=self.tells_invocations).body
+            return self._counted(turn, body)
+
         return await queries.count(
             self._http,
             url,
-            body,
+            await apart(turn, asked),
             self._headers,
             self._timeouts,
             provider=self.name,
@@ -104,9 +106,9 @@ class Gemini:
             raise UpstreamError(ErrorPayload("not_found", message, errors.MODEL_NOT_FOUND, "model"), 404)
         return model if model.startswith(self.homes) else f"{self.home}{model}"
 
-    def _counted(self, model: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _counted(self, turn: Turn, body: dict[str, Any]) -> bytes:
         """The body that `countTokens` wants for the whole request."""
-        return {"generateContentRequest": {"model": self._path(model), **body}}
+        return b'{"generateContentRequest":%b}' % encoded(turn, {"model": self._path(turn.model), **body})
 
     def _list_url(self) -> str:
         return f"{self._base}/models?pageSize=1000"

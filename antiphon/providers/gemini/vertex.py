@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from antiphon.providers import errors
 from antiphon.providers.base import Environment, Sink, Turn, UpstreamError
+from antiphon.providers.exchange import encoded
 from antiphon.providers.gemini import Gemini
 from antiphon.providers.gemini.settings import VertexSettings
 from antiphon.providers.queries import named
@@ -77,8 +78,8 @@ class Vertex(Gemini):
             return path
         return f"projects/{self._project}/locations/{self._location}/{path}"
 
-    def _counted(self, model: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {name: body[name] for name in _COUNTED if name in body}
+    def _counted(self, turn: Turn, body: dict[str, Any]) -> bytes:
+        return encoded(turn, {name: body[name] for name in _COUNTED if name in body})
 
     async def _fetch_models(self) -> list[str]:
         try:

@@ -21,10 +21,9 @@ from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Sink, 
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.exchange import Call, ask
+from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.llama.settings import LlamaSettings
 from antiphon.providers.media.image_info import describe
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.content import ContentPart, InputImage, InputText
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import FunctionCallOutput, Item
@@ -73,7 +72,7 @@ class Llama:
         self._timeouts = settings.timeouts
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        body, names = await in_worker_thread(self._prepared, turn) if turn.is_large else self._prepared(turn)
+        body, names = await apart(turn, self._prepared, turn)
         self._check_schemas(turn, names)
         try:
             async with self._process.lease(sink.queued) as endpoint:
@@ -83,11 +82,14 @@ class Llama:
             raise _unavailable(error) from None
 
     async def count_tokens(self, turn: Turn) -> int | None:
-        body, _ = self._prepared(turn)
-        counted = {"messages": answering(body["messages"])}
+        def asked() -> bytes:
+            body, _ = self._prepared(turn)
+            return encoded(turn, {"messages": answering(body["messages"])})
+
+        body = await apart(turn, asked)
         try:
             async with self._process.lease() as endpoint:
-                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", counted)
+                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", body)
         except ModelError as error:
             raise _unavailable(error) from None
         return int(answer["input_tokens"])
@@ -172,7 +174,7 @@ class Llama:
             provider=self.name,
             url=f"{endpoint.url}/v1/chat/completions",
             headers=_headers(endpoint),
-            body=msgspec.json.encode(body),
+            body=await apart(turn, encoded, turn, body),
             parser=reader,
             timeouts=self._timeouts,
             reuse=False,
@@ -189,15 +191,15 @@ class Llama:
             return []
 
         async def post(path: str, body: dict[str, Any]) -> Any:
-            return await self._post(endpoint, path, body)
+            return await self._post(endpoint, path, msgspec.json.encode(body))
 
         chosen = await choose(post, candidates, last_question(told), must=must)
         return [] if chosen is None else [chosen]
 
-    async def _post(self, endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
+    async def _post(self, endpoint: Endpoint, path: str, body: bytes) -> Any:
         request = self._http.post(
             f"{endpoint.url}{path}",
-            msgspec.json.encode(body),
+            body,
             _headers(endpoint),
             self._timeouts,
             provider=self.name,

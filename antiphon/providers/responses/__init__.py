@@ -13,12 +13,11 @@ from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.profiles import choose as choose_profile
 from antiphon.providers.errors import NotThere
-from antiphon.providers.exchange import Call, ask
+from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.responses.quirks import choose
 from antiphon.providers.responses.request import Prepared, prepare
 from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.providers.responses.stream import ResponsesStream
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.items import Item, Reasoning
 from antiphon.stream.deltas import AnyDelta
 
@@ -84,10 +83,14 @@ class Responses:
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.quirks.counts_tokens or time.monotonic() < self._chat_until:
             return None
+
+        def asked() -> bytes:
+            return encoded(turn, self._prepared(turn).counted())
+
         return await queries.count(
             self._http,
             f"{self._base}/responses/input_tokens",
-            self._prepared(turn).to_count(),
+            await apart(turn, asked),
             self._headers,
             self._timeouts,
             provider=self.name,
@@ -109,10 +112,12 @@ class Responses:
         if self._websocket and time.monotonic() >= self._http_until:
             from antiphon.wires.websocket import NoWebSocket
 
-            prepared = await in_worker_thread(self._prepared, turn) if turn.is_large else self._prepared(turn)
-            parser = self._parser(turn, prepared)
+            def message() -> tuple[bytes, ResponsesStream]:
+                prepared = self._prepared(turn)
+                return encoded(turn, prepared.message()), self._parser(turn, prepared)
+
             try:
-                await self._opened().ask(prepared.to_message(), parser, sink)
+                await self._opened().ask(*await apart(turn, message), sink)
                 return
             except NoWebSocket as refused:
                 self._http_until = time.monotonic() + _REMEMBERED
@@ -141,7 +146,7 @@ class Responses:
             provider=self.name,
             url=f"{self._base}/responses",
             headers=self._headers,
-            body=prepared.to_json(),
+            body=encoded(turn, prepared.body),
             parser=self._parser(turn, prepared),
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,

@@ -15,7 +15,7 @@ from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Entry, entries
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
 from antiphon.providers.tools.functions import flatten
-from antiphon.spec.codec import UNREADABLE, Opaque, encode, extras
+from antiphon.spec.codec import UNREADABLE, Opaque, extras
 from antiphon.spec.content import (
     ContentPart,
     InputFile,
@@ -92,17 +92,14 @@ class Prepared:
     body: dict[str, Any]
     names: ToolNames | None
 
-    def to_json(self) -> bytes:
-        return encode(self.body)
-
-    def to_message(self) -> bytes:
+    def message(self) -> dict[str, Any]:
         """The same as a message over a WebSocket, where everything is streamed."""
         left = {name: value for name, value in self.body.items() if name not in ("stream", "stream_options")}
-        return encode({"type": "response.create", **left})
+        return {"type": "response.create", **left}
 
-    def to_count(self) -> bytes:
+    def counted(self) -> dict[str, Any]:
         """As much of it as counts."""
-        return encode({name: value for name, value in self.body.items() if name in _COUNTED})
+        return {name: value for name, value in self.body.items() if name in _COUNTED}
 
 
 def prepare(turn: Turn, quirks: Quirks = OPEN_RESPONSES, provider: str = "responses") -> Prepared:

@@ -11,8 +11,13 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
     limit = gateway.config.server.body_limit
     request = await exchange.decoded(decode_compact_request, await exchange.body(limit), limit)
     exchange.watch()
-    resource = await compaction.compact(gateway.engine, request, exchange.caller)
-    resource.usage = exchange.caller.dialect.usage(resource.usage)
-    body = encode(resource)
-    await exchange.answer(body)
-    gateway.audits.answer(body, (), exchange.caller)
+    run = await compaction.start(gateway.engine, request, exchange.caller)
+    gateway.begin(run)
+    try:
+        resource = await compaction.finish(gateway.engine, run, exchange.caller)
+        resource.usage = exchange.caller.dialect.usage(resource.usage)
+        body = encode(resource)
+        await exchange.answer(body)
+        gateway.audits.answer(body, (), exchange.caller)
+    finally:
+        gateway.end(run)

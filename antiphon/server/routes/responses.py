@@ -39,6 +39,7 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     provider, turn = gateway.engine.target(request, exchange.caller)
     engine = gateway.engine
     resolved = await engine.resolve(request, exchange.caller, Proofs(engine.seal, provider, turn))
+    turn.is_large = resolved.is_large
     turn.items = await engine.embedded(provider, turn, resolved.items)
     count = await provider.count_tokens(turn)
     if count is None:

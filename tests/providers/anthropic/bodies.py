@@ -7,6 +7,7 @@ import pytest
 
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, prepare
 from antiphon.providers.base import Turn, UpstreamError
+from antiphon.spec.codec import encode
 from tests.providers.anthropic.fake import FakeAnthropic
 from tests.providers.compose import make_turn
 from tests.providers.fake_server import Received
@@ -34,13 +35,13 @@ def build(
     turn = make_turn(request, model=model, stream=stream)
     turn.strict = strict
     prepared = prepare(turn, AnthropicOptions("up", **{"cache": False, **shape}))
-    body = json.loads(prepared.to_json())
+    body = json.loads(encode(prepared.body))
     known = body
     if shape.get("version", LATEST) < LATEST:
         known = {key: value for key, value in body.items() if key not in SAMPLING}
     headers = {"anthropic-beta": ",".join(prepared.betas)} if prepared.betas else {}
     assert FakeAnthropic().mistakes(Received("POST", "/v1/messages", headers, known)) == []
-    counted = json.loads(prepared.to_count())
+    counted = json.loads(encode(prepared.counted()))
     assert FakeAnthropic().mistakes(Received("POST", "/v1/messages/count_tokens", headers, counted)) == []
     return body, turn
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from antiphon.providers.bedrock.models import find
 from antiphon.providers.bedrock.request import prepare
+from antiphon.spec.codec import encode
 from tests.providers.bedrock.service_model import mistakes
 from tests.providers.compose import make_turn
 from tests.providers.fake_server import Received
@@ -40,7 +41,7 @@ def sent(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The body, and the receipts by parameter."""
     turn = make_turn(request)
-    body = json.loads(prepare(turn, find(model), **options).to_json())
+    body = json.loads(encode(prepare(turn, find(model), **options).body))
     for what in ("converse", "converse-stream"):
         assert mistakes(Received("POST", f"/model/m/{what}", {}, body)) == []
     return body, {receipt.param: receipt.action for receipt in turn.receipts}

@@ -1,11 +1,15 @@
 """Every wire behind a real gateway: tool loops, chains that move, what is forged, what goes wrong."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.providers import exchange
+from antiphon.spec.codec import encode
 from tests.providers.conformance import scenarios
 from tests.providers.conformance.fakes import FAKES
 from tests.providers.conformance.gateway import (
@@ -16,6 +20,7 @@ from tests.providers.conformance.gateway import (
     Refused,
     Transport,
     gateway,
+    slug,
 )
 from tests.providers.conformance.said import Called, Script, Text, Thought
 
@@ -154,6 +159,32 @@ async def test_odd_words_come_through_whole(wire: str, tmp_path: Path) -> None:
             assert message["content"][0]["text"] == odd
             assert json.loads(call["arguments"]) == json.loads(large)
             assert json.dumps(odd, ensure_ascii=False)[1:-1] in sent(asked, wire)
+
+
+@pytest.mark.parametrize("wire", FAKES)
+async def test_a_large_request_is_encoded_apart_and_in_parts(
+    wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def noted(value: object) -> bytes:
+        seen.append((threading.current_thread().name.partition("_")[0], len(made := encode(value))))
+        return made
+
+    monkeypatch.setattr(exchange, "encode", noted)
+    asks = [{"role": "user" if n % 2 else "assistant", "content": f"{n} " + "x" * 2000} for n in range(200)]
+    async with gateway(tmp_path, wire) as asked:
+        asked.fakes[wire].plays(Script((Text("Hello"),)), Script((Text("Hello"),)))
+        for transport in TRANSPORTS[:2]:
+            response = await asked.ask(wire, transport, input=asks)
+            assert response["output"][0]["content"][0]["text"] == "Hello"
+        assert len(sent(asked, wire)) > 400_000
+        if wire != "responses websocket":  # this fake can be asked nothing else
+            body = {"model": slug(wire), "input": asks}
+            counted = await asyncio.to_thread(asked.http.post, "/v1/responses/input_tokens", json=body)
+            assert counted.status_code < 500
+    assert {thread for thread, _ in seen} == {"antiphon-large"}
+    assert max(size for _, size in seen) < 3000
 
 
 @pytest.mark.parametrize("wire", FAKES)

@@ -16,7 +16,7 @@ from antiphon.providers.base import Turn, UpstreamError
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, OPENAI, QUIRKS, Quirks, choose
 from antiphon.providers.responses.request import Proof, prepare
 from antiphon.providers.responses.settings import ResponsesSettings
-from antiphon.spec.codec import Opaque
+from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.error_paths import literals
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Reasoning
@@ -31,7 +31,7 @@ AI_GATEWAY, LMSTUDIO, VLLM, OLLAMA = (QUIRKS[name] for name in ("ai_gateway", "l
 
 def build(request: str | Json, quirks: Quirks = OPENAI, **turn: Any) -> tuple[Json, Turn]:
     made = make_turn(request, **turn)
-    body = json.loads(prepare(made, quirks, "up").to_json())
+    body = json.loads(encode(prepare(made, quirks, "up").body))
     if quirks is OPENAI:
         shape = ResponseCreateParamsStreaming if made.stream else ResponseCreateParamsNonStreaming
         assert mistakes(body, shape) == []
@@ -181,7 +181,7 @@ def test_a_refusal_stays_one_where_it_can() -> None:
 def test_unknown_items_and_parts_go_byte_for_byte() -> None:
     raw = b'{"type":"web_search_call", "id":"ws_1","status":"completed","x":[1.0, 2e3 ,"\\u00e9"]}'
     turn = make_turn("Hi", items=[Opaque(raw)])
-    assert raw in prepare(turn, OPENAI, "up").to_json()
+    assert raw in encode(prepare(turn, OPENAI, "up").body)
     part = {"type": "acme:thing", "x": 1}
     assert sent([{"role": "user", "content": [part]}], OPEN_RESPONSES)[0]["content"] == [part]
 
@@ -253,7 +253,7 @@ def test_a_proof_survives_its_blob(id: str, encrypted: str) -> None:
     [reasoning] = turn.items
     assert isinstance(reasoning, Reasoning)
     reasoning.encrypted_content = Proof(id, encrypted).to_blob()
-    [sent] = json.loads(prepare(turn, OPENAI, "up").to_json())["input"]
+    [sent] = json.loads(encode(prepare(turn, OPENAI, "up").body))["input"]
     assert sent.get("encrypted_content", "") == encrypted
     assert sent.get("id", "") == id
 
@@ -486,7 +486,7 @@ def test_media_that_a_server_cannot_take_is_refused_with_its_place(part: Json, w
 
 
 def test_a_message_over_a_websocket() -> None:
-    message = json.loads(prepare(make_turn("Hi"), OPENAI, "up").to_message())
+    message = json.loads(encode(prepare(make_turn("Hi"), OPENAI, "up").message()))
     assert message["type"] == "response.create"
     assert message.keys().isdisjoint({"stream", "stream_options", "background"})
     assert message["store"] is False
@@ -494,7 +494,7 @@ def test_a_message_over_a_websocket() -> None:
 
 def test_only_what_counts_is_counted() -> None:
     request = {"input": "Hi", "instructions": "Be brief.", "tools": [WEATHER], "temperature": 0.5}
-    counted = json.loads(prepare(make_turn(request), OPENAI, "up").to_count())
+    counted = json.loads(encode(prepare(make_turn(request), OPENAI, "up").counted()))
     assert counted.keys() == {"model", "input", "instructions", "tools"}
 
 
