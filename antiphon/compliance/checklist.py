@@ -1,4 +1,4 @@
-"""The twelve lines of the server check list, each with the rules that prove it (R002-36)."""
+"""The twelve lines of the server check list, each with the rules that prove it."""
 
 from dataclasses import dataclass
 from typing import Final

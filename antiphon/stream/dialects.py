@@ -94,7 +94,7 @@ def _items_of(tool: Mapping[str, Any]) -> frozenset[str]:
 class Dialect:
     """One way to spell the protocol.
 
-    >>> by_name("openai").type_of(ev.ReasoningDelta(4, "rs_1", 0, 0, "hm"))
+    >>> by_name("openai").type_of(ev.ReasoningDeltaEvent(4, "rs_1", 0, 0, "hm"))
     'response.reasoning_text.delta'
     """
 

@@ -102,7 +102,7 @@ def item_list(input: Input | None) -> list[InputItem]:
 
 
 def as_input(item: Item) -> Item:
-    """An item of output as it may stand in an input: the specification takes no raw reasoning there (C30)."""
+    """An item of output as it may stand in an input: the specification takes no raw reasoning there."""
     return replace(item, content=None) if isinstance(item, Reasoning) else item
 
 
