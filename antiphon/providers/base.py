@@ -170,6 +170,8 @@ async def answer_from(batches: AsyncGenerator[list[AnyDelta], None], sink: Sink)
 
 
 class Provider(Protocol):
+    """What the gateway asks of the adapter to one upstream."""
+
     name: str
     capabilities: Capabilities
 

@@ -81,6 +81,7 @@ def _as_it_came(value: object) -> Raw:
 
 encoder = msgspec.json.Encoder(enc_hook=_as_it_came)
 encode = encoder.encode
+"""The JSON of a value of the specification, in bytes."""
 
 
 def to_builtins(value: object) -> Any:

@@ -29,7 +29,7 @@ INCOMPLETE: dict[str, str] = {
 
 
 class Delta(Struct, frozen=True, gc=False):
-    pass
+    """What a provider puts into a sink: one step of an answer, without ids or indexes."""
 
 
 class TextDelta(Delta, frozen=True):
@@ -173,3 +173,4 @@ AnyDelta = (
     | Finish
     | Failure
 )
+"""Any delta."""

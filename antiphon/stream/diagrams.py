@@ -90,8 +90,8 @@ def rules_page() -> str:
         _MADE,
         "# Rules of a stream",
         f"What the Auditor holds every stream to, by specification {SPECIFICATION}. Ids are stable. "
-        "The last column names the section of the [specification](https://www.openresponses.org/specification) that "
-        "asks for it, or a schema of its OpenAPI document.",
+        "The last column names what asks for it: a section of the "
+        "[specification](https://www.openresponses.org/specification), or a schema of its OpenAPI document.",
     ]
     for group, rules in groupby(RULES.values(), key=lambda rule: rule.id.partition(".")[0]):
         sections += [f"## {group}", _rules(rules)]

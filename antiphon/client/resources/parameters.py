@@ -16,8 +16,11 @@ from antiphon.spec.tools import Tool, ToolChoice
 
 Json = Mapping[str, object]
 InputItem = Item | Json
+"""An item, or its JSON as a mapping."""
 Input = str | InputItem | Iterable[InputItem]
+"""What `input` may be: a text, an item, or several items."""
 InputTool = Tool | Json
+"""A tool, or its JSON as a mapping."""
 
 
 class RequestOptions(TypedDict, total=False):
