@@ -278,7 +278,7 @@ def _unfinished(heard: bool, content_type: str) -> ErrorPayload:
 
 
 def _objection(payload: Payload) -> ErrorPayload | None:
-    """What is wrong with a payload that cannot be told; an event that nobody knows is not wrong."""
+    """What is wrong with a payload that cannot be read; an event that nobody knows is not wrong."""
     try:
         fields = aliases.split(payload.data)
     except aliases.BROKEN:

@@ -94,7 +94,7 @@ for _rule in (
     ServerRule(
         "error.no_internals",
         "SHOULD",
-        "An error tells no stack trace and no path of the server's source code.",
+        "An error shows no stack trace and no path of the server's source code.",
         "Our requirement",
         TRANSPORTS,
         ERRORS,

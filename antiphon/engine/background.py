@@ -159,9 +159,9 @@ class Background:
             try:
                 await self._beat()
             except StoreError as error:
-                log.warning("background work could not say that it lives: %s", error)
+                log.warning("the heartbeat of background work failed: %s", error)
             except Exception:
-                log.exception("background work could not be looked after")
+                log.exception("the check of background work failed")
 
     def _beat_late(self) -> None:
         """From the thread of the lease: the event loop is late, and its work is not abandoned."""

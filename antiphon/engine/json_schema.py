@@ -73,7 +73,7 @@ def objection_to_schema(schema: dict[str, Any], budget: Budget) -> str | None:
 
 
 def objection(schema: dict[str, Any], value: Any, budget: Budget) -> str | None:
-    """Why the value does not fit the schema, or why that cannot be told; None when it fits.
+    """Why the value does not fit the schema, or why that cannot be known; None when it fits.
 
     Raises `TooCostly`.
     """

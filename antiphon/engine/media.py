@@ -91,7 +91,7 @@ class MediaFetcher:
         if not places:
             return items
         if not self._settings.fetch:
-            why = f"{provider.name} takes no addresses, and the gateway is told to fetch none"
+            why = f"{provider.name} takes no addresses, and the gateway is configured to fetch none"
             raise _error(UNSUPPORTED_CONTENT, why, next(iter(places.values())))
         found = await _all(places, _Visit(self._settings, self._http))
         return [_with_bytes(item, found) for item in items]

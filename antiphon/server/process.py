@@ -90,7 +90,7 @@ def banner(config: Config, listener: socket.socket) -> str:
     model = config.default_model or next(iter(config.models), "MODEL")
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
     return (
-        f"Antiphon speaks Open Responses on {address}/v1/responses\n"
+        f"Antiphon serves Open Responses on {address}/v1/responses\n"
         f"models: {', '.join(config.available()) or 'none; add a provider to the configuration'}\n"
         f"docs:   {address}/docs\n\n"
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"

@@ -73,9 +73,9 @@ def lifecycle_page() -> str:
         "Besides `response.output_item.added` and `response.output_item.done`, which every item has.",
         _table(("item", "events"), ((f"`{k}`", _code(v)) for k, v in sorted(lc.EVENTS_OF.items()))),
         "## Texts",
-        "Which event extends a text, which one tells it whole, and under which keys.",
+        "Which event extends a text, which one gives it whole, and under which keys.",
         _table(
-            ("extended by `delta` of", "told whole by", "key", "index"),
+            ("extended by `delta` of", "given whole by", "key", "index"),
             (
                 (f"`{c.delta}`", f"`{c.done}`", f"`{c.key}`", f"`{c.index}`" if c.index else "")
                 for c in lc.CHANNELS

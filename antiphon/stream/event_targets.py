@@ -365,10 +365,10 @@ class Assembly:
             return
         rest = text.settle(whole)
         if rest is None:
-            self._odd(f"the {text.kind.name} at its end is not what its deltas said")
+            self._odd(f"the {text.kind.name} at its end is not what its deltas add up to")
         elif rest:
             if text.kind is not SUMMARY:  # a summary need not be streamed
-                self._odd(f"{text.kind.name} that no delta told")
+                self._odd(f"{text.kind.name} that no delta carried")
             self._tell(text.kind.delta(*_where(place, growing, text.kind, number), rest))
 
     def _complete(self, place: EventTarget, growing: PartialItem, item: Item, status: ItemStatus) -> ev.Event:

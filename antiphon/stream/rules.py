@@ -127,13 +127,13 @@ _OF_STREAMS = (
     StreamRule(
         "response.status",
         "MUST",
-        "The status of a response object is the one its event tells.",
+        "The status of a response object is the one its event announces.",
         "State Machine events",
     ),
     StreamRule(
         "response.output_starts_empty",
         "SHOULD",
-        "Response objects before the terminal event have an empty output: the stream itself tells it.",
+        "Response objects before the terminal event have an empty output: the stream itself carries it.",
         "Delta Events",
     ),
     StreamRule(
@@ -187,7 +187,10 @@ _OF_STREAMS = (
     ),
     # items
     StreamRule(
-        "item.added_first", "MUST", "An item is added before anything is said of it.", "Items are streamable"
+        "item.added_first",
+        "MUST",
+        "An item is added before any other event about it.",
+        "Items are streamable",
     ),
     StreamRule(
         "item.starts_in_progress",
@@ -204,7 +207,7 @@ _OF_STREAMS = (
     StreamRule(
         "item.nothing_after_done",
         "MUST",
-        "Nothing is said of an item after it is done.",
+        "No event about an item follows its done event.",
         "Items are state machines",
     ),
     StreamRule(
@@ -265,7 +268,7 @@ _OF_STREAMS = (
     StreamRule(
         "part.added_first",
         "MUST",
-        "A part is added before anything is said of it.",
+        "A part is added before any other event about it.",
         "Items are streamable",
     ),
     StreamRule(
@@ -350,7 +353,7 @@ _OF_RESPONSES = (
     StreamRule(
         "response.consistent",
         "MUST",
-        "What a whole response says of itself fits its status: `completed_at`, `error`, "
+        "The fields of a whole response fit its status: `completed_at`, `error`, "
         "`incomplete_details`, and the statuses of its items.",
         "State machines",
     ),

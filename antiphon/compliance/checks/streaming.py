@@ -15,7 +15,7 @@ _SHORT = 16
 @check(
     "stream.text",
     "MUST",
-    "A text comes in deltas, and the whole at the end is what they told.",
+    "A text comes in deltas, and the whole at the end is what they add up to.",
     _STREAM,
     "sse",
     drives=True,

@@ -1,4 +1,4 @@
-"""Background responses over HTTP: making one, and its event log as a stream that can be taken up again."""
+"""Background responses over HTTP: making one, and its event log as a stream that can be resumed."""
 
 from collections.abc import Sequence
 
