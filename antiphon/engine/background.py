@@ -1,4 +1,4 @@
-"""Background responses: work that goes on without its caller, and never for ever.
+"""Background responses: they run without their caller, with a heartbeat and a time limit.
 
 Each is a task with a row, an owner and a heartbeat. An owner is one process; with its heartbeat it hears of
 cancellations from other processes, and it ends as failed what silent ones left behind. Nothing runs twice.

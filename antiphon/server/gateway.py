@@ -108,7 +108,7 @@ class Gateway:
             self._sockets.discard(socket)
 
     async def drain(self, limit: float) -> bool:
-        """Let what runs finish, up to the limit; then end the rest as failed. Did everyone hear of it?"""
+        """Let responses finish, up to the limit, then end the rest as failed. Were all clients informed?"""
         self.stopping = True
         if self._runs:
             self._quiet.clear()

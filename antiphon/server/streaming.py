@@ -1,4 +1,4 @@
-"""Runs told over HTTP: as a stream, in the way of any encoder, or as one whole answer."""
+"""Answers over HTTP: the events of a run as a stream in any encoding, or the whole response."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from antiphon.spec.tools import Tool
 
 
 class Stream:
-    """An answer that comes bit by bit: one write a batch, and keep-alives while nothing is said.
+    """A streamed answer: one write for each batch of events, and keep-alives in between.
 
     Proxies close a stream in which nothing moves. Whoever makes one has to `stop` it.
     """

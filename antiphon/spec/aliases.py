@@ -1,4 +1,4 @@
-"""The one place where other spellings of the same thing become the specification's.
+"""Converts other spellings of requests and items to those of the specification.
 
 Every function takes the fields of one JSON object, still undecoded, and changes them in place.
 """

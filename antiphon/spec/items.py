@@ -1,4 +1,4 @@
-"""Items: the one currency of input, output and context.
+"""Items: what input, output and context are made of.
 
 One Struct serves both directions. Fields that the input side may leave out have a default and are left
 out again on encoding; what every output item must carry, the Composer always fills in.

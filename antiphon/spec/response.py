@@ -154,7 +154,7 @@ class Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
     @property
     def output_text(self) -> str:
-        """All that the model said in words; its reasoning, refusals and calls are elsewhere."""
+        """The text of all messages, without reasoning, refusals and calls."""
         words: list[str] = []
         for item in self.output:
             if isinstance(item, Message):

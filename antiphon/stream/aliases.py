@@ -1,4 +1,4 @@
-"""What other servers call events and their fields, read with goodwill and never written."""
+"""Other names that servers use for events and their fields: accepted when reading, never written."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Items as far as a server has told them: texts in pieces, joined only when somebody asks."""
+"""Items of a stream that is being read: texts are kept in pieces, and joined on demand."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -138,7 +138,7 @@ class PartialText:
         return self.chunks[0] if self.chunks else ""
 
     def settle(self, whole: str) -> str | None:
-        """The whole text is known: what no delta has told of it, or None when they told another."""
+        """The whole text is known: the rest that no delta had, or None if the deltas differ from it."""
         told = self.value()
         self.chunks = [whole]
         return whole[len(told) :] if whole.startswith(told) else None

@@ -1,4 +1,4 @@
-"""Events in, response out, whatever the server calls them and whatever it leaves out.
+"""The Reader: builds a response from the events of any server, whatever it calls them and leaves out.
 
 The Reader never raises on what a server sends: it reads what can be read, and lists the rest as oddities.
 """
@@ -441,7 +441,7 @@ class Reader:
             self._odd(f"sequence_number {told} where {self._next_number} was due")
 
     def _odd(self, what: str) -> None:
-        """Each oddity is told once, and not too many of them: a broken server breaks every event."""
+        """Record an oddity, each once and up to a limit: a broken server breaks every event."""
         if len(what) > MAX_ODDITY:
             what = f"{what[: MAX_ODDITY - 1]}…"
         if what in self._reported or len(self._reported) > MAX_ODDITIES:

@@ -1,4 +1,4 @@
-"""The catalogue of what a stream must do: every rule the Auditor judges by, with its stable id.
+"""The rules that the Auditor checks a stream against, each with a stable id.
 
 `docs/rules.md` is written from this list by `python -m antiphon.stream.diagrams`.
 """
