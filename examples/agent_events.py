@@ -2,9 +2,7 @@
 
 import asyncio
 
-from antiphon import Agent, Limits, tool
-from antiphon.client.agent.events import RunEnded, ToolCall, ToolEnded, ToolStarted
-from antiphon.spec.events import OutputTextDeltaEvent
+from antiphon import Agent, Limits, OutputTextDeltaEvent, RunEnded, ToolCall, ToolEnded, ToolStarted, tool
 
 # Plays the model on a gateway with the `script` provider; a real model needs none.
 SCRIPT = """

@@ -4,8 +4,7 @@ ANTIPHON_BASE_URL says which server to ask. The script in the instructions plays
 the `script` provider; a real model needs none.
 """
 
-from antiphon import Client
-from antiphon.spec.events import OutputTextDeltaEvent, ReasoningDeltaEvent
+from antiphon import Client, OutputTextDeltaEvent, ReasoningDeltaEvent
 
 SCRIPT = """
 ```script

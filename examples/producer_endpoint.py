@@ -5,10 +5,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from antiphon import AsyncClient
-from antiphon.producer import ResponsesApp
-from antiphon.spec.request import Request
-from antiphon.stream.deltas import ReasoningDelta, TextDelta
+from antiphon import AsyncClient, ReasoningDelta, Request, ResponsesApp, TextDelta
 
 
 async def answer(request: Request) -> AsyncIterator[str | ReasoningDelta | TextDelta]:

@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-from antiphon.producer import FileExporter, ThreadEventBridge
+from antiphon import FileExporter, ThreadEventBridge
 
 COMMAND = {"command": "ls", "exit_code": 0, "status": "completed"}
 EVENTS: list[dict[str, Any]] = [

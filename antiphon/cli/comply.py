@@ -77,7 +77,7 @@ def add_to(commands: "Commands") -> None:
     parser.add_argument("--list", action="store_true", help="list the rules and end")
     _add_reports(parser)
     audit = add_command(commands, "audit", audit_input, "judge one stream from standard input", AUDIT)
-    audit.add_argument("--form", choices=("sse", "jsonl"), help="(default: told by the first line)")
+    audit.add_argument("--form", choices=("sse", "jsonl"), help="(default: detected from the first line)")
     _add_reports(audit)
 
 

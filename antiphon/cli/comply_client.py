@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from antiphon.compliance.client.scenario_server import ScenarioServer
 
 ABOUT: Final = """\
-Starts a server that plays every legal and every odd stream, and says what the connecting client did wrong.
+Starts a server that plays every legal and every odd stream, and reports what the connecting client did wrong.
 
 The models that it lists are the plays. In each, a client asks for the stream of `input: "Begin."`, and then
 sends what it understood as the next request of the chain (`previous_response_id`): the status and the text as

@@ -127,7 +127,7 @@ async def hashbrown_frames(
 
 
 def endpoint(base_url: str) -> str:
-    """Where to send requests (R003-02).
+    """Where to send requests.
 
     >>> endpoint("http://127.0.0.1:8080/")
     'http://127.0.0.1:8080/v1/responses'
@@ -279,7 +279,7 @@ def _unfinished(heard: bool, content_type: str) -> ErrorPayload:
 
 
 def _objection(payload: Payload) -> ErrorPayload | None:
-    """What is wrong with a payload that cannot be told; an event that nobody knows is not wrong (C17)."""
+    """What is wrong with a payload that cannot be read; an event that nobody knows is not wrong."""
     try:
         fields = aliases.split(payload.data)
     except aliases.BROKEN:

@@ -121,7 +121,7 @@ class AsyncSession:
 
     def begin(self, turn: "_Turn") -> None:
         if self._closed:
-            raise UsageError("this session is closed; make a new one, with `items=` to go on from this one")
+            raise UsageError("this session is closed; create a new one, with `items=` to go on from this one")
         self._http.check()
         if self._turn is not None:
             raise UsageError(

@@ -28,7 +28,8 @@ CheckRun = Callable[["Probe"], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ServerRule:
-    """One rule. `source` is the part of the specification, or our requirement, that it comes from."""
+    """One rule. `source` is where the specification asks for it: the title of a section, or a schema of its
+    OpenAPI document. What only we ask for says so."""
 
     id: str
     level: Level

@@ -1,4 +1,4 @@
-"""The twelve lines of the server check list, each with the rules that prove it (R002-36)."""
+"""The twelve lines of the server check list, each with the rules that prove it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -33,7 +33,7 @@ SERVER: Final = (
     ),
     ChecklistLine(
         5,
-        "tells each state that a response comes to by its event",
+        "announces each state of a response by its event",
         (
             "order.created_first",
             "order.in_progress_first",
@@ -66,7 +66,7 @@ SERVER: Final = (
     ),
     ChecklistLine(
         11,
-        "tells errors with type, code, param and message, and the status that fits",
+        "reports errors with type, code, param and message, and the status that fits",
         ("error.object", "error.full", "error.type_and_status", "error.in_stream"),
     ),
     ChecklistLine(

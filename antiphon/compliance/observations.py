@@ -20,7 +20,7 @@ from antiphon.stream.whole_answers import check_figures, check_resource
 
 FRAMING: Final = "framing"
 ERRORS: Final = "errors"
-_SSE: Final = "Streaming HTTP responses; 1.3"
+_SSE: Final = "Streaming HTTP Responses"
 _SEEN_IN: Final[tuple[tuple[str, str, tuple[Transport, ...]], ...]] = (
     ("usage.adds_up", "usage", TRANSPORTS),
     ("response.times", "response", TRANSPORTS),
@@ -32,7 +32,7 @@ for _rule in (
         "http.json_type",
         "MUST",
         "An answer that is not a stream is `application/json`.",
-        "HTTP responses; 1.2",
+        "HTTP Responses",
         ("json",),
         FRAMING,
     ),
@@ -45,12 +45,12 @@ for _rule in (
         FRAMING,
     ),
     ServerRule("sse.no_id", "SHOULD", "Server-sent events have no `id` line.", _SSE, ("sse",), FRAMING),
-    ServerRule("sse.utf8", "MUST", "A stream is UTF-8.", "Server-sent events", ("sse",), FRAMING),
+    ServerRule("sse.utf8", "MUST", "A stream is UTF-8.", "Streaming HTTP Responses", ("sse",), FRAMING),
     ServerRule(
         "sse.one_data_line",
         "SHOULD",
         "The data of an event is on one line: widespread readers keep only the last.",
-        "1.16 b",
+        "Streaming HTTP Responses",
         ("sse",),
         FRAMING,
     ),
@@ -58,7 +58,7 @@ for _rule in (
         "done.literal",
         "MUST",
         "The end is exactly `data: [DONE]`, and has no `event` line.",
-        "Streaming HTTP responses; 1.3, C13",
+        "Streaming HTTP Responses",
         ("sse",),
         FRAMING,
         needs=("[DONE]",),
@@ -67,7 +67,7 @@ for _rule in (
         "error.object",
         "MUST",
         "A refusal has a JSON body with `error`: an object with a `type` and a `message`.",
-        "Errors; 1.11",
+        "Errors",
         ("json",),
         ERRORS,
         needs=("refusal",),
@@ -76,7 +76,7 @@ for _rule in (
         "error.full",
         "SHOULD",
         "The error of a refusal also has `code` and `param`, each a string or null.",
-        "Schema of ErrorPayload; 1.11",
+        "Schema of ErrorPayload",
         ("json",),
         ERRORS,
         needs=("refusal",),
@@ -86,7 +86,7 @@ for _rule in (
         "SHOULD",
         "The error's type fits the HTTP status: invalid_request 400, not_found 404, too_many_requests 429, "
         "server_error and model_error 500.",
-        "Errors; 1.11, R002-33",
+        "Error Types",
         ("json",),
         ERRORS,
         needs=("refusal",),
@@ -94,7 +94,7 @@ for _rule in (
     ServerRule(
         "error.no_internals",
         "SHOULD",
-        "An error tells no stack trace and no path of the server's source code.",
+        "An error shows no stack trace and no path of the server's source code.",
         "Our requirement",
         TRANSPORTS,
         ERRORS,
@@ -104,7 +104,7 @@ for _rule in (
         "logprobs.present",
         "MUST",
         "In the version of 2026-01-15 text parts and text deltas carry `logprobs`.",
-        "1.17",
+        "Schema of OutputTextContent",
         TRANSPORTS,
         "responses",
         ("2026-01-15",),

@@ -1,4 +1,4 @@
-"""Background responses: work that goes on without its caller, and never for ever.
+"""Background responses: they run without their caller, with a heartbeat and a time limit.
 
 Each is a task with a row, an owner and a heartbeat. An owner is one process; with its heartbeat it hears of
 cancellations from other processes, and it ends as failed what silent ones left behind. Nothing runs twice.
@@ -159,9 +159,9 @@ class Background:
             try:
                 await self._beat()
             except StoreError as error:
-                log.warning("background work could not say that it lives: %s", error)
+                log.warning("the heartbeat of background work failed: %s", error)
             except Exception:
-                log.exception("background work could not be looked after")
+                log.exception("the check of background work failed")
 
     def _beat_late(self) -> None:
         """From the thread of the lease: the event loop is late, and its work is not abandoned."""

@@ -1,4 +1,4 @@
-"""Every parameter is honoured, or dropped with a receipt; strict mode refuses instead."""
+"""Compares a request with what its provider can do: what it cannot is dropped with a receipt, or refused."""
 
 from functools import cache
 

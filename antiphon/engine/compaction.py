@@ -1,4 +1,4 @@
-"""Compaction for any model: it writes the summary itself, and only this gateway can read it back."""
+"""Compaction for any model: the model writes a summary, which is encrypted into a `compaction` item."""
 
 from antiphon.engine.context import COMPACTION
 from antiphon.engine.engine import Caller, Engine

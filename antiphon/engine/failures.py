@@ -1,4 +1,4 @@
-"""From an exception to what a client is told: the same on every route, over WebSockets, and in background."""
+"""Maps exceptions to an HTTP status and an error object, for routes, WebSockets and background work."""
 
 import logging
 
@@ -22,7 +22,7 @@ INTERNAL = ErrorPayload(
 
 
 class Problem(Struct, frozen=True):
-    """An error as a client is told it, and the status that it has over HTTP."""
+    """The error object that a client gets, and its HTTP status."""
 
     payload: ErrorPayload
     status: int
@@ -30,7 +30,7 @@ class Problem(Struct, frozen=True):
 
 
 def problem_of(error: Exception, request_id: str) -> Problem:
-    """What to tell of this; what is no fault of the client or the upstream is logged."""
+    """The problem for this exception; what neither the client nor the upstream caused is logged."""
     if isinstance(error, SpecError):
         return Problem(error.payload, error.status, 1.0 if error.status == 503 else None)
     if isinstance(error, UpstreamError):

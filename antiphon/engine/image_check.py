@@ -1,4 +1,4 @@
-"""Pictures that a request carries itself: can they be any?"""
+"""Refuses images in data URLs that cannot be images, before a model is asked."""
 
 from collections.abc import Sequence
 

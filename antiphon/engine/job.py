@@ -1,4 +1,4 @@
-"""One background response at work: its run puts events in, and they go to the log, many in one write.
+"""One running background response: writes the events of its run to the log, many in one write.
 
 An event is told to nobody before it is logged. So whoever heard of event N can go on from N anywhere, also
 after this process has died. The log has each event as it is spelled for the caller who made the response.
@@ -107,7 +107,7 @@ class BackgroundJob:
         )
 
     def stop(self, ending: Ending) -> None:
-        """End now, as the composer is told to; the first who says so decides."""
+        """End now, by this call on the composer; the first call decides."""
         composer = self._run.composer
         if not composer.finished:
             # The composer ends first, so that the cancelled run finds nothing left to say.

@@ -1,4 +1,4 @@
-"""JSON schemas from strangers, checked within a budget: never the network, never more than was allowed.
+"""Checks values against JSON schemas of clients, within a budget of time and memory, without the network.
 
 A schema can be written so that a few bytes cost hours: expressions that backtrack, references that double at
 each level, lists whose every element is held against every other. So whatever is looked at counts as a
@@ -73,7 +73,7 @@ def objection_to_schema(schema: dict[str, Any], budget: Budget) -> str | None:
 
 
 def objection(schema: dict[str, Any], value: Any, budget: Budget) -> str | None:
-    """Why the value does not fit the schema, or why that cannot be told; None when it fits.
+    """Why the value does not fit the schema, or why that cannot be known; None when it fits.
 
     Raises `TooCostly`.
     """

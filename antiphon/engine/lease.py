@@ -1,7 +1,7 @@
-"""A heartbeat for an owner whose event loop is late.
+"""A thread that sends heartbeats for background work while the event loop is busy.
 
-The heartbeat is the event loop's own business, and a loop that is busy with one long piece of work says
-nothing. Its work must not be taken for that of a dead process, so a thread says for it that it lives.
+The event loop sends the heartbeats itself. While it is busy with one long piece of work it sends none, and
+its responses would be taken for those of a dead process; so this thread sends them instead.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from antiphon.engine.job import Pace
 
 
 class Lease(threading.Thread):
-    """Asks the loop whether it is there, and calls `beat` for as long as there is no answer."""
+    """Asks the event loop for a sign, and calls `beat` while none comes."""
 
     def __init__(self, beat: Callable[[], None], pace: Pace) -> None:
         super().__init__(name="antiphon-lease", daemon=True)
@@ -21,19 +21,19 @@ class Lease(threading.Thread):
         self._late = pace.stale / 5
         self._hung = pace.hung
         self._loop = asyncio.get_running_loop()
-        self._told = threading.Event()
+        self._stopped = threading.Event()
 
     def run(self) -> None:
-        while not self._told.wait(self._late):
+        while not self._stopped.wait(self._late):
             answered = threading.Event()
             try:
                 self._loop.call_soon_threadsafe(answered.set)
             except RuntimeError:  # it is closed
                 return
             ends = time.monotonic() + self._hung
-            while not answered.wait(self._late) and not self._told.is_set():
+            while not answered.wait(self._late) and not self._stopped.is_set():
                 if time.monotonic() < ends:
                     self._beat()
 
     def stop(self) -> None:
-        self._told.set()
+        self._stopped.set()

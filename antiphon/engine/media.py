@@ -1,4 +1,4 @@
-"""Images and files that a request names by address, fetched for providers that want their bytes.
+"""Fetches images and files that a request names by URL, for providers that take only their bytes.
 
 Whoever sends a request makes the gateway ask for an address, so only public ones are asked, at every step
 of a redirection, within limits of size and time. What is stored keeps the address as the client sent it.
@@ -68,7 +68,7 @@ class _Wanted(NamedTuple):
 
 
 class _Trouble(Exception):
-    """One address could not be fetched: the code, and a sentence that says nothing but its host."""
+    """One URL could not be fetched: the code, and a sentence that names only its host."""
 
     def __init__(self, code: str, why: str) -> None:
         super().__init__(why)
@@ -91,7 +91,7 @@ class MediaFetcher:
         if not places:
             return items
         if not self._settings.fetch:
-            why = f"{provider.name} takes no addresses, and the gateway is told to fetch none"
+            why = f"{provider.name} takes no addresses, and the gateway is configured to fetch none"
             raise _error(UNSUPPORTED_CONTENT, why, next(iter(places.values())))
         found = await _all(places, _Visit(self._settings, self._http))
         return [_with_bytes(item, found) for item in items]
@@ -200,7 +200,7 @@ class _Visit:
 
 
 def may_have_addresses(items: list[Item]) -> bool:
-    """Only parts have them, and most of what is said is plain text."""
+    """Only content parts can have URLs, and most messages are plain text."""
     for item in items:
         if isinstance(item.content if isinstance(item, Message) else getattr(item, "output", None), list):
             return True
@@ -289,7 +289,7 @@ def _file_name(url: str, media_type: str) -> str:
 
 
 def _host(url: str) -> str:
-    """All of an address that may be told: a path or a query can be a secret."""
+    """The host of a URL, which may be shown; a path or a query can be a secret."""
     try:
         return (urlsplit(url).hostname or "the address")[:200]
     except ValueError:

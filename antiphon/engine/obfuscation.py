@@ -1,4 +1,4 @@
-"""Noise beside each delta, so that the size of a packet does not tell the length of a word.
+"""Random padding in each delta event, so that the size of a packet does not reveal the length of a word.
 
 Delta and noise together fill whole blocks; the noise is random, so that compression does not undo it.
 """

@@ -1,4 +1,4 @@
-"""The end of a background response whose owner has died, told from what is left of it."""
+"""Ends a background response whose process has died, from its event log."""
 
 from antiphon.engine.engine import stored
 from antiphon.spec.codec import encode

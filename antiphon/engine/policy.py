@@ -1,4 +1,4 @@
-"""What the client allows the model to call, enforced on what the model says.
+"""Enforces `tool_choice`, `allowed_tools`, `parallel_tool_calls` and `max_tool_calls` on the model's output.
 
 The full list of tools always goes to the model, so that its prompt cache holds; a call that the client
 forbade is suppressed here, before the Composer gives it an index.

@@ -1,4 +1,4 @@
-"""Proofs of reasoning: sealed on their way to the client, opened on their way back to the same model.
+"""Signatures of reasoning: encrypted on their way to the client, decrypted on the way back to the same model.
 
 A blob holds the provider and the model that it came from, so a chain that moves to another one goes on
 without it, and nobody upstream is ever shown what they cannot read.

@@ -1,4 +1,4 @@
-"""One response being made: a provider puts deltas in, events go to one end, the result to the store."""
+"""One running response: a provider puts deltas in, events go to one end, and the result to the store."""
 
 import asyncio
 import logging
@@ -61,7 +61,7 @@ def checks_of(provider: Provider, turn: Turn, schemas: SchemaPool) -> Checks | N
 
 
 class Run(Struct, eq=False, weakref=True):
-    """`tell` it to an end, or await its `result`, once. It is the last sink: what is put here is composed."""
+    """Call `tell(end)` for its events, or `result()` for the whole, once. It is the last sink."""
 
     turn: Turn
     composer: Composer
@@ -187,7 +187,7 @@ class Run(Struct, eq=False, weakref=True):
             self._task = None
 
     def _fail(self, error: BaseException) -> None:
-        """End the response with this error; raise it where nobody knows of the response, or can be told."""
+        """End the response with this error; raise it if the client has seen nothing yet, or is gone."""
         if isinstance(error, asyncio.CancelledError) and self._stopping is not None:
             # It was `stop` that cancelled this task, and the task is needed to say so.
             cast(asyncio.Task[object], asyncio.current_task()).uncancel()
@@ -219,7 +219,7 @@ class Run(Struct, eq=False, weakref=True):
             self._silence = None
 
     async def _abandon(self) -> None:
-        """Nobody listens any more; what was said so far is kept."""
+        """The client is gone; the output so far is stored."""
         if self._begun and not self.composer.finished:
             self.composer.cancel()
             if self._save is not None:

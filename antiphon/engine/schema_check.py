@@ -1,4 +1,4 @@
-"""Does the answer fit the json_schema that the client asked for?"""
+"""Checks an answer against the `json_schema` of its request."""
 
 from collections.abc import Callable
 from typing import Any

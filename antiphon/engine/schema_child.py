@@ -45,7 +45,7 @@ def answer(job: Job) -> str | None:
 
 
 def unchecked(job: Job) -> str:
-    """What is said of a job that could not be finished."""
+    """The result of a job that could not be finished."""
     return f"the schema could not be applied: {COSTLY}" if job.values else COSTLY
 
 

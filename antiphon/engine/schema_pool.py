@@ -1,4 +1,4 @@
-"""Where schemas are checked: the small ones here, all others in a few child processes.
+"""Runs schema checks: small ones in this process, all others in a few child processes.
 
 The event loop belongs to every tenant, and to check a large schema takes seconds, or cannot be interrupted
 at all. A child starts when it is first needed and is killed when a job exceeds its time. A tenant has one job

@@ -256,7 +256,7 @@ class ResponseBuilder:
         if handle.kind != kind:
             raise StateError(f"this item is a {handle.kind}, not a {kind}")
         if handle.key in self._ended:
-            raise StateError(f"this {handle.kind} is done; nothing more can be said of it")
+            raise StateError(f"this {handle.kind} is done; nothing more can be added to it")
         return handle.key
 
     def _put(self, handle: Handle, item: Opaque) -> list[AnyEvent]:

@@ -38,6 +38,7 @@ def mark_estimated(response: Response) -> None:
 
 
 def is_estimated(response: Response) -> bool:
+    """Were these tokens counted by a rule of thumb, because the agent did not report them?"""
     receipts = [] if response.receipts is UNSET else response.receipts
     return any(receipt.param == "usage" and receipt.action == "estimated" for receipt in receipts)
 

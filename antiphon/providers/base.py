@@ -72,7 +72,7 @@ class Turn(Struct, eq=False):
         receipt = Receipt(param=param, action=action, reason=reason, provider=provider)
         if receipt not in self.receipts:
             if len(self.receipts) == _MOST_RECEIPTS:
-                reason = f"there is more of this kind: the first {_MOST_RECEIPTS} are told"
+                reason = f"there is more of this kind: the first {_MOST_RECEIPTS} are listed"
                 receipt = Receipt(param="input", action=action, reason=reason, provider=provider)
             self.receipts.append(receipt)
 
@@ -163,6 +163,8 @@ async def answer_from(batches: AsyncGenerator[list[AnyDelta], None], sink: Sink)
 
 
 class Provider(Protocol):
+    """What the gateway asks of the adapter to one upstream."""
+
     name: str
     capabilities: Capabilities
 

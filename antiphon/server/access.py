@@ -1,4 +1,4 @@
-"""Who may come in: keys, hosts and origins."""
+"""Access control: API keys, host names and origins."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""The ASGI application: the gate, the routes, and every error as JSON."""
+"""The ASGI application: access control, routes, and every error as JSON."""
 
 import asyncio
 import logging

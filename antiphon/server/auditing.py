@@ -1,4 +1,4 @@
-"""The auditor that is always on: a share of what is sent, held to the rules of the protocol as it goes out.
+"""Audits a share of the answers against the rules of the protocol while they are sent.
 
 Nothing of what was asked or answered is repeated in its log or in its counts.
 """

@@ -1,4 +1,4 @@
-"""Bodies that come packed: gzip and zstd, unpacked bit by bit, and never further than a limit."""
+"""Decompresses request bodies, gzip and zstd, in pieces and up to a limit."""
 
 import asyncio
 import sys

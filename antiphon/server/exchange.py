@@ -39,7 +39,7 @@ def request_id(headers: Mapping[bytes, bytes]) -> str:
 
 
 class Head:
-    """What a request says before its body, and what the application made of that. Names are in lower case."""
+    """The head of a request, and what was derived from it. Names are in lower case."""
 
     __slots__ = (
         "caller",
@@ -159,7 +159,7 @@ class Exchange(ABC):
         return cast(bytes, body)
 
     async def decoded(self, decode: Callable[..., T], body: bytes, limit: int) -> T:
-        """What a body says; a large one is read apart from the event loop, as is what it asks for."""
+        """Decode a body; a large one in a thread, not on the event loop."""
         if len(body) <= LARGE:
             return decode(body, max_bytes=limit)
         self.caller.is_large = True
@@ -198,7 +198,7 @@ class Exchange(ABC):
         return self.answer(body, status, headers=headers)
 
     def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
-        """The head of an answer that comes bit by bit; `headers` may say otherwise than these."""
+        """Send the head of a streamed answer; `headers` override the defaults."""
         usual = {b"content-type": content_type, b"cache-control": b"no-cache", b"x-accel-buffering": b"no"}
         self.started = True
         self.open(200, (*(usual | dict(headers)).items(), *self.head.extra_headers))

@@ -27,8 +27,8 @@ from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, 
 log = logging.getLogger("antiphon.server")
 
 _BETWEEN_PRUNES = 600.0
-_LAST_WORDS = 5.0
-"""How long a response that is told to end may take to say so."""
+_CLOSING_LIMIT = 5.0
+"""How many seconds clients may take to receive the last event at a shutdown."""
 
 
 class Closing(Protocol):
@@ -108,7 +108,7 @@ class Gateway:
             self._sockets.discard(socket)
 
     async def drain(self, limit: float) -> bool:
-        """Let what runs finish, up to the limit; then end the rest as failed. Did everyone hear of it?"""
+        """Let responses finish, up to the limit, then end the rest as failed. Were all clients informed?"""
         self.stopping = True
         if self._runs:
             self._quiet.clear()
@@ -120,14 +120,14 @@ class Gateway:
         self._is_over = True
         for run in list(self._runs):
             run.stop()
-        heard = False
+        closed = False
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(_CLOSING_LIMIT):
                 await self._quiet.wait()
                 await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
-                heard = True
+                closed = True
         await self.background.close()
-        return heard
+        return closed
 
     async def _keep_house(self) -> None:
         """Load what the first request needs, then remove what has expired, again and again."""

@@ -1,4 +1,4 @@
-"""How much of what clients send is held at once: bodies and messages, of all clients together."""
+"""Limits the memory that the request bodies and messages of all clients take together."""
 
 from antiphon.spec.errors import ErrorPayload, SpecError
 

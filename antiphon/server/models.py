@@ -1,4 +1,4 @@
-"""What the providers say they serve, asked for without keeping anyone waiting for long."""
+"""Lists the models of all providers, with a short time limit for each."""
 
 import asyncio
 from collections.abc import Mapping

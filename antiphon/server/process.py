@@ -39,7 +39,7 @@ _SWEEP = 20
 
 
 def run(config: Config) -> int:
-    """Serve until told to stop; the exit code says how it went."""
+    """Serve until a signal comes, and return the exit code."""
     logging.basicConfig(level=config.server.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     raise_file_limit()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
@@ -90,7 +90,7 @@ def banner(config: Config, listener: socket.socket) -> str:
     model = config.default_model or next(iter(config.models), "MODEL")
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
     return (
-        f"Antiphon speaks Open Responses on {address}/v1/responses\n"
+        f"Antiphon serves Open Responses on {address}/v1/responses\n"
         f"models: {', '.join(config.available()) or 'none; add a provider to the configuration'}\n"
         f"docs:   {address}/docs\n\n"
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
@@ -108,7 +108,7 @@ def serve(
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn, except for its ends: it starts with one sentence or none, and stops as the gateway says.
+    """uvicorn, with a start and a shutdown of our own.
 
     `announce` is called once requests are answered. A worker whose `parent` is gone stops by itself.
     """

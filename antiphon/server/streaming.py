@@ -1,4 +1,4 @@
-"""Runs told over HTTP: as a stream, in the way of any encoder, or as one whole answer."""
+"""Answers over HTTP: the events of a run as a stream in any encoding, or the whole response."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from antiphon.spec.tools import Tool
 
 
 class Stream:
-    """An answer that comes bit by bit: one write a batch, and signs of life while nothing is said.
+    """A streamed answer: one write for each batch of events, and keep-alives in between.
 
     Proxies close a stream in which nothing moves. Whoever makes one has to `stop` it.
     """
@@ -96,7 +96,7 @@ class Stream:
 
 
 async def tell(gateway: Gateway, run: Run, end: End) -> None:
-    """Make a response and put its events into this end; the gateway waits for it before it closes."""
+    """Create a response and put its events into this end; the gateway waits for it before it closes."""
     gateway.begin(run)
     try:
         await run.tell(end, gateway.config.server.created_after)
@@ -113,7 +113,7 @@ async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: En
 
 
 async def answer_whole(gateway: Gateway, exchange: Exchange, run: Run) -> None:
-    """Make a response and answer with it; one that fails is an error."""
+    """Create a response and answer with it; one that fails is an error."""
     gateway.begin(run)
     try:
         response = await run.result()

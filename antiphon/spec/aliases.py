@@ -1,4 +1,4 @@
-"""The one place where other spellings of the same thing become the specification's.
+"""Converts other spellings of requests and items to those of the specification.
 
 Every function takes the fields of one JSON object, still undecoded, and changes them in place.
 """
@@ -28,7 +28,7 @@ Fields = dict[str, Raw]
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
-# Where a part stands: the text type that belongs there, and what else such a text is called (C04, C24).
+# Where a part stands: the text type that belongs there, and what else such a text is called.
 TEXT_TYPES: dict[str, tuple[str, frozenset[str]]] = {
     "user": ("input_text", frozenset({"text"})),
     "system": ("input_text", frozenset({"text"})),
@@ -84,7 +84,7 @@ def _lift(fields: Fields, name: str) -> None:
 
 
 def request(fields: Fields) -> None:
-    """Objects where a string belongs (C06), and the format of the answer at the top (C20)."""
+    """Objects where a string belongs, and the format of the answer at the top."""
     _unwrap(fields, "truncation", "type", "strategy")
     _unwrap(fields, "conversation", "id")
     if "response_format" in fields:
@@ -100,17 +100,17 @@ def reasoning_options(fields: Fields) -> None:
 
 
 def text_format(fields: Fields) -> None:
-    """Chat-style `json_schema: {name, schema, strict}` becomes flat (C20)."""
+    """Chat-style `json_schema: {name, schema, strict}` becomes flat."""
     _lift(fields, "json_schema")
 
 
 def tool(fields: Fields) -> None:
-    """A chat-style tool or choice keeps its definition one level down, under `function` (C06)."""
+    """A chat-style tool or choice keeps its definition one level down, under `function`."""
     _lift(fields, "function")
 
 
 def status(fields: Fields) -> None:
-    """A core item cannot fail on the wire (C03)."""
+    """A core item cannot fail on the wire."""
     if string(fields, "status") == "failed":
         fields["status"] = Raw(b'"incomplete"')
 
@@ -123,7 +123,7 @@ def message(fields: Fields) -> None:
 
 
 def function_call(fields: Fields) -> None:
-    """Arguments as an object, and the item's id where the call's should be (C06)."""
+    """Arguments as an object, and the item's id where the call's should be."""
     status(fields)
     if "arguments" in fields and first_byte(fields["arguments"]) in (BRACE, BRACKET):
         fields["arguments"] = _raw(bytes(fields["arguments"]).decode())
@@ -132,7 +132,7 @@ def function_call(fields: Fields) -> None:
 
 
 def reasoning(fields: Fields) -> None:
-    """Summary and content as plain strings become lists of parts (C04)."""
+    """Summary and content as plain strings become lists of parts."""
     status(fields)
     for name, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
         text = string(fields, name)
@@ -143,7 +143,7 @@ def reasoning(fields: Fields) -> None:
 
 
 def part(fields: Fields, place: str) -> None:
-    """Chat-style parts, and texts named after another side of the conversation (C24)."""
+    """Chat-style parts, and texts named after another side of the conversation."""
     kind = string(fields, "type")
     if place in TEXT_TYPES:
         text_type, others = TEXT_TYPES[place]
@@ -167,7 +167,7 @@ def usage(fields: Fields) -> None:
 
 
 def error(fields: Fields) -> None:
-    """Other names of the error types (C10)."""
+    """Other names of the error types."""
     kind = string(fields, "type")
     if kind in ERROR_TYPE_ALIASES:
         fields["type"] = _raw(ERROR_TYPE_ALIASES[kind])
@@ -181,7 +181,7 @@ def response(fields: Fields) -> None:
 
 
 def response_error(fields: Fields) -> None:
-    """Some servers give the error of a failed response a type instead of a code (C11)."""
+    """Some servers give the error of a failed response a type instead of a code."""
     if fields.get("code", NULL) == NULL:
         fields["code"] = fields.get("type", Raw(b'"server_error"'))
 

@@ -1,4 +1,4 @@
-"""Objects that are newer than this package: kept byte for byte, read on demand.
+"""JSON encoding, and `Opaque`: objects of unknown types, kept byte for byte and read on demand.
 
 `Opaque` carries an item, a part, a tool or an event whose type is unknown. `grown` handles the smaller
 case, a known object with unknown fields: it derives a Struct that has those fields too, so that
@@ -81,6 +81,7 @@ def _as_it_came(value: object) -> Raw:
 
 encoder = msgspec.json.Encoder(enc_hook=_as_it_came)
 encode = encoder.encode
+"""The JSON of a value of the specification, in bytes."""
 
 
 def to_builtins(value: object) -> Any:
@@ -95,7 +96,7 @@ def grown(cls: type[S], unknown: tuple[str, ...]) -> type[S]:
     rename = {f"extra_{n}": name for n, name in enumerate(unknown)}
 
     def equal(one: S, other: object) -> bool:
-        """By what they say: the cache forgets, and then the same fields make another class."""
+        """Compares by content: two classes may have been created for the same fields."""
         return isinstance(other, cls) and to_builtins(one) == to_builtins(other)
 
     made = msgspec.defstruct(

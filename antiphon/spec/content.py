@@ -15,25 +15,35 @@ class Part(Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=T
 
 
 class InputText(Part, tag="input_text"):
+    """A text in a message that is not the model's own."""
+
     text: Text
 
 
 class InputImage(Part, tag="input_image", omit_defaults=False):
+    """An image in a message, by its URL; a data URL holds the image itself."""
+
     image_url: ImageUrl | None = None
     detail: ImageDetail = "auto"
 
 
 class InputFile(Part, tag="input_file"):
+    """A file in a message, by its URL or with its data."""
+
     filename: str | None = None
     file_data: FileData | None = None
     file_url: str | None = None
 
 
 class InputVideo(Part, tag="input_video"):
+    """A video in a message, by its URL."""
+
     video_url: str
 
 
 class UrlCitation(Part, tag="url_citation"):
+    """An annotation: this part of a text comes from that page."""
+
     url: str
     title: str
     start_index: Index
@@ -41,12 +51,16 @@ class UrlCitation(Part, tag="url_citation"):
 
 
 class TopLogProb(Struct, forbid_unknown_fields=True):
+    """A token that could have stood there, and its log probability."""
+
     token: str
     logprob: float
     bytes: list[int] = field(default_factory=list)
 
 
 class LogProb(Struct, forbid_unknown_fields=True):
+    """A token of the answer, its log probability, and the likeliest alternatives."""
+
     token: str
     logprob: float
     bytes: list[int] = field(default_factory=list)
@@ -60,12 +74,16 @@ else:
 
 
 class OutputText(Part, tag="output_text", omit_defaults=False):
+    """A text of the model, with its annotations."""
+
     text: Text
     annotations: list[Annotation] = field(default_factory=list)
     logprobs: list[LogProb] | UnsetType = UNSET
 
 
 class Refusal(Part, tag="refusal"):
+    """The model declines, in its own words."""
+
     refusal: Text
 
 
@@ -74,10 +92,14 @@ class TextPart(Part, tag="text"):
 
 
 class SummaryText(Part, tag="summary_text"):
+    """A part of a reasoning summary."""
+
     text: Text
 
 
 class ReasoningText(Part, tag="reasoning_text"):
+    """A piece of raw reasoning."""
+
     text: Text
 
 
@@ -100,6 +122,7 @@ if TYPE_CHECKING:
     ContentPart = _Known | Opaque
 else:
     ContentPart = _Known
+"""Anything that a message or a reasoning item can hold."""
 
 
 def text_of(content: "str | list[ContentPart]") -> str:

@@ -61,7 +61,7 @@ def join(path: str, name: str) -> str:
 
 
 def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected: str = "") -> SpecError:
-    """`raw`, which stands at `path`, could not be decoded as `type_`; `expected` says it in words."""
+    """`raw`, which stands at `path`, could not be decoded as `type_`; `expected` describes what can."""
     if isinstance(error, RecursionError):
         return too_deep(path)
     if not isinstance(error, msgspec.ValidationError):

@@ -93,7 +93,7 @@ class WebSocketError(Struct, tag_field="type", tag="error"):
 
 
 class SpecError(Exception):
-    """A request or an object that breaks the specification; `payload` is what the client is told."""
+    """A request or an object that breaks the specification; `payload` is the error object for the client."""
 
     def __init__(self, payload: ErrorPayload, status: int | None = None) -> None:
         self.payload = payload = _encodable(payload)

@@ -15,6 +15,8 @@ from antiphon.spec.response import Response
 
 
 class Event(Struct, tag_field="type", forbid_unknown_fields=True, gc=False):
+    """An event of the specification; `type` is its name on the wire."""
+
     sequence_number: int
 
     is_lifecycle: ClassVar[bool] = False
@@ -44,26 +46,32 @@ class LifecycleEvent(Event):
 
 
 class ResponseCreatedEvent(LifecycleEvent, tag="response.created"):
-    pass
+    """The first event: the request was accepted."""
 
 
 class ResponseQueuedEvent(LifecycleEvent, tag="response.queued"):
-    pass
+    """The response waits for its turn."""
 
 
 class ResponseInProgressEvent(LifecycleEvent, tag="response.in_progress"):
-    pass
+    """The model is at work."""
 
 
 class ResponseCompletedEvent(LifecycleEvent, tag="response.completed"):
+    """The response ended as it should; `response` is whole."""
+
     is_terminal: ClassVar[bool] = True
 
 
 class ResponseFailedEvent(LifecycleEvent, tag="response.failed"):
+    """The response failed; `response.error` has the reason."""
+
     is_terminal: ClassVar[bool] = True
 
 
 class ResponseIncompleteEvent(LifecycleEvent, tag="response.incomplete"):
+    """The response was cut off; `response.incomplete_details` has the reason."""
+
     is_terminal: ClassVar[bool] = True
 
 
@@ -73,11 +81,11 @@ class ItemEvent(Event):
 
 
 class OutputItemAddedEvent(ItemEvent, tag="response.output_item.added"):
-    pass
+    """A new output item begins."""
 
 
 class OutputItemDoneEvent(ItemEvent, tag="response.output_item.done"):
-    pass
+    """An output item is complete, or incomplete for good."""
 
 
 class ContentEvent(Event):
@@ -87,43 +95,61 @@ class ContentEvent(Event):
 
 
 class ContentPartAddedEvent(ContentEvent, tag="response.content_part.added"):
+    """A new, empty content part begins."""
+
     part: ContentPart
 
 
 class ContentPartDoneEvent(ContentEvent, tag="response.content_part.done"):
+    """A content part is complete."""
+
     part: ContentPart
 
 
 class OutputTextDeltaEvent(ContentEvent, tag="response.output_text.delta"):
+    """A piece of the answer's text."""
+
     delta: str
     logprobs: list[LogProb] | UnsetType = UNSET
     obfuscation: str | UnsetType = UNSET
 
 
 class OutputTextDoneEvent(ContentEvent, tag="response.output_text.done"):
+    """The complete text of a content part."""
+
     text: str
     logprobs: list[LogProb] | UnsetType = UNSET
 
 
 class OutputTextAnnotationAddedEvent(ContentEvent, tag="response.output_text.annotation.added"):
+    """An annotation, such as a citation, was added to a text."""
+
     annotation_index: int
     annotation: Annotation | None
 
 
 class RefusalDeltaEvent(ContentEvent, tag="response.refusal.delta"):
+    """A piece of a refusal."""
+
     delta: str
 
 
 class RefusalDoneEvent(ContentEvent, tag="response.refusal.done"):
+    """The complete refusal."""
+
     refusal: str
 
 
 class ReasoningDeltaEvent(ContentEvent, tag="response.reasoning.delta"):
+    """A piece of raw reasoning."""
+
     delta: str
     obfuscation: str | UnsetType = UNSET
 
 
 class ReasoningDoneEvent(ContentEvent, tag="response.reasoning.done"):
+    """The complete raw reasoning of a content part."""
+
     text: str
 
 
@@ -134,19 +160,27 @@ class SummaryEvent(Event):
 
 
 class ReasoningSummaryPartAddedEvent(SummaryEvent, tag="response.reasoning_summary_part.added"):
+    """A new, empty part of a reasoning summary begins."""
+
     part: ContentPart
 
 
 class ReasoningSummaryPartDoneEvent(SummaryEvent, tag="response.reasoning_summary_part.done"):
+    """A part of a reasoning summary is complete."""
+
     part: ContentPart
 
 
 class ReasoningSummaryTextDeltaEvent(SummaryEvent, tag="response.reasoning_summary_text.delta"):
+    """A piece of a reasoning summary."""
+
     delta: str
     obfuscation: str | UnsetType = UNSET
 
 
 class ReasoningSummaryTextDoneEvent(SummaryEvent, tag="response.reasoning_summary_text.done"):
+    """The complete text of a part of a reasoning summary."""
+
     text: str
 
 
@@ -156,23 +190,33 @@ class CallEvent(Event):
 
 
 class FunctionCallArgumentsDeltaEvent(CallEvent, tag="response.function_call_arguments.delta"):
+    """A piece of a function call's arguments."""
+
     delta: str
     obfuscation: str | UnsetType = UNSET
 
 
 class FunctionCallArgumentsDoneEvent(CallEvent, tag="response.function_call_arguments.done"):
+    """A function call's complete arguments."""
+
     arguments: str
 
 
 class CustomToolCallInputDeltaEvent(CallEvent, tag="response.custom_tool_call_input.delta"):
+    """A piece of the input of a custom tool's call."""
+
     delta: str
 
 
 class CustomToolCallInputDoneEvent(CallEvent, tag="response.custom_tool_call_input.done"):
+    """The whole input of a custom tool's call."""
+
     input: str
 
 
 class ErrorEvent(Event, tag="error"):
+    """Something failed; `response.failed` follows."""
+
     error: ErrorPayload
 
 
@@ -236,3 +280,4 @@ if TYPE_CHECKING:
     AnyEvent = Event | OtherEvent
 else:
     AnyEvent = Event
+"""Any event of a stream, those of vendors included."""

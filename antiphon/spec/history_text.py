@@ -1,4 +1,4 @@
-"""The past and the instructions, told to those who do not take them in the specification's own way.
+"""Earlier calls and instructions as plain text, for servers that do not take them as items.
 
 A history of calls can be told as items, as text, as comments or not at all; the system prompt as
 `instructions`, as a leading developer message, or as both.
@@ -31,13 +31,13 @@ _OUTPUTS: dict[Words, str] = {
 
 
 def told_call(call: FunctionCall | CustomToolCall, words: Words) -> str:
-    """A call as something that the assistant said."""
+    """A call as text of the assistant."""
     arguments = call.input if isinstance(call, CustomToolCall) else call.arguments
     return _CALLS[words].format(name=call.name, arguments=arguments, call_id=call.call_id)
 
 
 def told_output(output: FunctionCallOutput | CustomToolCallOutput, words: Words) -> str:
-    """The words of an output as something that the user said."""
+    """A tool's output as text of the user."""
     return _OUTPUTS[words].format(call_id=output.call_id, output=text_of(output.output))
 
 

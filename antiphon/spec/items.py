@@ -1,4 +1,4 @@
-"""Items: the one currency of input, output and context.
+"""Items: what input, output and context are made of.
 
 One Struct serves both directions. Fields that the input side may leave out have a default and are left
 out again on encoding; what every output item must carry, the Composer always fills in.
@@ -28,6 +28,8 @@ class ItemBase(
 
 
 class Message(ItemBase, tag="message", kw_only=True):
+    """A message of the user, the assistant, the system or a developer."""
+
     role: Role
     status: ItemStatus | None = None
     content: Text | list[ContentPart]
@@ -52,6 +54,8 @@ class Message(ItemBase, tag="message", kw_only=True):
 
 
 class FunctionCall(ItemBase, tag="function_call", kw_only=True):
+    """The model calls a function; `arguments` is JSON in a string."""
+
     call_id: CallId
     name: FunctionName
     arguments: str
@@ -67,12 +71,16 @@ class FunctionCall(ItemBase, tag="function_call", kw_only=True):
 
 
 class FunctionCallOutput(ItemBase, tag="function_call_output", kw_only=True):
+    """What a function answered, for the call with the same `call_id`."""
+
     call_id: CallId
     output: Text | list[ContentPart]
     status: ItemStatus | None = None
 
 
 class CustomToolCall(ItemBase, tag="custom_tool_call", kw_only=True):
+    """The model calls a tool whose input is free text."""
+
     call_id: CallId
     name: str
     input: str
@@ -81,12 +89,16 @@ class CustomToolCall(ItemBase, tag="custom_tool_call", kw_only=True):
 
 
 class CustomToolCallOutput(ItemBase, tag="custom_tool_call_output", kw_only=True):
+    """What a custom tool answered."""
+
     call_id: CallId
     output: Text | list[ContentPart]
     status: ItemStatus | None = None
 
 
 class Reasoning(ItemBase, tag="reasoning", kw_only=True):
+    """What the model thought before it answered: summary, raw text, or encrypted."""
+
     summary: list[ContentPart]
     content: list[ContentPart] | None = None
     encrypted_content: str | None = None
@@ -106,12 +118,14 @@ class Reasoning(ItemBase, tag="reasoning", kw_only=True):
 
 
 class Compaction(ItemBase, tag="compaction", kw_only=True):
+    """A stand-in for an earlier part of the conversation, encrypted."""
+
     encrypted_content: Text
     created_by: str | None = None
 
 
 class ItemReference(ItemBase, tag="item_reference", kw_only=True):
-    pass
+    """An item that the server has, by its id."""
 
 
 KnownItem = (
@@ -128,6 +142,7 @@ if TYPE_CHECKING:
     Item = KnownItem | Opaque
 else:
     Item = KnownItem
+"""Anything that can stand in an input or an output, items of vendors included."""
 
 ITEMS: dict[str, type[ItemBase]] = {str(cls.__struct_config__.tag): cls for cls in get_args(KnownItem)}
 

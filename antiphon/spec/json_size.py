@@ -1,6 +1,6 @@
-"""What the bytes of a JSON text say about its size, before anything is decoded.
+"""Measures the depth and the number of values of a JSON text before it is decoded.
 
-They are looked at slice by slice, because one long call would keep every other thread waiting.
+The bytes are read slice by slice, because one long call would keep every other thread waiting.
 """
 
 import re

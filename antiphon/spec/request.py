@@ -24,16 +24,22 @@ Include = Literal[
 
 
 class ReasoningParam(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """How much to reason, and whether to summarise it."""
+
     effort: Effort | None = None
     summary: Summary | None = None
 
 
 class TextParam(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The format and the verbosity of the answer's text."""
+
     format: Format | None = None
     verbosity: Verbosity | None = None
 
 
 class StreamOptions(Struct, forbid_unknown_fields=True):
+    """Options of a stream."""
+
     include_obfuscation: bool = False
 
 

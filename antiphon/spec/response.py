@@ -19,16 +19,22 @@ Summary = Literal["concise", "detailed", "auto"]
 
 
 class InputTokensDetails(Struct, forbid_unknown_fields=True):
+    """How many of the input tokens came from a cache."""
+
     cached_tokens: int = 0
     cache_write_tokens: int | UnsetType = UNSET
     """Not of the specification: set only where a provider wrote some of the input to its cache."""
 
 
 class OutputTokensDetails(Struct, forbid_unknown_fields=True):
+    """How many of the output tokens were reasoning."""
+
     reasoning_tokens: int = 0
 
 
 class Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """How many tokens a response took."""
+
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
@@ -80,10 +86,14 @@ class Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 class IncompleteDetails(Struct, forbid_unknown_fields=True):
+    """Why a response is incomplete."""
+
     reason: str
 
 
 class ReasoningOptions(Struct, forbid_unknown_fields=True):
+    """How reasoning was asked for, as the response repeats it."""
+
     effort: Effort | None = None
     summary: Summary | None = None
 
@@ -144,7 +154,7 @@ class Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
     @property
     def output_text(self) -> str:
-        """All that the model said in words; its reasoning, refusals and calls are elsewhere."""
+        """The text of all messages, without reasoning, refusals and calls."""
         words: list[str] = []
         for item in self.output:
             if isinstance(item, Message):
@@ -197,6 +207,8 @@ class Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 class CompactResource(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The answer to a compaction: a shorter list of items that stands for the conversation."""
+
     id: str
     object: Literal["response.compaction"] = "response.compaction"
     output: list[Item]

@@ -1,4 +1,4 @@
-"""What is known about each Struct before any JSON is seen: its fields, aliases and readers."""
+"""The fields of each Struct, their aliases and their readers, computed once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

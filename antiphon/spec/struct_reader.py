@@ -1,4 +1,4 @@
-"""How JSON becomes Structs, one object at a time.
+"""Decodes JSON objects into Structs: strictly, with the path of each mistake.
 
 An object is split into its fields, aliases are normalised, each known field is decoded by its type or by
 a reader of its own, and the unknown ones are carried. A well-formed item takes a short cut: msgspec alone.

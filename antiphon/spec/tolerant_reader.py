@@ -1,4 +1,4 @@
-"""A reading that goes on after a mistake: for what other servers send, and for what we stored ourselves."""
+"""Decodes what other servers send and what was stored: mistakes are collected, not raised."""
 
 from collections.abc import Callable
 from types import NoneType
@@ -30,7 +30,7 @@ _STAND_INS: dict[str, Callable[[], Any]] = {
 
 
 class TolerantReading(Reading):
-    """What cannot be read is left out, and `problems` says what that was, up to a limit."""
+    """What cannot be read is left out, and listed in `problems`, up to a limit."""
 
     def __init__(self, problems: list[str] | None = None, *, max_shapes: int = MAX_UNKNOWN_SHAPES) -> None:
         super().__init__(max_shapes=max_shapes)

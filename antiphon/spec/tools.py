@@ -39,6 +39,8 @@ TOOLS: dict[str, type[Struct]] = {str(cls.__struct_config__.tag): cls for cls in
 class FunctionToolChoice(
     Struct, tag_field="type", tag="function", omit_defaults=True, forbid_unknown_fields=True
 ):
+    """A tool choice that makes the model call this function."""
+
     name: str = ""
 
 
@@ -49,6 +51,8 @@ else:
 
 
 class AllowedTools(Struct, tag_field="type", tag="allowed_tools", forbid_unknown_fields=True):
+    """A tool choice that restricts the model to some of the request's tools."""
+
     tools: Annotated[list[ToolRef], Meta(min_length=1, max_length=128)]
     mode: ToolChoiceMode = "auto"
 
@@ -57,17 +61,20 @@ if TYPE_CHECKING:
     ToolChoice = ToolChoiceMode | FunctionToolChoice | AllowedTools | Opaque
 else:
     ToolChoice = ToolChoiceMode | FunctionToolChoice | AllowedTools
+"""What `tool_choice` may be: a mode, one function, or a set of allowed tools."""
 
 
 class TextFormat(Struct, tag_field="type", tag="text", forbid_unknown_fields=True, frozen=True):
-    pass
+    """Ask for plain text, the default."""
 
 
 class JsonObjectFormat(Struct, tag_field="type", tag="json_object", forbid_unknown_fields=True):
-    pass
+    """Ask for an answer that is a JSON object, of no given schema."""
 
 
 class JsonSchemaFormat(Struct, tag_field="type", tag="json_schema", forbid_unknown_fields=True):
+    """Ask for an answer that fits this JSON Schema."""
+
     name: str = "response"
     description: str | None = None
     schema: dict[str, Any] | None = None
@@ -80,5 +87,7 @@ FORMATS: dict[str, type[Struct]] = {str(cls.__struct_config__.tag): cls for cls 
 
 
 class TextOptions(Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+    """How a response's text was asked for, as the response repeats it."""
+
     format: Format
     verbosity: Verbosity | None = None

@@ -1,4 +1,4 @@
-"""Small new responses: safe in the journal at once, in the database a moment later and many together.
+"""Writes small responses to the journal at once, and to the database later, many in one transaction.
 
 A commit costs far more than a row, so this is what makes storing cheap; and nobody waits for it. What the
 database does not take (locked, full) stays here and in the journal, and nothing new is taken meanwhile.

@@ -55,7 +55,7 @@ class ItemPosition(Struct, frozen=True, gc=False):
 
 
 class Context(Struct, frozen=True, gc=False):
-    """Everything said up to and including one response, as fragments in order: `before`, `input`, `output`.
+    """All items up to and including one response, as fragments in order: `before`, `input`, `output`.
 
     One without a place (never stored, still running, or leaning on a conversation) is copied when continued.
     """
@@ -234,7 +234,7 @@ class Store(Protocol):
         ...
 
     async def heartbeat(self, owner: str, now: float) -> list[str]:
-        """Says that the owner lives; returns the ids of its running responses that were asked to cancel."""
+        """Renews the owner's heartbeat; returns the ids of its running responses that are to be cancelled."""
         ...
 
     def beat(self, owner: str, now: float) -> None:

@@ -1,4 +1,4 @@
-"""A cache bounded in bytes, and the cell by which processes on one database tell each other to drop it."""
+"""A cache bounded in bytes, and the counter by which processes on one database invalidate it."""
 
 from __future__ import annotations
 

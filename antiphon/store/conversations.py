@@ -102,7 +102,7 @@ def add(db: sqlite3.Connection, tenant: str, append: Append) -> bool:
 
 
 def join(db: sqlite3.Connection, tenant: str, response: str, append: Append) -> None:
-    """Adds what a response said to its conversation, if there is one; an item already in it is left alone."""
+    """Adds the items of a response to its conversation, if it has one; items already in it stay."""
     key = key_of(db, tenant, append.conversation)
     if key is None:
         return

@@ -1,4 +1,4 @@
-"""Files whose room on the disk is certain, and the room that is kept for removing things when it is full."""
+"""Files with preallocated disk space, and a reserve that allows deletion on a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the data lives when the configuration does not say."""
+"""The default data folder."""
 
 from __future__ import annotations
 

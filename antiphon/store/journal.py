@@ -1,4 +1,4 @@
-"""Rows that are safe but not in the database yet: two files for each process.
+"""The journal: rows that are on disk but not in the database yet, in two files for each process.
 
 A row is safe once the kernel has it, as with SQLite's own log at synchronous = normal. While the rows of one
 file go to the database, new ones go to the other; then the first gets a new mark, which makes its rows void,

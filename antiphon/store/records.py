@@ -1,4 +1,4 @@
-"""How a journal is laid out: its mark, and records that can be found again after a damaged one.
+"""The file format of a journal: a header, and records that can be found again after a damaged one.
 
     mark, checksum | mark, checksum | record | record | … | blank
     record: mark, version of the row, length, checksum, the row

@@ -216,7 +216,7 @@ def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Plan]:
 
 
 def insert_branch(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
-    """Writes a response that begins a chain of its own, on a copy of everything said before it."""
+    """Writes a response that begins a chain of its own, with a copy of its context."""
     previous = plan.response.previous
     return _insert_branch(db, plan.row, previous.fragments() if previous else None)
 

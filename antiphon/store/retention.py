@@ -1,4 +1,4 @@
-"""The SQL of taking things out: deleting, pruning what has expired, sizes and the export."""
+"""The SQL of deletion, expiry, sizes and export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQLite schema as a list of migrations; the database's `user_version` says how many of them it has seen.
+"""The SQLite schema as a list of migrations; `user_version` in the database counts those applied.
 
 A row of `responses` is one turn of a chain. A row without an id belongs to no response any more: it is the
 copied beginning of a branch, or what a later turn of the chain still needs of a deleted response.

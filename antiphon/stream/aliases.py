@@ -1,4 +1,4 @@
-"""What other servers call events and their fields, read with goodwill and never written."""
+"""Other names that servers use for events and their fields: accepted when reading, never written."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -66,7 +66,7 @@ def data_of(line: str) -> str:
 
 
 def split(payload: bytes | str) -> Fields:
-    """The fields of an event, under the names of the specification (R003-08, C13)."""
+    """The fields of an event, under the names of the specification."""
     fields = _split(payload)
     snake_case(fields, _KNOWN)
     if "sequence" in fields:
@@ -95,7 +95,7 @@ def implied_type(fields: Fields) -> str:
 
 
 def vendor_type(name: str) -> str:
-    """`vtcode.trace` is `vtcode:trace` (C08)."""
+    """`vtcode.trace` is `vtcode:trace`."""
     return name if ":" in name else name.replace(".", ":", 1)
 
 
@@ -113,7 +113,7 @@ def number(fields: Fields, *names: str) -> int | None:
 
 
 def words(fields: Fields, *names: str) -> None:
-    """The text of an event, under the first of these names, as a string (C06, C13)."""
+    """The text of an event, under the first of these names, as a string."""
     found = next((fields[name] for name in names if fields.get(name, NULL) != NULL), None)
     if found is None:
         return
@@ -125,7 +125,7 @@ def words(fields: Fields, *names: str) -> None:
 
 
 def error(fields: Fields) -> None:
-    """An error in the event itself, or only a sentence, becomes an object (C11); its type is ours (C10)."""
+    """An error in the event itself, or only a sentence, becomes an object; its type is ours."""
     raw = fields.get("error", NULL)
     inner: Fields
     if raw == NULL:

@@ -1,4 +1,4 @@
-"""The Auditor's ledger: every item and part of a stream as far as it has been told, and what was wrong.
+"""The Auditor's state: every item and part of a stream so far, and the violations that were found.
 
 It holds the rules on items, indexes, ids, kinds, parts and texts. Whatever is missing is reported once and
 then taken as said, so that one fault is not reported as many.
@@ -74,7 +74,7 @@ class AuditedItem:
 
 
 class AuditState:
-    """Takes the events below the response, in order, and tells `judge` what is wrong with them."""
+    """Takes the events of items and parts, in order, and reports violations to `judge`."""
 
     def __init__(self, judge: Judge) -> None:
         self.items: list[AuditedItem] = []

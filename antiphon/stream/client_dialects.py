@@ -1,4 +1,4 @@
-"""Which dialect a client is answered in where nobody has chosen one.
+"""Chooses the dialect of an answer by the client's headers, where the request names none.
 
 Clients name themselves in headers that they send without being asked to. The first marker of the table that a
 request has decides; a request without any gets the specification's own spelling.

@@ -1,4 +1,4 @@
-"""Deltas in, events out, and the response at the end.
+"""The Composer: turns deltas into numbered events, and builds the response.
 
 This machine alone makes ids, indexes and sequence numbers. It keeps three promises: items close in the
 order in which they opened, there is exactly one terminal event, and nothing follows it.
@@ -384,7 +384,7 @@ class Composer(Struct, eq=False, weakref=True):
         item.announce()
 
     def _keys(self) -> Keyed:
-        """What is told under keys: an answer in plain words does without."""
+        """The items that deltas address by key; created when the first such delta comes."""
         if self._keyed is None:
             self._keyed = Keyed({item.id for item in self._items})
         return self._keyed
@@ -469,7 +469,7 @@ class Composer(Struct, eq=False, weakref=True):
         self._emit(event, snapshot)
 
     def _speak(self) -> Voice:
-        """What events are told with: an answer that comes at once, to be given whole, does without."""
+        """Start to emit events; a response that is wanted whole never does."""
         if self._voice is None:
             self._voice = Voice(self.first_sequence_number)
         return self._voice

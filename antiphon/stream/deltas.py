@@ -1,4 +1,4 @@
-"""What a provider can say while it generates, and nothing else.
+"""Deltas: the steps of an answer, as a provider puts them into a sink.
 
 A provider adapter turns its own wire into these. It never invents an id, an index or a sequence number:
 `key` is whatever the provider uses to tell its concurrent calls apart, and means nothing outside.
@@ -29,7 +29,7 @@ INCOMPLETE: dict[str, str] = {
 
 
 class Delta(Struct, frozen=True, gc=False):
-    pass
+    """What a provider puts into a sink: one step of an answer, without ids or indexes."""
 
 
 class TextDelta(Delta, frozen=True):
@@ -143,13 +143,13 @@ class UsageDelta(Delta, frozen=True):
 
 
 class Finish(Delta, frozen=True):
-    """The provider says that it is done, and why."""
+    """The answer is complete, and the reason why it ended."""
 
     reason: FinishReason = "stop"
 
 
 class Failure(Delta, frozen=True):
-    """Something broke; what was said so far stays said."""
+    """The answer failed; its output so far is kept."""
 
     error: ErrorPayload
 
@@ -173,3 +173,4 @@ AnyDelta = (
     | Finish
     | Failure
 )
+"""Any delta."""

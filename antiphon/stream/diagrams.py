@@ -73,9 +73,9 @@ def lifecycle_page() -> str:
         "Besides `response.output_item.added` and `response.output_item.done`, which every item has.",
         _table(("item", "events"), ((f"`{k}`", _code(v)) for k, v in sorted(lc.EVENTS_OF.items()))),
         "## Texts",
-        "Which event extends a text, which one tells it whole, and under which keys.",
+        "Which event extends a text, which one gives it whole, and under which keys.",
         _table(
-            ("extended by `delta` of", "told whole by", "key", "index"),
+            ("extended by `delta` of", "given whole by", "key", "index"),
             (
                 (f"`{c.delta}`", f"`{c.done}`", f"`{c.key}`", f"`{c.index}`" if c.index else "")
                 for c in lc.CHANNELS
@@ -90,7 +90,8 @@ def rules_page() -> str:
         _MADE,
         "# Rules of a stream",
         f"What the Auditor holds every stream to, by specification {SPECIFICATION}. Ids are stable. "
-        "The last column says which part of the specification, or which of our requirements, a rule is from.",
+        "The last column names what asks for it: a section of the "
+        "[specification](https://www.openresponses.org/specification), or a schema of its OpenAPI document.",
     ]
     for group, rules in groupby(RULES.values(), key=lambda rule: rule.id.partition(".")[0]):
         sections += [f"## {group}", _rules(rules)]

@@ -341,6 +341,7 @@ AUTO = "auto"
 
 
 def by_name(name: str) -> Dialect:
+    """The dialect of this name; `ValueError` if there is none."""
     try:
         return DIALECTS[name]
     except KeyError:

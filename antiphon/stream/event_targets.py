@@ -1,4 +1,4 @@
-"""Which item and part an event means, and what the server has left unsaid.
+"""Finds the item and part that an event is about, and fills in what the server left out.
 
 Each method takes what one event says, as far as it says it, and adds to `events` a run that leaves nothing
 out: an item and its part are announced before their content, and every word comes in exactly one delta.
@@ -38,7 +38,7 @@ E = TypeVar("E", bound=ev.Event)
 
 
 class EventTarget(NamedTuple):
-    """Where an event says that it belongs; None or empty where it does not say."""
+    """The ids and indexes in an event; None or empty where it has none."""
 
     sequence_number: int
     item_id: str = ""
@@ -161,7 +161,7 @@ class Assembly:
         return self._tell(ev.OutputTextAnnotationAddedEvent(*where, at, annotation))
 
     def finish(self, sequence_number: int, told: list[Item], status: ItemStatus) -> list[Item]:
-        """The final output: what the server says it is, or what it streamed when it says nothing."""
+        """The final output: that of the terminal event, or what was streamed if it has none."""
         if not told and self.items:
             self._odd("the final response has no output; it is taken from the stream")
             self.close(sequence_number, status)
@@ -181,7 +181,7 @@ class Assembly:
         return output
 
     def close(self, sequence_number: int, status: ItemStatus) -> None:
-        """No more will be said: what is open ends with this status."""
+        """End everything that is open with this status."""
         for _, growing in sorted(self._open.items()):
             self._complete(EventTarget(sequence_number), growing, growing.built(), status)
 
@@ -360,15 +360,15 @@ class Assembly:
     def _settle(
         self, place: EventTarget, growing: PartialItem, text: PartialText, number: int, whole: str
     ) -> None:
-        """The whole text is told: what no delta has said of it is said now."""
+        """The whole text is known: emit the rest that no delta had."""
         if not whole:
             return
         rest = text.settle(whole)
         if rest is None:
-            self._odd(f"the {text.kind.name} at its end is not what its deltas said")
+            self._odd(f"the {text.kind.name} at its end is not what its deltas add up to")
         elif rest:
             if text.kind is not SUMMARY:  # a summary need not be streamed
-                self._odd(f"{text.kind.name} that no delta told")
+                self._odd(f"{text.kind.name} that no delta carried")
             self._tell(text.kind.delta(*_where(place, growing, text.kind, number), rest))
 
     def _complete(self, place: EventTarget, growing: PartialItem, item: Item, status: ItemStatus) -> ev.Event:
@@ -383,7 +383,7 @@ class Assembly:
         return self._tell(ev.OutputItemDoneEvent(place.sequence_number, growing.index, growing.item))
 
     def _restored(self, growing: PartialItem, item: Item) -> Item:
-        """The item as it was told last, with the words that were streamed when it has none."""
+        """The item as the server sent it last, with the streamed text if it has none."""
         known = growing.built()
         if has_words(item) or not has_words(known):
             return item

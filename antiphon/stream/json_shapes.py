@@ -171,7 +171,7 @@ _SOLICITED = {
 
 
 class Judge(Protocol):
-    """Who hears of the faults, and says which types outside the specification are welcome.
+    """Receives violations, and decides which types outside the specification are allowed.
 
     What may be content is put into a message by `quote` alone.
     """
@@ -208,7 +208,7 @@ def show(value: object) -> str:
 
 
 def outline(value: object) -> str:
-    """What kind of value it is, and nothing of what it says."""
+    """The kind of a value, without its content."""
     match value:
         case str():
             return "a string"

@@ -209,7 +209,7 @@ CALLS: Mapping[str, Table] = {"function_call": ARGUMENTS, "custom_tool_call": CU
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A text that grows by deltas: the event that extends it, the event that tells it whole, and where.
+    """A text that grows by deltas: the event that extends it, the event that has it whole, and its keys.
 
     `key` holds the whole text in the done event, in the part and in the item of a call; `index` names
     the part's index in both events and is None for a call, which has no parts.

@@ -1,4 +1,4 @@
-"""Items that are still being said: each gathers its own pieces and emits its own events.
+"""Items in progress: each collects its deltas and emits its events.
 
 The Composer decides when an item opens, ends and closes; what an item does in between is here.
 """
@@ -39,7 +39,7 @@ Emit = Callable[..., None]
 
 
 def silence(*_: object) -> None:
-    """How an item emits to which nobody listens, or which is closed."""
+    """Emit nothing: for an item that is hidden or closed."""
 
 
 class Voice:
@@ -249,7 +249,7 @@ class OpenReasoning(OpenItem):
 
 
 class UnnamedCall:
-    """A call whose name has not come yet: nothing of it has been told. A hidden one never will be."""
+    """A call whose name has not come yet, so that no event was emitted for it."""
 
     __slots__ = ("arguments", "call_id", "hidden", "kind", "namespace")
 
@@ -412,7 +412,7 @@ def is_json_object(text: str) -> bool:
 
 
 class Keyed(Struct, eq=False):
-    """The items that are told under keys, and the ids that are taken."""
+    """The items that deltas address by key, and the ids that are in use."""
 
     used_ids: set[str]
     calls: dict[Key, OpenCall | UnnamedCall] = {}

@@ -1,4 +1,4 @@
-"""Items as far as a server has told them: texts in pieces, joined only when somebody asks."""
+"""Items of a stream that is being read: texts are kept in pieces, and joined on demand."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -91,7 +91,7 @@ _KIND_OF_PART: dict[type, Kind] = {
 }
 TextLike = OutputText | TextPart | InputText | ReasoningText | SummaryText
 
-# What an item can have, and under which other names servers tell it (C04).
+# What an item can have, and under which other names servers tell it.
 _KIND_IN: dict[type, dict[Kind, Kind]] = {
     Message: {TEXT: TEXT, REFUSAL: REFUSAL, CARRIED: CARRIED},
     Reasoning: {TEXT: REASONING, REASONING: REASONING, SUMMARY: SUMMARY, CARRIED: CARRIED},
@@ -138,7 +138,7 @@ class PartialText:
         return self.chunks[0] if self.chunks else ""
 
     def settle(self, whole: str) -> str | None:
-        """The whole text is known: what no delta has told of it, or None when they told another."""
+        """The whole text is known: the rest that no delta had, or None if the deltas differ from it."""
         told = self.value()
         self.chunks = [whole]
         return whole[len(told) :] if whole.startswith(told) else None
@@ -224,7 +224,7 @@ class PartialItem:
             case CustomToolCall() as call:
                 return replace(call, input=texts[0].value())
             case FunctionCallOutput(output="") as output:
-                # Some servers stream the output of a tool as if it were a message (C27).
+                # Some servers stream the output of a tool as if it were a message.
                 return replace(output, output="".join(text.value() for text in texts))
         return self.item
 
@@ -291,7 +291,7 @@ def with_words_of(known: Item, item: Item) -> Item:
 
 
 def as_output(item: Item) -> Item:
-    """The same item with its texts under the names that they have in output (C04)."""
+    """The same item with its texts under the names that they have in output."""
     match item:
         case Message(content=str() as words):
             return replace(item, content=[OutputText(words)] if words else [])

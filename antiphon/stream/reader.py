@@ -1,4 +1,4 @@
-"""Events in, response out, whatever the server calls them and whatever it leaves out.
+"""The Reader: builds a response from the events of any server, whatever it calls them and leaves out.
 
 The Reader never raises on what a server sends: it reads what can be read, and lists the rest as oddities.
 """
@@ -52,7 +52,7 @@ _RUNNING = frozenset({lifecycle.QUEUED, lifecycle.IN_PROGRESS})
 E = TypeVar("E", bound=ev.AnyEvent)
 
 
-# Deltas under their other names, so that these too can go the short way (C04).
+# Deltas under their other names, so that these too can go the short way.
 class _ReasoningText(ev.ReasoningDeltaEvent, tag="response.reasoning_text.delta"):
     pass
 
@@ -311,7 +311,7 @@ class Reader:
         return assembly.text_done(place, kind, words, logprobs)
 
     def _custom_event(self, fields: aliases.Fields) -> ev.AnyEvent:
-        """A vendor's event in a wrapper, which may count in a series of its own (C08)."""
+        """A vendor's event in a wrapper, which may count in a series of its own."""
         told = self._told(fields, "sequence_number")
         number = (self._next_number or 0) if told is None else told
         if number == self._next_number:
@@ -359,7 +359,7 @@ class Reader:
         return event
 
     def _merged(self, response: Response, told: aliases.Fields) -> Response:
-        """What this event leaves out of the response is as it was (C01)."""
+        """What this event leaves out of the response is as it was."""
         if not told.keys() >= _REQUIRED:
             self._odd("a response without all of its keys")
         for field, name in zip(Response.__struct_fields__, Response.__struct_encode_fields__, strict=True):
@@ -388,7 +388,7 @@ class Reader:
         self._odd(f"status {status} in an event that means {due}")
 
     def _reason(self, fields: aliases.Fields) -> ResponseError:
-        """Why a response failed, when it does not say so itself (C11)."""
+        """Why a response failed, when it does not say so itself."""
         error = self.error
         if fields.get("error", NULL) != NULL:
             aliases.error(fields)
@@ -441,7 +441,7 @@ class Reader:
             self._odd(f"sequence_number {told} where {self._next_number} was due")
 
     def _odd(self, what: str) -> None:
-        """Each oddity is told once, and not too many of them: a broken server breaks every event."""
+        """Record an oddity, each once and up to a limit: a broken server breaks every event."""
         if len(what) > MAX_ODDITY:
             what = f"{what[: MAX_ODDITY - 1]}…"
         if what in self._reported or len(self._reported) > MAX_ODDITIES:

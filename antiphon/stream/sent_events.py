@@ -1,4 +1,4 @@
-"""What the events that were sent so far have said, for a Composer that goes on after them.
+"""Restores a Composer's state from the events that were already sent.
 
 The owner of a background response can die in the middle of it. Its log tells what clients have seen; another
 process reads it, closes what was open and ends the response, under the next numbers.
@@ -103,7 +103,7 @@ def _opened(item: Item, index: int) -> OpenItem:
 
 
 def _repeat(item: OpenItem, event: ev.Event) -> None:
-    """Let the item say again, to nobody, what it said."""
+    """Repeat the item's deltas without emitting events."""
     match item, event:
         case OpenMessage(), ev.ContentPartAddedEvent(part=Refusal()):
             item.refusal("")

@@ -1,4 +1,4 @@
-"""Characters cut in two: a server may escape one UTF-16 half at the end of a delta, the other in the next.
+"""Joins UTF-16 surrogate pairs that a server has split over two deltas.
 
 JSON allows that, but no strict parser reads it, so such payloads take the way through here.
 """

@@ -1,4 +1,4 @@
-"""What an answer that is not a stream must be: its keys, and whether what it says of itself fits together."""
+"""Checks a response that was not streamed: its keys, and whether its fields fit its status."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ _MILLISECONDS: Final = 100_000_000_000
 
 
 def check_resource(body: Mapping[str, Any], judge: Judge) -> bool:
-    """Tells the judge what is wrong with a response or a compaction. Is it one at all?"""
+    """Report violations in a response or a compaction to the judge; False if it is neither."""
     kind = str(body.get("object"))
     if (shape := RESOURCES.get(kind)) is None:
         return False

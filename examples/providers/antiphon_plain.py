@@ -2,13 +2,11 @@
 
 import codecs
 
+from antiphon import AnyDelta, ErrorPayload, Failure, Finish, Message, TextDelta
 from antiphon.config import HttpSettings
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, ask
 from antiphon.providers.history import speeches
-from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.items import Message
-from antiphon.stream.deltas import AnyDelta, Failure, Finish, TextDelta
 
 
 class PlainSettings(HttpSettings, frozen=True, kw_only=True):

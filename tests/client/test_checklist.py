@@ -1,4 +1,4 @@
-"""The check list for clients of the protocol, R002-37: eight lines, eight tests."""
+"""The check list for clients of the protocol: eight lines, eight tests."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`hashbrown_frames`: frames out of any Open Responses server (R003-01 to R003-08, R003-38 to R003-43)."""
+"""`hashbrown_frames`: frames out of any Open Responses server."""
 
 import asyncio
 import doctest
@@ -75,12 +75,12 @@ def words(text: str) -> Json:
         ("https://a.example/v1?version=2", "https://a.example/v1/responses?version=2"),
     ],
 )
-def test_r003_02_the_address(base: str, url: str) -> None:
+def test_the_address(base: str, url: str) -> None:
     assert endpoint(base) == url
     assert doctest.testmod(hashbrown).failed == 0
 
 
-async def test_r003_02_headers_and_stream() -> None:
+async def test_headers_and_stream() -> None:
     async with Player(streamed("Hello")) as server:
         await told(base_url=server.base_url, api_key="secret", headers={"X-Mine": "1", "Accept": "*/*"})
         (request,) = server.requests
@@ -91,21 +91,21 @@ async def test_r003_02_headers_and_stream() -> None:
     assert request.body["stream"] is True
 
 
-async def test_r003_02_without_a_key_there_is_no_authorization() -> None:
+async def test_without_a_key_there_is_no_authorization() -> None:
     async with Player(streamed("Hello")) as server:
         await told(base_url=server.base_url)
         assert "authorization" not in server.requests[0].headers
         assert server.requests[0].headers["accept"] == "text/event-stream"
 
 
-async def test_r003_02_a_query_goes_with_the_request() -> None:
+async def test_a_query_goes_with_the_request() -> None:
     async with Player(streamed("Hello")) as server:
         await told(base_url=f"{server.base_url}?version=2")
         assert server.requests[0].query == "version=2"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_r003_01_the_transform_runs_last_and_may_be_asynchronous(is_async: bool) -> None:
+async def test_the_transform_runs_last_and_may_be_asynchronous(is_async: bool) -> None:
     def change(request: Json) -> Json:
         assert request["input"] == [{"type": "message", **HELLO}]
         return {**request, "model": "other", "stream": False}
@@ -120,7 +120,7 @@ async def test_r003_01_the_transform_runs_last_and_may_be_asynchronous(is_async:
         assert server.requests[0].body["stream"] is True
 
 
-async def test_r003_01_the_transport_can_be_replaced() -> None:
+async def test_the_transport_can_be_replaced() -> None:
     async def handle(request: httpx.Request) -> httpx.Response:
         assert str(request.url) == "https://a.example/v1/responses"
         return httpx.Response(200, content=b"".join(composed(say("Hello"))[1]))
@@ -129,13 +129,13 @@ async def test_r003_01_the_transport_can_be_replaced() -> None:
     assert message(frames)["content"] == "Hello"
 
 
-async def test_r003_03_a_missing_address_is_an_error_frame() -> None:
+async def test_a_missing_address_is_an_error_frame() -> None:
     assert error_of(await told(base_url="", dialect="open-responses"))["type"] == "invalid_request"
     assert error_of(await told(base_url="nonsense", dialect="open-responses"))["type"] == "invalid_request"
     assert frame_types(await told(base_url="")) == ["generation-error"]
 
 
-async def test_r003_03_a_body_that_cannot_be_read_is_an_error_frame() -> None:
+async def test_a_body_that_cannot_be_read_is_an_error_frame() -> None:
     frames = await told(
         {"messages": [{"role": "robot"}]}, base_url="http://127.0.0.1:1", dialect="open-responses"
     )
@@ -146,7 +146,7 @@ async def test_r003_03_a_body_that_cannot_be_read_is_an_error_frame() -> None:
 
 
 @pytest.mark.parametrize("cut", [Step.RESET, Step.CLOSE])
-async def test_r003_03_a_network_failure_is_an_error_frame(cut: Step) -> None:
+async def test_a_network_failure_is_an_error_frame(cut: Step) -> None:
     gone = await told(base_url="http://127.0.0.1:1", dialect="open-responses")
     assert error_of(gone)["type"] == "network_error"
     _, pieces = composed(say("Hello"))
@@ -155,7 +155,7 @@ async def test_r003_03_a_network_failure_is_an_error_frame(cut: Step) -> None:
     assert "response.output_text.delta" in frame_types(frames)
 
 
-async def test_r003_03_a_refusal_is_told_with_status_text_code_and_500_characters() -> None:
+async def test_a_refusal_is_told_with_status_text_code_and_500_characters() -> None:
     frames = await played(answer(b"x" * 600, 503), dialect="open-responses")
     assert error_of(frames) == {
         "type": "http_error",
@@ -166,14 +166,14 @@ async def test_r003_03_a_refusal_is_told_with_status_text_code_and_500_character
     assert odd[-1]["error"].endswith("(499): why")
 
 
-async def test_r003_44_the_key_is_in_no_error() -> None:
+async def test_the_key_is_in_no_error() -> None:
     frames = await played(answer(b"the key sk-secret is wrong", 401), api_key="sk-secret")
     assert "sk-secret" not in json.dumps(frames)
     assert "***" in frames[-1]["error"]
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>hello</html>"])
-async def test_r003_03_an_answer_without_events_is_an_error_frame(body: bytes) -> None:
+async def test_an_answer_without_events_is_an_error_frame(body: bytes) -> None:
     frames = await played(events([body], headers={"content-type": "text/html"}), dialect="open-responses")
     assert error_of(frames)["type"] == "invalid_response"
 
@@ -187,7 +187,7 @@ async def test_a_server_that_says_nothing_is_an_error_frame() -> None:
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-async def test_r003_05_crlf_comments_and_data_on_two_lines_are_read() -> None:
+async def test_crlf_comments_and_data_on_two_lines_are_read() -> None:
     text = (
         ": hello\r\n\r\n"
         'event: response.created\r\ndata: {"response": {"id": "r",\r\ndata: "status": "in_progress"}}\r\n\r\n'
@@ -201,7 +201,7 @@ async def test_r003_05_crlf_comments_and_data_on_two_lines_are_read() -> None:
 
 
 @given(size=st.integers(1, 60))
-def test_r003_05_it_does_not_matter_how_the_bytes_are_cut(size: int) -> None:
+def test_it_does_not_matter_how_the_bytes_are_cut(size: int) -> None:
     data = b"".join(composed(say("Hé", "llo 🙂"))[1]) + DONE
 
     async def handle(request: httpx.Request) -> httpx.Response:
@@ -217,14 +217,14 @@ def test_r003_05_it_does_not_matter_how_the_bytes_are_cut(size: int) -> None:
     assert message(asyncio.run(run()))["content"] == "Héllo 🙂"
 
 
-async def test_r003_06_what_follows_the_end_is_ignored() -> None:
+async def test_what_follows_the_end_is_ignored() -> None:
     after = raw(words("more"), {"type": "error", "error": {"message": "late"}})
     frames = await played(events([raw(CREATED, words("Hi"), COMPLETED) + after]))
     assert message(frames)["content"] == "Hi"
     assert frames[-1]["type"] == "generation-finish"
 
 
-async def test_r003_06_done_before_the_end_is_an_error() -> None:
+async def test_done_before_the_end_is_an_error() -> None:
     frames = await played(events([raw(CREATED, words("Hi"), "[DONE]", COMPLETED)]), dialect="open-responses")
     assert error_of(frames)["type"] == "stream_error"
 
@@ -246,13 +246,13 @@ async def test_a_stream_that_just_ends_is_an_error() -> None:
     ],
     ids=str,
 )
-async def test_r003_07_what_cannot_be_read_is_an_error_frame(payload: Json | str, kind: str) -> None:
+async def test_what_cannot_be_read_is_an_error_frame(payload: Json | str, kind: str) -> None:
     frames = await played(events([raw(CREATED, words("Hi"), payload, COMPLETED)]), dialect="open-responses")
     assert error_of(frames)["type"] == kind
     assert "response.output_text.delta" in frame_types(frames)
 
 
-async def test_c17_unknown_events_are_ignored_and_empty_strings_accepted() -> None:
+async def test_unknown_events_are_ignored_and_empty_strings_accepted() -> None:
     strange = {"type": "acme:beat", "n": 1}
     done = {"type": "response.output_text.done", "item_id": "m", "output_index": 0, "text": ""}
     stream = raw(CREATED, strange, words(""), done, {"type": "response.brand_new"}, COMPLETED)
@@ -260,7 +260,7 @@ async def test_c17_unknown_events_are_ignored_and_empty_strings_accepted() -> No
     assert frames[-1]["type"] == "response.completed"
 
 
-async def test_c22_chunk_boundaries_can_be_preserved() -> None:
+async def test_chunk_boundaries_can_be_preserved() -> None:
     stream = events([raw(CREATED, words(""), words("Hi"), COMPLETED)])
     kind = "response.output_text.delta"
     less = await played(stream, dialect="open-responses")
@@ -268,7 +268,7 @@ async def test_c22_chunk_boundaries_can_be_preserved() -> None:
     assert (frame_types(less).count(kind), frame_types(more).count(kind)) == (1, 2)
 
 
-async def test_r003_08_camel_case_and_the_event_line_are_understood() -> None:
+async def test_camel_case_and_the_event_line_are_understood() -> None:
     stream = (
         b'event: response.created\ndata: {"response":{"id":"r","status":"in_progress"}}\n\n'
         b'event: response.output_text.delta\ndata: {"itemId":"m","outputIndex":0,"delta":"Hi"}\n\n'
@@ -282,7 +282,7 @@ async def test_an_event_that_is_too_large_is_an_error(monkeypatch: pytest.Monkey
     assert error_of(frames)["type"] == "invalid_response"
 
 
-# --- R003-45: text, tool, refusal, reasoning, error -------------------------------------------------------
+# --- a whole run: text, tool, refusal, reasoning, error ---------------------------------------------------
 
 
 async def test_a_tool_call_refusal_reasoning_and_error_are_told() -> None:
@@ -326,7 +326,7 @@ class Shelf:
         return {"load_thread": self.load, "save_thread": self.save}
 
 
-async def test_r003_42_a_new_thread_is_saved_after_the_answer() -> None:
+async def test_a_new_thread_is_saved_after_the_answer() -> None:
     shelf = Shelf()
     frames = await played(streamed("Hello"), **shelf.options)
     assert frame_types(frames)[-3:] == ["generation-finish", "thread-save-start", "thread-save-success"]
@@ -335,7 +335,7 @@ async def test_r003_42_a_new_thread_is_saved_after_the_answer() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["generation", "open-responses"])
-async def test_r003_43_two_turns_have_one_id_and_one_thread(dialect: str) -> None:
+async def test_two_turns_have_one_id_and_one_thread(dialect: str) -> None:
     shelf = Shelf()
     question = {"role": "user", "content": "And now?"}
     async with Player(streamed("Hello"), streamed("Bye")) as server:
@@ -350,7 +350,7 @@ async def test_r003_43_two_turns_have_one_id_and_one_thread(dialect: str) -> Non
     assert shelf.threads["t0"] == [HELLO, SAID, question, {**SAID, "content": "Bye"}]
 
 
-async def test_r003_39_loading_tells_the_thread_and_ends_there() -> None:
+async def test_loading_tells_the_thread_and_ends_there() -> None:
     shelf = Shelf()
     shelf.threads["t"] = [HELLO, SAID]
     frames = await told(
@@ -363,7 +363,7 @@ async def test_r003_39_loading_tells_the_thread_and_ends_there() -> None:
 
 
 @pytest.mark.parametrize("thread", [None, [{"role": "ghost"}]])
-async def test_r003_39_a_thread_that_cannot_be_loaded_ends_it(thread: Any) -> None:
+async def test_a_thread_that_cannot_be_loaded_ends_it(thread: Any) -> None:
     def load(id: str) -> Any:
         if thread is None:
             raise LookupError("gone")
@@ -374,12 +374,12 @@ async def test_r003_39_a_thread_that_cannot_be_loaded_ends_it(thread: Any) -> No
     assert frames[1]["error"] == "gone" or frames[1]["error"].startswith("thread[0].role: ")
 
 
-async def test_r003_40_without_a_way_to_load_there_is_a_failure() -> None:
+async def test_without_a_way_to_load_there_is_a_failure() -> None:
     frames = await told({**BODY, "threadId": "t"}, base_url="http://127.0.0.1:1")
     assert frames[1:] == [{"type": "thread-load-failure", "error": NO_THREADS}]
 
 
-async def test_c19_without_threads_there_are_no_frames_about_them() -> None:
+async def test_without_threads_there_are_no_frames_about_them() -> None:
     shelf = Shelf()
     frames = await played(
         streamed("Hello"), request={**BODY, "threadId": "t"}, threads=False, **shelf.options
@@ -388,7 +388,7 @@ async def test_c19_without_threads_there_are_no_frames_about_them() -> None:
     assert shelf.threads == {}
 
 
-async def test_r003_42_another_id_is_a_failure() -> None:
+async def test_another_id_is_a_failure() -> None:
     frames = await played(
         streamed("Hello"),
         request={**BODY, "threadId": "t"},
@@ -398,7 +398,7 @@ async def test_r003_42_another_id_is_a_failure() -> None:
     assert frames[-1] == {"type": "thread-save-failure", "error": OTHER_THREAD}
 
 
-async def test_r003_42_a_failing_save_is_told() -> None:
+async def test_a_failing_save_is_told() -> None:
     def save(messages: list[Json], id: str | None) -> str:
         raise OSError("disk full")
 
@@ -406,7 +406,7 @@ async def test_r003_42_a_failing_save_is_told() -> None:
     assert frames[-1] == {"type": "thread-save-failure", "error": "disk full"}
 
 
-async def test_r003_42_nothing_is_saved_after_an_error() -> None:
+async def test_nothing_is_saved_after_an_error() -> None:
     shelf = Shelf()
     frames = await played(answer(b"no", 500), **shelf.options)
     assert frames[-1]["type"] == "generation-error"

@@ -1,22 +1,44 @@
-"""What the specification, the protocol summary and their contradictions ask for, point by point, and the
-rules that hold a server to it. A point without rules says why."""
+"""What the specification asks for, and what servers do differently, point by point, with the rules that hold
+a server to it. A point without rules says why."""
 
-SPECIFICATION: dict[str, tuple[str, ...] | str] = {
-    "1.1 endpoints": (
+SECTIONS = """
+Agentic Loop, State machines, HTTP Requests, HTTP Responses, Streaming HTTP Responses, Items are
+polymorphic, Items are state machines, Items are streamable, Items are extensible, Content, Reasoning,
+Errors, Error Types, Streaming, Delta Events, State Machine events, Tools, previous_response_id,
+tool_choice, allowed_tools, truncation, service_tier, The Agentic loop, Extending tools, Extending Items,
+Required item fields, Extending streaming events, Required fields for extended streaming events,
+Extending existing schemas
+""".replace("\n", " ")
+"""The titles at https://www.openresponses.org/specification."""
+
+ELSEWHERE = {
+    "Schema",
+    "Acceptance tests",
+    "OpenAPI: POST /responses/compact",
+    "OpenAPI: WebSocket /responses",
+    "RFC 8259",
+    "RFC 9110",
+    "Our requirement",
+    "two keys",
+}
+"""What else a rule may come from, besides a schema by its name."""
+
+POINTS: dict[str, tuple[str, ...] | str] = {
+    "endpoints": (
         "basic-response",
         "compact-response",
         "websocket-response",
         "compact-missing-model",
         "path.method",
     ),
-    "1.2 headers and bodies": (
+    "headers and bodies": (
         "key.required",
         "key.wrong",
         "body.media_type",
         "body.charset",
         "http.json_type",
     ),
-    "1.3 framing": (
+    "framing": (
         "http.sse_type",
         "sse.event_named",
         "sse.event_matches_type",
@@ -26,7 +48,7 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "done.last",
         "done.literal",
     ),
-    "1.4 events and their keys": (
+    "events and their keys": (
         "keys.required",
         "keys.type",
         "keys.value",
@@ -34,7 +56,7 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "event.object",
         "event.type",
     ),
-    "1.5 the response object": (
+    "the response object": (
         "keys.required",
         "response.consistent",
         "response.id_constant",
@@ -44,15 +66,15 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "echo.tools",
         "echo.tool_choice",
     ),
-    "1.6 usage": ("keys.required", "usage.adds_up", "stream.usage"),
-    "1.7 output items": ("union.item", "keys.required", "item.done_status"),
-    "1.8 text parts and annotations": (
+    "usage": ("keys.required", "usage.adds_up", "stream.usage"),
+    "output items": ("union.item", "keys.required", "item.done_status"),
+    "text parts and annotations": (
         "keys.required",
         "union.part",
         "annotation.kept",
         "annotation.announced",
     ),
-    "1.9 input items": (
+    "input items": (
         "content.string",
         "content.parts",
         "content.roles",
@@ -70,7 +92,7 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "limit.tool_name",
         "limit.text",
     ),
-    "1.10 request limits": (
+    "request limits": (
         "limit.max_output_tokens",
         "limit.max_tool_calls",
         "limit.top_logprobs",
@@ -87,7 +109,7 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "limit.effort",
         "limit.truncation",
     ),
-    "1.11 errors": (
+    "errors": (
         "error.object",
         "error.full",
         "error.type_and_status",
@@ -97,7 +119,7 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "body.not_json",
         "body.unknown_model",
     ),
-    "1.12 incomplete items, allowed_tools": (
+    "incomplete items, allowed_tools": (
         "status.incomplete_last",
         "status.completed_items",
         "stream.cut_off",
@@ -106,8 +128,8 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "tools.allowed_streamed",
         "websocket.allowed_tools",
     ),
-    "1.13 previous_response_id": ("state.previous", "state.depth", "state.order"),
-    "1.14 WebSocket": (
+    "previous_response_id": ("state.previous", "state.depth", "state.order"),
+    "WebSocket": (
         "websocket-continuation",
         "websocket-previous-response-not-found",
         "websocket-failed-continuation-evicts-cache",
@@ -117,53 +139,63 @@ SPECIFICATION: dict[str, tuple[str, ...] | str] = {
         "websocket.one_ending",
         "websocket.local_memory",
     ),
-    "1.15 the acceptance runner": ("basic-response", "streaming-response", "tool-calling", "image-input"),
-    "1.16 traps": ("sse.one_data_line", "union.item", "done.not_on_websocket", "content.orphan_output"),
-    "1.17 the older version": ("logprobs.present",),
+    "the acceptance runner": ("basic-response", "streaming-response", "tool-calling", "image-input"),
+    "traps": ("sse.one_data_line", "union.item", "done.not_on_websocket", "content.orphan_output"),
+    "the older version": ("logprobs.present",),
 }
 
 SUMMARY: dict[str, tuple[str, ...] | str] = {
-    "R002-01": ("basic-response", "key.required"),
-    "R002-02": ("http.json_type", "http.sse_type", "done.required"),
-    "R002-03": ("sse.event_matches_type", "sse.no_id"),
-    "R002-04": ("content.string", "limit.input", "body.unknown_model"),
-    "R002-05": (
+    "the endpoint, its key and its media type": ("basic-response", "key.required"),
+    "a JSON answer, or a stream that ends with [DONE]": ("http.json_type", "http.sse_type", "done.required"),
+    "the event line equals the type; no id line": ("sse.event_matches_type", "sse.no_id"),
+    "input is a string or a list; a model is named": ("content.string", "limit.input", "body.unknown_model"),
+    "the parameters and their bounds": (
         "echo.instructions",
         "echo.temperature",
         "echo.top_p",
         "echo.truncation",
         "limit.metadata_pairs",
     ),
-    "R002-06": ("keys.required", "union.item"),
-    "R002-07": ("content.no_type", "content.calls", "limit.message_content"),
-    "R002-08": ("content.roles", "system-prompt"),
-    "R002-09": ("content.unknown_part",),
-    "R002-10": ("content.reasoning", "keys.required"),
-    "R002-11": ("order.lifecycle", "order.created_first", "order.in_progress_first"),
-    "R002-12": ("item.done_status", "item.nothing_after_done"),
-    "R002-13": ("status.completed_items", "response.consistent"),
-    "R002-14": ("order.queued_silent", "order.nothing_after_terminal", "done.last"),
-    "R002-15": ("kind.event", "kind.part"),
-    "R002-16": ("keys.required", "id.item_matches"),
-    "R002-17": ("seq.increasing", "seq.no_gaps"),
-    "R002-18": "the Auditor itself, on every stream of a run",
-    "R002-19": ("echo.tools", "limit.tool_name_missing", "tools.strict_null"),
-    "R002-20": ("tools.result", "state.calls", "websocket.calls"),
-    "R002-21": ("tools.required", "tools.none", "tools.named", "tools.allowed", "limit.tool_choice"),
-    "R002-22": ("tools.allowed", "tools.allowed_unknown", "tools.allowed_required"),
-    "R002-23": ("tools.required", "tools.none"),
-    "R002-24": ("state.previous", "state.depth", "state.instructions"),
-    "R002-25": ("tools.parallel", "id.call_unique"),
-    "R002-26": "a rule for clients: client.loop",
-    "R002-27": "limits of a client's loop, not of a server",
-    "R002-28": ("tools.result", "tools.parallel"),
-    "R002-29": ("content.vendor_item", "union.item"),
-    "R002-30": ("union.event",),
-    "R002-31": ("body.unknown_field",),
-    "R002-32": "a rule for clients: client.unknown",
-    "R002-33": ("error.type_and_status",),
-    "R002-34": ("error.then_failed", "terminal.error"),
-    "R002-35": (
+    "output items have id, type and status": ("keys.required", "union.item"),
+    "input items, with or without a type": ("content.no_type", "content.calls", "limit.message_content"),
+    "four roles; a system item besides instructions": ("content.roles", "system-prompt"),
+    "a part outside the schema": ("content.unknown_part",),
+    "reasoning items": ("content.reasoning", "keys.required"),
+    "the states of a response": ("order.lifecycle", "order.created_first", "order.in_progress_first"),
+    "the states of an item": ("item.done_status", "item.nothing_after_done"),
+    "an incomplete item makes the response incomplete": ("status.completed_items", "response.consistent"),
+    "what may come while queued and after the end": (
+        "order.queued_silent",
+        "order.nothing_after_terminal",
+        "done.last",
+    ),
+    "events that fit the kind of their item": ("kind.event", "kind.part"),
+    "indexes and ids in events": ("keys.required", "id.item_matches"),
+    "sequence numbers grow": ("seq.increasing", "seq.no_gaps"),
+    "a validator of streams": "the Auditor itself, on every stream of a run",
+    "a flat function tool": ("echo.tools", "limit.tool_name_missing", "tools.strict_null"),
+    "a call out, its output in": ("tools.result", "state.calls", "websocket.calls"),
+    "every form of tool_choice": (
+        "tools.required",
+        "tools.none",
+        "tools.named",
+        "tools.allowed",
+        "limit.tool_choice",
+    ),
+    "allowed_tools is enforced": ("tools.allowed", "tools.allowed_unknown", "tools.allowed_required"),
+    "required and none": ("tools.required", "tools.none"),
+    "previous_response_id": ("state.previous", "state.depth", "state.instructions"),
+    "several calls in one response": ("tools.parallel", "id.call_unique"),
+    "the end of the loop": "a rule for clients: client.loop",
+    "limits of the loop": "limits of a client's loop, not of a server",
+    "two cities: two calls, two outputs, one answer": ("tools.result", "tools.parallel"),
+    "vendor items": ("content.vendor_item", "union.item"),
+    "vendor events": ("union.event",),
+    "vendor fields": ("body.unknown_field",),
+    "unknown things are ignored": "a rule for clients: client.unknown",
+    "types of errors, their statuses and retries": ("error.type_and_status",),
+    "an error in a stream": ("error.then_failed", "terminal.error"),
+    "the first six acceptance tests": (
         "basic-response",
         "streaming-response",
         "system-prompt",
@@ -171,39 +203,39 @@ SUMMARY: dict[str, tuple[str, ...] | str] = {
         "image-input",
         "multi-turn",
     ),
-    "R002-36": "the check list in antiphon.compliance.checklist",
-    "R002-37": "rules for clients, in antiphon.compliance.client.verdicts",
+    "the check list for servers": "the check list in antiphon.compliance.checklist",
+    "the check list for clients": "rules for clients, in antiphon.compliance.client.verdicts",
 }
 
 CONTRADICTIONS: dict[str, tuple[str, ...] | str] = {
-    "C01": ("keys.required",),
-    "C02": ("union.item",),
-    "C03": ("item.done_status",),
-    "C04": ("union.event", "kind.event"),
-    "C05": "an extra key, which a server may send",
-    "C06": ("tools.arguments", "keys.type"),
-    "C07": ("text.deltas_equal_done", "part.starts_empty", "item.starts_empty"),
-    "C08": ("union.event",),
-    "C09": ("keys.required",),
-    "C10": ("error.type_and_status",),
-    "C11": ("error.then_failed", "websocket.one_ending", "terminal.error"),
-    "C12": ("seq.increasing",),
-    "C13": ("part.added_first", "done.literal", "union.event"),
-    "C14": ("order.lifecycle", "response.status"),
-    "C15": ("keys.required",),
-    "C16": ("basic-response",),
-    "C17": "a rule for clients: client.unknown",
-    "C18": "frames of another protocol",
-    "C19": "frames of another protocol",
-    "C20": ("format.strict", "limit.format"),
-    "C21": ("error.then_failed",),
-    "C22": ("text.no_empty_delta",),
-    "C23": "which reason a filter has is free",
-    "C24": ("content.assistant_parts",),
-    "C25": ("content.calls",),
-    "C26": ("content.orphan_output",),
-    "C27": ("kind.event",),
-    "C28": "a choice of one producer",
-    "C29": "streams of another protocol",
-    "C30": ("content.reasoning",),
+    "response objects with few keys": ("keys.required",),
+    "vendor items in the output": ("union.item",),
+    "core items that failed": ("item.done_status",),
+    "names of reasoning events": ("union.event", "kind.event"),
+    "response_id on each event": "an extra key, which a server may send",
+    "arguments as an object": ("tools.arguments", "keys.type"),
+    "parts that begin with text": ("text.deltas_equal_done", "part.starts_empty", "item.starts_empty"),
+    "vendor events in a wrapper": ("union.event",),
+    "usage without details": ("keys.required",),
+    "two names for an error type": ("error.type_and_status",),
+    "where the error of a stream stands": ("error.then_failed", "websocket.one_ending", "terminal.error"),
+    "where numbers begin": ("seq.increasing",),
+    "text without its part, and other names": ("part.added_first", "done.literal", "union.event"),
+    "queued as a step that cannot be left out": ("order.lifecycle", "response.status"),
+    "item_id on item events": ("keys.required",),
+    "how many acceptance tests there are": ("basic-response",),
+    "unknown events as errors": "a rule for clients: client.unknown",
+    "frames of a generation": "frames of another protocol",
+    "frames of threads": "frames of another protocol",
+    "response_format": ("format.strict", "limit.format"),
+    "an error without response.failed": ("error.then_failed",),
+    "empty deltas": ("text.no_empty_delta",),
+    "what a content filter ends as": "which reason a filter has is free",
+    "input_text of an assistant": ("content.assistant_parts",),
+    "calls told as text": ("content.calls",),
+    "outputs without a call": ("content.orphan_output",),
+    "tool output as text deltas": ("kind.event",),
+    "commands as calls": "a choice of one producer",
+    "the data stream of an older SDK": "streams of another protocol",
+    "raw reasoning in the input": ("content.reasoning",),
 }

@@ -1,4 +1,4 @@
-"""The check list for servers, R002-36: twelve lines, twelve tests; that for clients is in `tests/client`."""
+"""The check list for servers: twelve lines, twelve tests; that for clients is in `tests/client`."""
 
 import io
 

@@ -163,7 +163,7 @@ async def test_a_reference_to_nothing_names_its_place(store: SqliteStore) -> Non
     assert (refused.value.status, refused.value.payload.param) == (404, "input[1].id")
 
 
-async def test_an_orphan_output_is_refused_with_its_place_c26(store: SqliteStore) -> None:
+async def test_an_orphan_output_is_refused_with_its_place(store: SqliteStore) -> None:
     with pytest.raises(SpecError) as refused:
         await resolved(store, input=[user("a"), OUTPUT])
     assert refused.value.payload.param == "input[1].call_id"
@@ -208,7 +208,7 @@ async def test_a_tool_search_of_the_client_needs_an_output(store: SqliteStore) -
     assert refused.value.payload.code == "missing_tool_output"
 
 
-async def test_c25_a_call_of_the_history_is_an_item_and_not_text(store: SqliteStore) -> None:
+async def test_a_call_of_the_history_is_an_item_and_not_text(store: SqliteStore) -> None:
     found = await resolved(store, input=[user("a"), CALL, OUTPUT])
     assert [type(item).__name__ for item in found.items] == ["Message", "FunctionCall", "FunctionCallOutput"]
 

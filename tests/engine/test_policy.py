@@ -150,7 +150,7 @@ def test_a_choice_of_tools_that_are_not_there_is_refused(fields: dict[str, Any],
     assert refused.value.payload.param == param
 
 
-def test_the_refusal_names_the_undefined_tools_r002_22() -> None:
+def test_the_refusal_names_the_undefined_tools() -> None:
     with pytest.raises(SpecError, match="allowed_tools contains undefined tools: nothing"):
         check_tools(turn(tool_choice=allowed("nothing")).request)
 

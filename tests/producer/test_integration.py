@@ -1,4 +1,4 @@
-"""What a harness plugs in, its options, a second sink, and a file (R000-38, R000-47 to R000-53)."""
+"""What a harness plugs in, its options, a second sink, and a file."""
 
 import io
 from pathlib import Path

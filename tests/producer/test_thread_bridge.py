@@ -1,4 +1,4 @@
-"""Thread events to responses: items, turns, correlation, options (R000-23 to R000-37, R000-49, R000-50)."""
+"""Thread events to responses: items, turns, correlation, options."""
 
 import json
 from typing import Any

@@ -89,7 +89,7 @@ def test_every_answer_of_the_embedded_model_is_valid_to_others(with_the_embedded
     _check_opinions(with_the_embedded_model)
 
 
-def test_c16_all_seventeen_scenarios_are_here() -> None:
+def test_all_seventeen_scenarios_are_here() -> None:
     assert len(OFFICIAL) == 17
 
 

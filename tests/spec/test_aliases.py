@@ -67,7 +67,7 @@ def test_any_other_item_needs_its_type(fields: dict[str, Any]) -> None:
 # --- names --------------------------------------------------------------------------------------------------
 
 
-def test_r003_08_camel_case_names_are_read() -> None:
+def test_camel_case_names_are_read() -> None:
     decoded = request(
         maxOutputTokens=20,
         previousResponseId="resp_1",
@@ -80,12 +80,12 @@ def test_r003_08_camel_case_names_are_read() -> None:
     assert decoded.input == [FunctionCallOutput(call_id="c", output="ok")]
 
 
-def test_r003_08_the_official_name_wins_over_the_camel_case_one() -> None:
+def test_the_official_name_wins_over_the_camel_case_one() -> None:
     decoded = request(max_output_tokens=20, maxOutputTokens=30)
     assert decoded.max_output_tokens == 20
 
 
-# --- C03, C04 -----------------------------------------------------------------------------------------------
+# --- statuses and reasoning under other names ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_r003_08_the_official_name_wins_over_the_camel_case_one() -> None:
     ],
     ids=lambda fields: fields["type"],
 )
-def test_c03_a_core_item_that_failed_is_incomplete(fields: dict[str, Any]) -> None:
+def test_a_core_item_that_failed_is_incomplete(fields: dict[str, Any]) -> None:
     assert to_builtins(item(**fields, status="failed"))["status"] == "incomplete"
 
 
-def test_c03_a_vendor_item_keeps_failed() -> None:
+def test_a_vendor_item_keeps_failed() -> None:
     assert to_builtins(item(type="acme:thing", status="failed"))["status"] == "failed"
 
 
@@ -115,8 +115,7 @@ def test_a_message_may_come_with_any_status() -> None:
     assert item(type="message", role="user", content="", status=7) == Message(role="user", content="")
 
 
-def test_c04_reasoning_in_plain_strings_becomes_parts() -> None:
-    """R000-20"""
+def test_reasoning_in_plain_strings_becomes_parts() -> None:
     assert item(type="reasoning", summary="why", content="because") == Reasoning(
         summary=[SummaryText("why")], content=[ReasoningText("because")]
     )
@@ -124,7 +123,7 @@ def test_c04_reasoning_in_plain_strings_becomes_parts() -> None:
     assert item(type="reasoning") == Reasoning(summary=[])
 
 
-def test_c04_reasoning_parts_under_other_names_are_read() -> None:
+def test_reasoning_parts_under_other_names_are_read() -> None:
     decoded = item(
         type="reasoning",
         summary=[{"type": "text", "text": "a"}, {"type": "summary_text", "text": "b"}],
@@ -135,15 +134,15 @@ def test_c04_reasoning_parts_under_other_names_are_read() -> None:
     )
 
 
-# --- C06 ----------------------------------------------------------------------------------------------------
+# --- strings that came as objects ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("given", "text"),
     [({"a": [1, "ü"]}, '{"a": [1, "\\u00fc"]}'), ([], "[]"), ({}, "{}"), ("{}", "{}"), ("", "")],
 )
-def test_c06_arguments_may_be_an_object(given: Any, text: str) -> None:
-    """R000-19: one string on the wire, with no second pair of quotes."""
+def test_arguments_may_be_an_object(given: Any, text: str) -> None:
+    """One string on the wire, with no second pair of quotes."""
     call = item(type="function_call", call_id="c", name="f", arguments=given)
     assert isinstance(call, FunctionCall)
     assert call.arguments == text
@@ -151,31 +150,31 @@ def test_c06_arguments_may_be_an_object(given: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, True])
-def test_c06_arguments_are_never_another_value(given: Any) -> None:
+def test_arguments_are_never_another_value(given: Any) -> None:
     with pytest.raises(SpecError) as caught:
         item(type="function_call", call_id="c", name="f", arguments=given)
     assert caught.value.payload.param == "arguments"
 
 
-def test_c06_a_call_without_call_id_takes_its_id() -> None:
+def test_a_call_without_call_id_takes_its_id() -> None:
     call = item(type="function_call", id="fc_1", name="f", arguments="{}")
     assert call == FunctionCall(id="fc_1", call_id="fc_1", name="f", arguments="{}")
     assert item(type="function_call", id="fc_1", call_id=None, name="f", arguments="{}") == call
 
 
-def test_c06_a_call_without_any_id_is_refused() -> None:
+def test_a_call_without_any_id_is_refused() -> None:
     with pytest.raises(SpecError, match="`call_id` is missing"):
         item(type="function_call", name="f", arguments="{}")
 
 
-def test_c06_tool_choice_may_be_nested() -> None:
+def test_tool_choice_may_be_nested() -> None:
     chosen = FunctionToolChoice("f")
     assert request(tool_choice={"type": "function", "function": {"name": "f"}}).tool_choice == chosen
     nested = {"type": "allowed_tools", "tools": [{"type": "function", "function": {"name": "f"}}]}
     assert request(tool_choice=nested).tool_choice == AllowedTools([chosen])
 
 
-def test_c06_truncation_may_be_an_object() -> None:
+def test_truncation_may_be_an_object() -> None:
     assert request(truncation={"type": "auto"}).truncation == "auto"
     assert request(truncation={"strategy": "disabled"}).truncation == "disabled"
     with pytest.raises(SpecError, match="got an object of 1 fields"):
@@ -199,22 +198,21 @@ def test_efforts_and_details_of_other_servers() -> None:
     assert item(role="user", content=[image]) == Message(role="user", content=[InputImage("u", "high")])
 
 
-# --- C09, C10 -----------------------------------------------------------------------------------------------
+# --- usage and errors ---------------------------------------------------------------------------------------
 
 
-def test_c09_usage_without_details_is_filled_with_zeros() -> None:
-    """R000-46, R001-12"""
+def test_usage_without_details_is_filled_with_zeros() -> None:
     response = decode_response(b'{"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}')
     assert response.usage == Usage.of(3, 4)
     assert to_builtins(response)["usage"]["input_tokens_details"] == {"cached_tokens": 0}
 
 
-def test_c09_a_missing_total_is_the_sum() -> None:
+def test_a_missing_total_is_the_sum() -> None:
     assert decode_response(b'{"usage":{"input_tokens":3,"output_tokens":4}}').usage == Usage.of(3, 4)
     assert decode_response(b'{"usage":{}}').usage == Usage()
 
 
-def test_c09_extra_counts_are_kept() -> None:
+def test_extra_counts_are_kept() -> None:
     usage = {
         "input_tokens": 1,
         "output_tokens": 2,
@@ -227,12 +225,11 @@ def test_c09_extra_counts_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("theirs", "ours"), ERROR_TYPE_ALIASES.items())
-def test_c10_other_names_of_error_types_mean_the_same(theirs: str, ours: str) -> None:
-    """R001-14"""
+def test_other_names_of_error_types_mean_the_same(theirs: str, ours: str) -> None:
     assert ErrorPayload(theirs, "").status == STATUS[ours]
 
 
-# --- C20 ----------------------------------------------------------------------------------------------------
+# --- the format of the answer -------------------------------------------------------------------------------
 
 SCHEMA = {"type": "object"}
 
@@ -258,26 +255,26 @@ SCHEMA = {"type": "object"}
     ],
 )
 @pytest.mark.parametrize("place", ["response_format", "text"])
-def test_c20_the_format_is_read_from_either_place(given: Any, expected: Any, place: str) -> None:
+def test_the_format_is_read_from_either_place(given: Any, expected: Any, place: str) -> None:
     payload = {place: given if place == "response_format" else {"format": given}}
     decoded = decode_request(json.dumps(payload).encode())
     assert decoded.text is not None
     assert decoded.text.format == expected
 
 
-def test_c20_response_format_joins_the_text_options() -> None:
+def test_response_format_joins_the_text_options() -> None:
     decoded = decode_request(b'{"text":{"verbosity":"low"},"response_format":{"type":"json_object"}}')
     assert decoded.text is not None
     assert (decoded.text.format, decoded.text.verbosity) == (JsonObjectFormat(), "low")
 
 
-def test_c20_text_format_wins_over_response_format() -> None:
+def test_text_format_wins_over_response_format() -> None:
     decoded = decode_request(b'{"text":{"format":{"type":"text"}},"response_format":{"type":"json_object"}}')
     assert decoded.text is not None
     assert decoded.text.format == TextFormat()
 
 
-def test_c20_a_broken_response_format_is_reported_where_it_ends_up() -> None:
+def test_a_broken_response_format_is_reported_where_it_ends_up() -> None:
     with pytest.raises(SpecError, match="expected an object, got 5") as caught:
         decode_request(b'{"text":null,"response_format":5}')
     assert caught.value.payload.param == "text.format"
@@ -286,17 +283,17 @@ def test_c20_a_broken_response_format_is_reported_where_it_ends_up() -> None:
     assert caught.value.payload.param == "text"
 
 
-# --- C24, C30, parts ----------------------------------------------------------------------------------------
+# --- content parts ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["input_text", "text", "output_text"])
-def test_c24_an_assistants_text_becomes_output_text(kind: str) -> None:
+def test_an_assistants_text_becomes_output_text(kind: str) -> None:
     decoded = item(type="message", role="assistant", content=[{"type": kind, "text": "Hi"}])
     assert decoded == Message(role="assistant", content=[OutputText("Hi")])
     assert_valid_input_item(to_builtins(decoded))
 
 
-def test_c24_a_renamed_part_keeps_its_unknown_fields() -> None:
+def test_a_renamed_part_keeps_its_unknown_fields() -> None:
     part = {"type": "input_text", "text": "Hi", "acme:n": [1]}
     decoded = item(type="message", role="assistant", content=[part])
     assert to_builtins(decoded)["content"] == [
@@ -346,13 +343,13 @@ def test_an_image_may_be_an_object() -> None:
     assert caught.value.payload.param == "content[0].image_url"
 
 
-def test_c30_reasoning_content_is_accepted_on_the_way_in() -> None:
+def test_reasoning_content_is_accepted_on_the_way_in() -> None:
     """The schema allows only null there; the AI SDK sends what it got."""
     decoded = item(type="reasoning", summary=[], content=[{"type": "reasoning_text", "text": "because"}])
     assert decoded == Reasoning(summary=[], content=[ReasoningText("because")])
 
 
-def test_c30_other_parts_are_not_reasoning() -> None:
+def test_other_parts_are_not_reasoning() -> None:
     with pytest.raises(SpecError) as caught:
         item(type="reasoning", summary=[{"type": "input_image"}])
     assert caught.value.payload.param == "summary[0].type"

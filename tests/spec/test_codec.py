@@ -55,7 +55,7 @@ ITEMS: list[dict[str, Any]] = [to_builtins(item) for item in samples.output_item
         ("é:b", False),
     ],
 )
-def test_r000_44_extension_types(name: str, valid: bool) -> None:
+def test_extension_types(name: str, valid: bool) -> None:
     assert is_valid_extension_type(name) is valid
 
 
@@ -69,8 +69,7 @@ def test_r000_44_extension_types(name: str, valid: bool) -> None:
         b'{"type":"new_item_of_next_year","id":"x_1","status":"failed"}',
     ],
 )
-def test_c02_an_unknown_item_is_kept_byte_for_byte(raw: bytes) -> None:
-    """R000-18"""
+def test_an_unknown_item_is_kept_byte_for_byte(raw: bytes) -> None:
     item = decode_item(raw)
     assert isinstance(item, Opaque)
     assert encode(item) == raw
@@ -81,14 +80,14 @@ def test_c02_an_unknown_item_is_kept_byte_for_byte(raw: bytes) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=5), st.integers(0, 2))
-def test_c02_any_unknown_item_survives(fields: dict[str, Any], indent: int) -> None:
+def test_any_unknown_item_survives(fields: dict[str, Any], indent: int) -> None:
     raw = json.dumps(fields | {"type": "acme:thing"}, indent=indent or None).encode()
     item = decode_item(raw)
     assert encode(item) == raw
     assert to_builtins(item) == fields | {"type": "acme:thing"}
 
 
-def test_r000_45_a_vendor_item_has_its_type_and_its_data() -> None:
+def test_a_vendor_item_has_its_type_and_its_data() -> None:
     item = vendor_item("vtcode", "file_change", id="item_1", data={"path": "a.py"})
     assert (item.type, item.id, item.status) == ("vtcode:file_change", "item_1", "completed")
     assert to_builtins(item) == {
@@ -214,7 +213,7 @@ def test_a_call_keeps_its_namespace() -> None:
 
 
 def test_unknown_parts_and_annotations_are_carried_byte_for_byte() -> None:
-    """R002-09: input_audio is such a part."""
+    """`input_audio` is such a part."""
     audio = b'{"type":"input_audio", "input_audio":{"data":"aGk=","format":"wav"}}'
     item = decode_item(b'{"type":"message","role":"user","content":[%b]}' % audio)
     assert isinstance(item, Message)
@@ -259,7 +258,7 @@ def places(value: Any) -> list[dict[str, Any]]:
 @settings(max_examples=60)
 @given(st.data())
 def test_unknown_fields_of_anything_in_a_response_are_kept(data: st.DataObject) -> None:
-    """R002-31: parts, annotations, logprobs, tools, choices, formats, usage and its details, errors."""
+    """Parts, annotations, logprobs, tools, choices, formats, usage and its details, errors."""
     payload = to_builtins(data.draw(st.sampled_from(samples.responses())))
     for place in data.draw(st.lists(st.sampled_from(places(payload)), min_size=1, max_size=3)):
         place.update(data.draw(UNKNOWN_FIELDS))

@@ -468,7 +468,7 @@ DUPLICATES = [
 
 
 @pytest.mark.parametrize(("body", "param"), DUPLICATES)
-def test_r000_21_the_strict_item_parser_refuses_duplicate_keys(body: bytes, param: str) -> None:
+def test_the_strict_item_parser_refuses_duplicate_keys(body: bytes, param: str) -> None:
     with pytest.raises(SpecError, match=r"^duplicate Open Responses field '\w+'$") as caught:
         decode_item(body, path="item", strict=True)
     assert caught.value.payload.param == f"item.{param}"
@@ -476,14 +476,14 @@ def test_r000_21_the_strict_item_parser_refuses_duplicate_keys(body: bytes, para
     decode_item(body)
 
 
-def test_r000_21_otherwise_the_last_one_counts() -> None:
+def test_otherwise_the_last_one_counts() -> None:
     item = decode_item(DUPLICATES[0][0])
     assert item == Message(role="user", content="b")
     assert decode_item(DUPLICATES[3][0]) == Message(role="user", content="b")
     assert decode_request(b'{"model":"a","model":"b"}').model == "b"
 
 
-def test_r000_21_the_strict_item_parser_accepts_the_rest() -> None:
+def test_the_strict_item_parser_accepts_the_rest() -> None:
     assert decode_item(b'{"role":"user","content":"a"}', strict=True) == Message(role="user", content="a")
     for body in (b"{", b"[" * 100_000, b'{"a":' + b"[" * 100_000, b'{"type":"a:b","x":NaN}'):
         with pytest.raises(SpecError):

@@ -23,13 +23,13 @@ from tests.spec.validators import assert_valid
     ],
     ids=["server_error", "invalid_request", "invalid_param", "model_error", "not_found", "rate_limit"],
 )
-def test_r000_40_constructors(made: er.ErrorPayload, kind: str, status: int) -> None:
-    """R001-05: the type decides the status."""
+def test_constructors(made: er.ErrorPayload, kind: str, status: int) -> None:
+    """The type decides the status."""
     assert (made.type, made.message, made.status) == (kind, "m", status)
     assert_valid("ErrorPayload", json.loads(encode(made)))
 
 
-def test_r000_41_types_have_statuses() -> None:
+def test_types_have_statuses() -> None:
     assert er.STATUS == {
         "server_error": 500,
         "invalid_request": 400,
@@ -42,7 +42,7 @@ def test_r000_41_types_have_statuses() -> None:
     assert er.ErrorPayload("something_new", "m").status == 500
 
 
-def test_r000_42_any_code_is_allowed_and_the_known_ones_are_named() -> None:
+def test_any_code_is_allowed_and_the_known_ones_are_named() -> None:
     known = {
         er.INVALID_API_KEY,
         er.INSUFFICIENT_QUOTA,
@@ -66,7 +66,7 @@ def test_r000_42_any_code_is_allowed_and_the_known_ones_are_named() -> None:
     assert er.model_error("m").with_code("made_up").code == "made_up"
 
 
-def test_r000_43_code_and_param_chain() -> None:
+def test_code_and_param_chain() -> None:
     made = er.invalid_param("model", "Invalid model ID").with_code(er.INVALID_MODEL)
     assert json.loads(encode(made)) == {
         "type": "invalid_request",

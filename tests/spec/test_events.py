@@ -58,7 +58,6 @@ def test_whatever_the_schema_calls_an_event_comes_back_equal(payload: dict[str, 
 
 @pytest.mark.parametrize("event", each(ALL))
 def test_what_an_event_says_of_itself(event: ev.Event) -> None:
-    """R000-13"""
     lifecycle = event.type in {f"response.{s}" for s in ("created", "queued", "in_progress")} | {
         "response.completed",
         "response.failed",
@@ -91,7 +90,7 @@ def test_a_field_of_an_unknown_event_that_cannot_be_read_is_left_out() -> None:
 @settings(max_examples=60)
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=4))
 def test_no_object_is_refused_as_an_event(payload: dict[str, Any]) -> None:
-    """R002-32: clients ignore what they do not know."""
+    """Clients ignore what they do not know."""
     event = decode_event(json.dumps(payload).encode())
     assert isinstance(event.sequence_number, int)
     assert json.loads(event.to_json())
@@ -99,7 +98,7 @@ def test_no_object_is_refused_as_an_event(payload: dict[str, Any]) -> None:
 
 @settings(max_examples=60)
 @given(st.sampled_from(ALL), UNKNOWN_FIELDS)
-def test_c05_unknown_fields_of_an_event_are_kept(event: ev.Event, unknown: dict[str, Any]) -> None:
+def test_unknown_fields_of_an_event_are_kept(event: ev.Event, unknown: dict[str, Any]) -> None:
     """VT Code puts `response_id` on each event; such keys survive."""
     payload = json.loads(event.to_json()) | unknown | {"response_id": "resp_1"}
     again = decode_event(json.dumps(payload).encode())
@@ -109,14 +108,12 @@ def test_c05_unknown_fields_of_an_event_are_kept(event: ev.Event, unknown: dict[
 
 
 def test_the_event_line_names_a_payload_without_type() -> None:
-    """R003-08"""
     raw = b'{"sequence_number":1,"item_id":"m","output_index":0,"content_index":0,"delta":"x"}'
     event = decode_event(raw, event_type="response.output_text.delta")
     assert event == ev.OutputTextDeltaEvent(1, "m", 0, 0, "x")
 
 
 def test_camel_case_fields_are_read() -> None:
-    """R003-08"""
     raw = b"""{"type":"response.output_text.delta","sequenceNumber":1,"itemId":"m","outputIndex":2,
                "contentIndex":3,"delta":"x"}"""
     assert decode_event(raw) == ev.OutputTextDeltaEvent(1, "m", 2, 3, "x")
@@ -140,8 +137,8 @@ def test_missing_and_broken_fields_of_a_known_event_do_not_stop_it() -> None:
     assert error.error.message == ""
 
 
-def test_c01_a_lifecycle_event_with_a_partial_response_is_read() -> None:
-    """R001-22: in_progress with id and status alone."""
+def test_a_lifecycle_event_with_a_partial_response_is_read() -> None:
+    """`in_progress` with id and status alone."""
     raw = b'{"type":"response.in_progress","sequence_number":2,"response":{"id":"r","status":"in_progress"}}'
     problems: list[str] = []
     event = decode_event(raw, problems)
@@ -151,7 +148,7 @@ def test_c01_a_lifecycle_event_with_a_partial_response_is_read() -> None:
     assert_valid_event(json.loads(event.to_json()))
 
 
-def test_c02_an_event_carries_a_vendor_item_byte_for_byte() -> None:
+def test_an_event_carries_a_vendor_item_byte_for_byte() -> None:
     item = b'{"type":"acme:thing", "id":"x_1","status":"failed","n":1.50}'
     raw = b'{"type":"response.output_item.done","sequence_number":1,"output_index":0,"item":%b}' % item
     event = decode_event(raw)
@@ -161,7 +158,7 @@ def test_c02_an_event_carries_a_vendor_item_byte_for_byte() -> None:
     assert event.to_json() == raw
 
 
-def test_c10_the_type_of_an_error_is_normalised() -> None:
+def test_the_type_of_an_error_is_normalised() -> None:
     raw = b'{"type":"error","sequence_number":1,"error":{"type":"invalid_request_error","message":"m"}}'
     event = decode_event(raw)
     assert isinstance(event, ev.ErrorEvent)

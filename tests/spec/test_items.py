@@ -61,7 +61,7 @@ from tests.spec.validators import (
         (ids.COMPACTION, "cmp_"),
     ],
 )
-def test_r001_06_an_id_is_a_prefix_and_24_hexadecimal_digits(prefix: str, text: str) -> None:
+def test_an_id_is_a_prefix_and_24_hexadecimal_digits(prefix: str, text: str) -> None:
     made = {ids.new_id(prefix) for _ in range(100)}
     assert len(made) == 100
     assert all(re.fullmatch(f"{text}[0-9a-f]{{24}}", one) for one in made)
@@ -95,7 +95,7 @@ def test_an_input_item_is_valid_to_two_opinions(item: Item) -> None:
     assert_valid_input_item(to_builtins(item))
 
 
-def test_r000_17_items_begin_in_progress_or_are_made_completed() -> None:
+def test_items_begin_in_progress_or_are_made_completed() -> None:
     parts = [InputText("Hi")]
     assert it.message("msg_1", "user", [*parts]).status == "in_progress"
     assert it.completed_message("msg_1", "user", [*parts]).status == "completed"
@@ -116,7 +116,7 @@ def test_a_reasoning_item_begins_with_what_is_known() -> None:
     assert_valid_output_item(to_builtins(full))
 
 
-def test_r001_07_text_is_appended_to_the_last_part_or_begins_one() -> None:
+def test_text_is_appended_to_the_last_part_or_begins_one() -> None:
     message = Message(role="assistant", content=[])
     message.append_text("He")
     message.append_text("llo")
@@ -130,7 +130,7 @@ def test_r001_07_text_is_appended_to_the_last_part_or_begins_one() -> None:
     assert (plain.content, plain.get_text()) == ("Hey", "Hey")
 
 
-def test_r001_08_arguments_are_read_as_an_object_or_not_at_all() -> None:
+def test_arguments_are_read_as_an_object_or_not_at_all() -> None:
     def arguments(text: str) -> dict[str, object]:
         return FunctionCall(call_id="c", name="f", arguments=text).get_arguments_dict()
 
@@ -139,7 +139,7 @@ def test_r001_08_arguments_are_read_as_an_object_or_not_at_all() -> None:
         assert arguments(text) == {}
 
 
-def test_r001_11_reasoning_and_citations_have_helpers() -> None:
+def test_reasoning_and_citations_have_helpers() -> None:
     thought = Reasoning(summary=[])
     thought.append_content("be")
     thought.append_content("cause")
@@ -182,13 +182,13 @@ def test_which_items_ask_the_client_for_an_output() -> None:
 # --- responses ----------------------------------------------------------------------------------------------
 
 
-def test_r000_05_a_new_response_is_in_progress() -> None:
+def test_a_new_response_is_in_progress() -> None:
     response = Response.new("resp_1", "m", now=7)
     assert (response.object, response.created_at, response.status) == ("response", 7, "in_progress")
     assert (response.completed_at, response.is_terminal) == (None, False)
 
 
-def test_r000_06_a_response_ends_once() -> None:
+def test_a_response_ends_once() -> None:
     done, failed, cut = (Response.new("resp_1", "m", now=7) for _ in range(3))
     done.complete(Usage.of(1, 2), now=8)
     failed.fail(model_error("it broke"), now=8)
@@ -204,14 +204,14 @@ def test_r000_06_a_response_ends_once() -> None:
             response.complete(None, now=9)
 
 
-def test_r000_06_the_code_of_an_error_comes_before_its_type() -> None:
+def test_the_code_of_an_error_comes_before_its_type() -> None:
     response = Response.new("resp_1", "m", now=7)
     response.fail(model_error("m").with_code("timeout"), now=8)
     assert response.error == ResponseError("timeout", "m")
 
 
-def test_r001_13_the_end_closes_what_is_open() -> None:
-    """C03: a core item is incomplete when the response is not completed."""
+def test_the_end_closes_what_is_open() -> None:
+    """A core item is incomplete when the response is not completed."""
     for status, ended in (("completed", "completed"), ("failed", "incomplete")):
         response = Response.new("resp_1", "m", now=7)
         message = response.add_message("Hi")
@@ -240,7 +240,7 @@ def test_r001_13_the_end_closes_what_is_open() -> None:
         ]
 
 
-def test_r000_46_usage_counts() -> None:
+def test_usage_counts() -> None:
     usage = Usage.of(1000, 200, cached=500)
     assert to_builtins(usage) == {
         "input_tokens": 1000,

@@ -40,8 +40,8 @@ def raw(payload: Any) -> bytes:
 
 
 @pytest.mark.parametrize("response", samples.responses(), ids=lambda response: response.id)
-def test_c01_a_response_always_has_all_its_keys(response: Response) -> None:
-    """R000-08, R001-12: 31 keys, in every state."""
+def test_a_response_always_has_all_its_keys(response: Response) -> None:
+    """All 31 keys, in every state."""
     payload = to_builtins(response)
     assert_valid_response(payload)
     assert len(payload) == 31
@@ -66,8 +66,7 @@ def test_whatever_the_schema_calls_a_compaction_comes_back_equal(payload: Payloa
     assert problems == []
 
 
-def test_c01_a_partial_response_is_filled_in() -> None:
-    """R001-22"""
+def test_a_partial_response_is_filled_in() -> None:
     problems: list[str] = []
     response = decode_response(b'{"id":"resp_1","status":"in_progress"}', problems)
     assert response == Response(id="resp_1", created_at=0, model="")
@@ -141,12 +140,12 @@ def test_what_cannot_be_read_in_a_response_is_left_out_and_named() -> None:
         ({"code": None, "message": "m"}, ResponseError("server_error", "m")),
     ],
 )
-def test_c11_the_error_of_a_response_has_many_forms(error: Any, expected: ResponseError) -> None:
+def test_the_error_of_a_response_has_many_forms(error: Any, expected: ResponseError) -> None:
     assert decode_response(raw({"error": error})).error == expected
 
 
-def test_c11_the_type_of_an_error_is_its_code_when_it_has_none() -> None:
-    """R002-34: response.error{type, message}; the extra type is kept."""
+def test_the_type_of_an_error_is_its_code_when_it_has_none() -> None:
+    """`response.error{type, message}`; the extra type is kept."""
     error = decode_response(b'{"error":{"type":"model_error","message":"m"}}').error
     assert error is not None
     assert (error.code, error.message, extras(error)) == ("model_error", "m", {"type": "model_error"})

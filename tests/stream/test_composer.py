@@ -350,12 +350,12 @@ def test_a_hosted_item_can_progress_under_its_key() -> None:
     assert done.item.status == "failed"
 
 
-def test_a_tool_output_has_no_deltas_c27() -> None:
+def test_a_tool_output_has_no_deltas() -> None:
     events, _ = compose(ItemDelta(FunctionCallOutput(call_id="c1", output="42")), Finish())
     assert types(events)[2:4] == ["output_item.added", "output_item.done"]
 
 
-def test_hidden_items_leave_no_hole_r000_50() -> None:
+def test_hidden_items_leave_no_hole() -> None:
     events, response = compose(
         ReasoningDelta("hm"),
         ItemDelta(Opaque.make(type="acme:x", status="completed")),
@@ -380,7 +380,7 @@ def test_an_item_can_go_out_under_a_prefixed_type() -> None:
     assert (item.type, item.status) == ("antiphon:web_search_call", "completed")
 
 
-def test_an_incomplete_item_of_a_vendor_is_a_failed_one_c03() -> None:
+def test_an_incomplete_item_of_a_vendor_is_a_failed_one() -> None:
     events, response = compose(
         ItemDelta(Opaque.make(type="acme:x", id="a", status="incomplete")), TextDelta("hi"), Finish()
     )
@@ -396,7 +396,7 @@ def test_a_vendor_event_cannot_pass_for_one_of_ours() -> None:
     assert types(compose(forged, broken, Finish())[0]) == ["created", "in_progress", "completed"]
 
 
-def test_outputs_and_compactions_get_ids_of_their_own_kind_r001_06() -> None:
+def test_outputs_and_compactions_get_ids_of_their_own_kind() -> None:
     items = output(
         ItemDelta(FunctionCallOutput(call_id="c1", output="42")),
         ItemDelta(Compaction(encrypted_content="x")),
@@ -493,6 +493,6 @@ def test_a_snapshot_is_the_response_so_far() -> None:
     assert machine.response.output == []
 
 
-def test_the_first_sequence_number_can_be_chosen_c12() -> None:
+def test_the_first_sequence_number_can_be_chosen() -> None:
     events, _ = compose(Finish(), first_sequence_number=1)
     assert [event.sequence_number for event in events] == [1, 2, 3]

@@ -307,7 +307,7 @@ def test_a_failed_response_without_error_is_still_one_object() -> None:
     assert json.loads(named)["error"]["code"] == "c"
 
 
-def test_c28_a_command_execution_is_a_vendor_item_and_never_a_call() -> None:
+def test_a_command_execution_is_a_vendor_item_and_never_a_call() -> None:
     command = ItemDelta(Opaque.make(type="vtcode:command_execution", id="c1", status="completed", data={}))
     kinds = {
         dialect.name: [

@@ -305,7 +305,7 @@ def test_a_done_text_that_the_deltas_did_not_say_wins() -> None:
     payloads[-1] |= {"text": "Goodbye"}
     reader = read(payloads)
     assert texts(reader) == ["Goodbye"]
-    assert "the text at its end is not what its deltas said" in what(reader)
+    assert "the text at its end is not what its deltas add up to" in what(reader)
 
 
 def test_an_empty_end_does_not_take_words_away() -> None:
@@ -372,7 +372,7 @@ def test_parts_may_be_numbered_as_the_server_likes() -> None:
     ]
     reader, told = follow(payloads)
     assert told == {"msg_0": ["Bees sing.", "So do we."]}
-    assert "text that no delta told" not in what(reader)
+    assert "text that no delta carried" not in what(reader)
 
 
 def test_parts_without_numbers_follow_one_another() -> None:

@@ -18,7 +18,7 @@ from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
 from antiphon.store.base import RUNNING, Append, Conversation, StoreConflict, StoredResponse
 
-# The metadata of a chat's conversation: its name, and the response that can be taken up again.
+# The metadata of a chat's conversation: its name, and the response that can be resumed.
 _NAME, _RESPONSE, _CONTINUES = "chat", "chat_response", "chat_continues"
 
 
@@ -99,7 +99,7 @@ async def _create(engine: Engine, tenant: str, name: str) -> str:
 
 
 async def note_run(engine: Engine, tenant: str, conversation: str, response: str, *, continues: bool) -> None:
-    """This response can be taken up again by the name of its chat."""
+    """This response can be resumed by the name of its chat."""
     found = await engine.store.conversation(tenant, conversation)
     known = msgspec.json.decode(found.metadata, type=dict[str, str]) if found else {}
     known.pop(_CONTINUES, None)

@@ -28,6 +28,8 @@ _EXPECTED = "a text, data, tool call, tool result or thinking part of VS Code"
 
 
 class TextPart(Struct, tag_field="type", tag="text"):
+    """A piece of text."""
+
     value: str
     mid: int = field(name="$mid", default=21)
 
@@ -62,6 +64,8 @@ class PromptTsxPart(Struct, tag_field="type", tag="promptTsx"):
 
 
 class ToolCallPart(Struct, tag_field="type", tag="toolCall", rename="camel"):
+    """The model calls a tool."""
+
     call_id: str
     name: str
     input: dict[str, Any]

@@ -89,6 +89,7 @@ def read_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> Asked:
 
 
 def to_request(chat: VsCodeRequest) -> Asked:
+    """A chat of VS Code as a request of Open Responses."""
     options = chat.options
     for name in extras(options):
         known = ", ".join(VsCodeOptions.__struct_encode_fields__)

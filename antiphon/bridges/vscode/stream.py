@@ -296,7 +296,7 @@ def _object(arguments: str) -> dict[str, Any] | None:
 
 
 class VsCodeLines:
-    """An answer as lines of JSON: `start`, parts, and `finish`; an empty line is a sign of life."""
+    """An answer as lines of JSON: `start`, parts, and `finish`; an empty line keeps the connection alive."""
 
     content_type: bytes = b"application/x-ndjson"
     headers: Headers = ()

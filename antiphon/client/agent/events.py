@@ -127,6 +127,8 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
+    """The agent is about to ask the model."""
+
     type: ClassVar[str] = "agent.step.started"
     step: int
     request: Request
@@ -134,6 +136,8 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
+    """The model has answered; calls of tools may follow."""
+
     type: ClassVar[str] = "agent.step.ended"
     step: int
     response: Response
@@ -141,6 +145,8 @@ class StepEnded:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
+    """A tool is about to run."""
+
     type: ClassVar[str] = "agent.tool.started"
     step: int
     call: ToolCall
@@ -148,6 +154,8 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnded:
+    """A tool has run, or was refused."""
+
     type: ClassVar[str] = "agent.tool.ended"
     step: int
     outcome: ToolOutcome
@@ -155,11 +163,14 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
+    """The last event of a run."""
+
     type: ClassVar[str] = "agent.run.ended"
     result: AgentResult
 
 
 AgentEvent = AnyEvent | StepStarted | StepEnded | ToolStarted | ToolEnded | RunEnded
+"""What the stream of an agent's run yields: the model's events, and those of the loop."""
 
 
 @dataclass(slots=True)

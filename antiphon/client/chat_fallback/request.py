@@ -1,4 +1,4 @@
-"""The way out when a server has no `/responses`: the same request to `/chat/completions` (R000-55).
+"""The way out when a server has no `/responses`: the same request to `/chat/completions`.
 
 Only what both protocols can say goes this way; what needs the server's memory is refused in a sentence.
 """

@@ -17,6 +17,8 @@ S = TypeVar("S", bound=Struct)
 
 
 class Conversation(Struct, kw_only=True):
+    """A conversation that the server keeps."""
+
     id: str
     object: str = "conversation"
     created_at: int = 0
@@ -24,12 +26,16 @@ class Conversation(Struct, kw_only=True):
 
 
 class Deleted(Struct, kw_only=True):
+    """Confirmation that something was deleted."""
+
     id: str
     object: str = ""
     deleted: bool = True
 
 
 class Model(Struct, kw_only=True):
+    """A model that the server offers."""
+
     id: str
     object: str = "model"
     created: int = 0
@@ -37,6 +43,8 @@ class Model(Struct, kw_only=True):
 
 
 class InputTokens(Struct, kw_only=True):
+    """How many tokens an input has."""
+
     object: str = "response.input_tokens"
     input_tokens: int
 

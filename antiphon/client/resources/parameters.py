@@ -16,8 +16,11 @@ from antiphon.spec.tools import Tool, ToolChoice
 
 Json = Mapping[str, object]
 InputItem = Item | Json
+"""An item, or its JSON as a mapping."""
 Input = str | InputItem | Iterable[InputItem]
+"""What `input` may be: a text, an item, or several items."""
 InputTool = Tool | Json
+"""A tool, or its JSON as a mapping."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -102,7 +105,7 @@ def item_list(input: Input | None) -> list[InputItem]:
 
 
 def as_input(item: Item) -> Item:
-    """An item of output as it may stand in an input: the specification takes no raw reasoning there (C30)."""
+    """An item of output as it may stand in an input: the specification takes no raw reasoning there."""
     return replace(item, content=None) if isinstance(item, Reasoning) else item
 
 

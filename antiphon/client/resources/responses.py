@@ -64,7 +64,7 @@ class AsyncResponses:
         stream: bool = False,
         **parameters: Unpack[Parameters],
     ) -> Response | AsyncEventStream:
-        """Make a response. Raises `ResponseFailed` when it failed; an incomplete one says so itself.
+        """Create a response. Raises `ResponseFailed` when it failed; an incomplete one says so itself.
 
         With `stream=True`, the stream, already open.
         """
@@ -80,7 +80,7 @@ class AsyncResponses:
     def stream(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> AsyncEventStream:
-        """Make a response and follow it: `async with client.responses.stream(...) as stream:`."""
+        """Create a response and follow it: `async with client.responses.stream(...) as stream:`."""
         body = encoded(request_body(input, model, parameters) | {"stream": True})
         return AsyncEventStream(CreateSource(self._creator, body, parameters))
 
@@ -92,7 +92,7 @@ class AsyncResponses:
         model: str | None = None,
         **parameters: Unpack[Parameters],
     ) -> Parsed[T]:
-        """Make a response that is a value of this type: a msgspec Struct, a dataclass, a Pydantic model.
+        """Create a response that is a value of this type: a msgspec Struct, a dataclass, a Pydantic model.
 
         Raises `Refused`, `Incomplete` or `Mismatch` when there is no such value in it.
         """
@@ -156,7 +156,7 @@ class AsyncResponses:
         prompt_cache_key: str | None = None,
         **options: Unpack[RequestOptions],
     ) -> CompactResource:
-        """Shorten a conversation; the items that come back take its place as input."""
+        """Compact a conversation; the items that come back take its place as input."""
         fields: dict[str, object] = {
             "model": model,
             "input": items_of(input),

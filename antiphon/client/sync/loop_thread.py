@@ -81,7 +81,7 @@ class _LoopThread:
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._closed:
-            raise UsageError("this client is closed; make a new one")
+            raise UsageError("this client is closed; create a new one")
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(

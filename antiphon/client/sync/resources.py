@@ -52,7 +52,7 @@ class Responses:
         stream: bool = False,
         **parameters: Unpack[Parameters],
     ) -> Response | EventStream:
-        """Make a response. Raises `ResponseFailed` when it failed; an incomplete one says so itself.
+        """Create a response. Raises `ResponseFailed` when it failed; an incomplete one says so itself.
 
         With `stream=True`, the stream, already open.
         """
@@ -64,7 +64,7 @@ class Responses:
     def stream(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> EventStream:
-        """Make a response and follow it: `with client.responses.stream(...) as stream:`."""
+        """Create a response and follow it: `with client.responses.stream(...) as stream:`."""
         return EventStream(self._portal, self._inner.stream(input, model=model, **parameters))
 
     def parse(
@@ -75,7 +75,7 @@ class Responses:
         model: str | None = None,
         **parameters: Unpack[Parameters],
     ) -> Parsed[T]:
-        """Make a response that is a value of this type: a msgspec Struct, a dataclass, a Pydantic model.
+        """Create a response that is a value of this type: a msgspec Struct, a dataclass, a Pydantic model.
 
         Raises `Refused`, `Incomplete` or `Mismatch` when there is no such value in it.
         """
@@ -130,7 +130,7 @@ class Responses:
         prompt_cache_key: str | None = None,
         **options: Unpack[RequestOptions],
     ) -> CompactResource:
-        """Shorten a conversation; the items that come back take its place as input."""
+        """Compact a conversation; the items that come back take its place as input."""
         shortened = self._inner.compact(
             input,
             model=model,

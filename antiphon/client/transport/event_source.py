@@ -1,4 +1,4 @@
-"""The events of a response over HTTP; in the background, a stream that drops is taken up again."""
+"""The events of a response over HTTP; in the background, a stream that drops is resumed."""
 
 import asyncio
 from collections import deque
@@ -137,7 +137,7 @@ class HttpSource:
         await self._take_up(None)
 
     def _resumable(self) -> str:
-        """The id under which the stream can be taken up again; not once it was closed."""
+        """The id under which the stream can be resumed; not once it was closed."""
         if self._closed:
             return ""
         if self._resumes:
@@ -149,14 +149,14 @@ class HttpSource:
         id = self._resumable()
         why = str(lost) if lost else "the stream ended before the response did"
         if not id:
-            raise self._broken(f"{why}; ask again, or use `background=True` to have streams taken up again")
+            raise self._broken(f"{why}; ask again, or use `background=True` to have streams resumed")
         assert self._clock is not None
         error = lost or ConnectionFailed(why, sent=True)
         pause = pause_before_next(
             error, self._attempts, self._http.retries, repeatable=True, left=self._clock.left()
         )
         if pause is None:
-            raise self._broken(f"{why}; it could not be taken up again after {self._attempts} attempts")
+            raise self._broken(f"{why}; it could not be resumed after {self._attempts} attempts")
         self._attempts += 1
         await self._drop()
         await asyncio.sleep(pause)
@@ -167,7 +167,7 @@ class HttpSource:
         try:
             await self._connect(call)
         except (StatusError, ConnectionFailed) as failed:
-            raise self._broken(f"{why}, and it could not be taken up again: {failed}") from failed
+            raise self._broken(f"{why}, and it could not be resumed: {failed}") from failed
 
     async def _drop(self) -> None:
         body, self._body = self._body, None

@@ -156,7 +156,7 @@ class Http:
     def check(self) -> None:
         """May it be used, here and now? Connections live in the event loop that made them."""
         if self.closed:
-            raise UsageError("this client is closed; make a new one")
+            raise UsageError("this client is closed; create a new one")
         loop = asyncio.get_running_loop()
         self._loop = self._loop or loop
         if self._loop is not loop:

@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and after how long (R002-33)."""
+"""Which failures are worth another try, and after how long."""
 
 import random
 from collections.abc import Callable

@@ -6,7 +6,7 @@ from antiphon.compliance.catalog import check
 from antiphon.compliance.checks.inputs import ENOUGH, user
 from antiphon.compliance.probe import Failed, Probe, Skipped, expect, refusal, require_contact, respond, said
 
-_ERRORS = "Errors; 1.11"
+_ERRORS = "Errors"
 
 
 @check("body.not_json", "MUST", "A body that is not JSON is refused with HTTP 400.", _ERRORS)
@@ -26,7 +26,7 @@ async def empty(probe: Probe) -> None:
     refusal(await probe.send("POST", "/responses"))
 
 
-@check("body.not_utf8", "SHOULD", "A body that is not UTF-8 is refused, not guessed.", "JSON")
+@check("body.not_utf8", "SHOULD", "A body that is not UTF-8 is refused, not guessed.", "RFC 8259")
 async def not_utf8(probe: Probe) -> None:
     body = b'{"model": "' + probe.model.encode() + b'", "input": "caf\xe9"}'
     refusal(await probe.send("POST", "/responses", body))
@@ -36,13 +36,13 @@ async def not_utf8(probe: Probe) -> None:
     "body.media_type",
     "SHOULD",
     "A body of another content type than the schema names is refused.",
-    "HTTP requests; 1.2",
+    "HTTP Requests",
 )
 async def media_type(probe: Probe) -> None:
     refusal(await probe.post("/responses", {"model": probe.model, "input": "Hi"}, content_type="image/png"))
 
 
-@check("body.charset", "MUST", "`application/json; charset=utf-8` is JSON.", "HTTP requests; 1.2")
+@check("body.charset", "MUST", "`application/json; charset=utf-8` is JSON.", "HTTP Requests")
 async def charset(probe: Probe) -> None:
     body = {"model": probe.model, "input": "Say hello.", "max_output_tokens": ENOUGH}
     respond(await probe.post("/responses", body, content_type="application/json; charset=utf-8"))
@@ -54,7 +54,10 @@ async def unknown_model(probe: Probe) -> None:
 
 
 @check(
-    "body.unknown_field", "SHOULD", "A field that the server does not know does not make it fail.", "R002-31"
+    "body.unknown_field",
+    "SHOULD",
+    "A field that the server does not know does not make it fail.",
+    "Extending existing schemas",
 )
 async def unknown_field(probe: Probe) -> None:
     body = {"model": probe.model, "input": "Say hello.", "max_output_tokens": ENOUGH}
@@ -75,7 +78,7 @@ async def nulls(probe: Probe) -> None:
     "error.names_param",
     "SHOULD",
     "The error of a wrong parameter names it in `param`.",
-    "Schema of ErrorPayload; 1.11",
+    "Schema of ErrorPayload",
 )
 async def names_param(probe: Probe) -> None:
     error = await probe.refused(input="Hello", temperature="hot")
@@ -94,26 +97,26 @@ async def in_stream(probe: Probe) -> None:
     refusal(await probe.ask(input=7, stream=True))
 
 
-@check("path.unknown", "SHOULD", "A path that does not exist is 404.", "HTTP")
+@check("path.unknown", "SHOULD", "A path that does not exist is 404.", "RFC 9110")
 async def unknown_path(probe: Probe) -> None:
     exchange = await probe.send("GET", "/no-such-path-here", content_type=None)
     require_contact(exchange)
     expect(exchange.status == 404, f"expected HTTP 404, got {said(exchange)}")
 
 
-@check("path.method", "SHOULD", "A method that the path does not have is 404 or 405.", "HTTP; 1.1")
+@check("path.method", "SHOULD", "A method that the path does not have is 404 or 405.", "RFC 9110")
 async def method(probe: Probe) -> None:
     exchange = await probe.send("PUT", "/responses", b"{}")
     require_contact(exchange)
     expect(exchange.status in (404, 405), f"expected HTTP 405, got {said(exchange)}")
 
 
-@check("key.required", "MUST", "Without a key a protected server refuses.", "HTTP requests; 1.2")
+@check("key.required", "MUST", "Without a key a protected server refuses.", "HTTP Requests")
 async def key_required(probe: Probe) -> None:
     await _unauthorized(probe, None)
 
 
-@check("key.wrong", "MUST", "With a wrong key a protected server refuses.", "HTTP requests; 1.2")
+@check("key.wrong", "MUST", "With a wrong key a protected server refuses.", "HTTP Requests")
 async def key_wrong(probe: Probe) -> None:
     await _unauthorized(probe, "no-such-key-0123456789")
 

@@ -109,7 +109,7 @@ for _id, _level, _says, _run, _model in _RULES:
             _id,
             _level,
             _says,
-            "Compaction; 1.1, 1.7",
+            "OpenAPI: POST /responses/compact",
             ("json",),
             "compaction",
             SPECS[1:],

@@ -18,7 +18,7 @@ from antiphon.compliance.checks.inputs import (
 from antiphon.compliance.http_exchange import answers
 from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_contact, respond, said
 
-_INPUT = "Schema of ItemParam; 1.9"
+_INPUT = "Schema of ItemParam"
 
 
 async def _taken(probe: Probe, *items: Any, **more: Any) -> None:
@@ -40,7 +40,7 @@ async def parts(probe: Probe) -> None:
     "content.no_type",
     "SHOULD",
     "An item with a `role` and no `type` is a message.",
-    "The specification's own examples; R002-07",
+    "allowed_tools",
 )
 async def no_type(probe: Probe) -> None:
     await _taken(probe, {"role": "user", "content": "Say hello."})
@@ -158,7 +158,7 @@ async def unknown_reference(probe: Probe) -> None:
     "content.vendor_item",
     "SHOULD",
     "An item of a vendor's own type is taken, or refused as an error of the client.",
-    "Extending items; R002-29",
+    "Extending Items",
 )
 async def vendor_item(probe: Probe) -> None:
     item = {"type": "acme:note", "id": "note_1", "status": "completed", "data": {"any": ["thing"]}}
@@ -198,13 +198,13 @@ async def _taken_or_refused(probe: Probe, *items: Any) -> None:
     "content.orphan_output",
     "SHOULD",
     "The output of a call that nobody made is refused.",
-    "Function calls; 1.16 e, C26",
+    "Schema of FunctionCallOutputItemParam",
 )
 async def orphan_output(probe: Probe) -> None:
     await probe.refused(input=[user("Hello."), output("call_of_nobody")], tools=[WEATHER])
 
 
-@check("content.unicode", "MUST", "Text of every script comes through unharmed.", "UTF-8")
+@check("content.unicode", "MUST", "Text of every script comes through unharmed.", "RFC 8259")
 async def unicode(probe: Probe) -> None:
     mark = "Grüße, 世界, שלום, 🎼\u2028end"
     response = await probe.create(input=[user("Say hello.")], instructions=mark, max_output_tokens=ENOUGH)

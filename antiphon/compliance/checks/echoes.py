@@ -8,7 +8,7 @@ from antiphon.compliance.checks.inputs import ENOUGH, WEATHER
 from antiphon.compliance.http_exchange import Json
 from antiphon.compliance.probe import Probe, expect
 
-_SCHEMA: Final = "Schema of ResponseResource; 1.5"
+_SCHEMA: Final = "Schema of ResponseResource"
 
 # The value that is sent. What comes back is the same, or an object that holds at least these keys.
 _ECHOES: Final[dict[str, Any]] = {

@@ -8,7 +8,7 @@ from antiphon.compliance.checks.inputs import ENOUGH, ROOM
 from antiphon.compliance.http_exchange import Json, RecordedExchange, text_of
 from antiphon.compliance.probe import Failed, Probe, expect, judged
 
-_TEXT: Final = "Schema of TextParam; 1.10"
+_TEXT: Final = "Schema of TextParam"
 _SCHEMA: Final[Json] = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
@@ -77,7 +77,7 @@ async def bad_schema(probe: Probe) -> None:
     "format.no_name",
     "SHOULD",
     "A `json_schema` format needs no name: the schema of a request requires none.",
-    "Schema of JsonSchemaResponseFormatParam; 1.10",
+    "Schema of JsonSchemaResponseFormatParam",
 )
 async def no_name(probe: Probe) -> None:
     shape = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}

@@ -8,7 +8,7 @@ from antiphon.compliance.checks.inputs import ENOUGH, WEATHER, assistant, call, 
 from antiphon.compliance.http_exchange import Json
 from antiphon.compliance.probe import Probe, expect
 
-_SCHEMA: Final = "Schema of CreateResponseBody; 1.9, 1.10"
+_SCHEMA: Final = "Schema of CreateResponseBody"
 _TEXT_LIMIT: Final = 10_485_760
 
 

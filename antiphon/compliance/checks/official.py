@@ -253,7 +253,7 @@ for _run, (_says, _transports) in _SAYS.items():
             _id,
             _LEVEL,
             _says,
-            "Acceptance tests; 1.15",
+            "Acceptance tests",
             _transports,
             "official",
             ("2026-04-24",) if _is_new else ("2026-01-15", "2026-04-24"),

@@ -22,7 +22,7 @@ from antiphon.compliance.probe import (
     said,
 )
 
-_PREVIOUS = "previous_response_id; 1.13, R002-24"
+_PREVIOUS = "previous_response_id"
 _SECRET = "The secret word is heron, and this sentence goes on so that it is not short. Reply with OK."
 _QUESTION = "What is the secret word? Reply with that word only."
 
@@ -118,7 +118,7 @@ async def order(probe: Probe) -> None:
     "state.instructions",
     "SHOULD",
     "The instructions of the previous response are not carried over.",
-    "Schema of `instructions`; R002-24",
+    "Schema of CreateResponseBody",
 )
 async def instructions(probe: Probe) -> None:
     first = await _stored(probe, input="Hello.", instructions="Talk like a pirate.", max_output_tokens=ENOUGH)
@@ -161,7 +161,7 @@ async def unknown(probe: Probe) -> None:
     "state.unknown_code",
     "SHOULD",
     "It is HTTP 404 with the code `previous_response_not_found`.",
-    "Errors; 1.11, 1.14",
+    "Error Types",
 )
 async def unknown_code(probe: Probe) -> None:
     exchange = await probe.ask(input="Hello.", previous_response_id="resp_that_never_was")
@@ -170,7 +170,12 @@ async def unknown_code(probe: Probe) -> None:
     expect(error.get("code") == "previous_response_not_found", f"the code is {error.get('code')!r}")
 
 
-@check("state.not_stored", "MUST", "What was not stored cannot be continued over HTTP.", "store; 1.14")
+@check(
+    "state.not_stored",
+    "MUST",
+    "What was not stored cannot be continued over HTTP.",
+    "Schema of CreateResponseBody",
+)
 async def not_stored(probe: Probe) -> None:
     first = await probe.create(input="Hello.", store=False, max_output_tokens=ENOUGH)
     exchange = await probe.ask(input="Go on.", previous_response_id=first["id"], max_output_tokens=ENOUGH)

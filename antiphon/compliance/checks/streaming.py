@@ -7,7 +7,7 @@ from antiphon.compliance.checks.inputs import ENOUGH, user
 from antiphon.compliance.http_exchange import Json, text_of
 from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_answer, respond
 
-_STREAM = "Streaming HTTP responses; 1.3"
+_STREAM = "Streaming HTTP Responses"
 _LONG = "Write a story of a thousand words about a heron."
 _SHORT = 16
 
@@ -15,7 +15,7 @@ _SHORT = 16
 @check(
     "stream.text",
     "MUST",
-    "A text comes in deltas, and the whole at the end is what they told.",
+    "A text comes in deltas, and the whole at the end is what they add up to.",
     _STREAM,
     "sse",
     drives=True,
@@ -34,7 +34,7 @@ async def text(probe: Probe) -> None:
     "stream.usage",
     "SHOULD",
     "The terminal response of a stream has its usage.",
-    "Schema of ResponseResource; 1.6",
+    "Schema of ResponseResource",
     "sse",
 )
 async def usage(probe: Probe) -> None:
@@ -46,7 +46,7 @@ async def usage(probe: Probe) -> None:
     "stream.cut_off",
     "MUST",
     "An answer that reaches `max_output_tokens` ends as incomplete, with that reason.",
-    "Items are state machines; 1.12",
+    "Items are state machines",
     "sse",
     model=True,
     drives=True,
@@ -64,7 +64,7 @@ async def cut_off(probe: Probe) -> None:
     "response.cut_off",
     "MUST",
     "The same without a stream.",
-    "Items are state machines; 1.12",
+    "Items are state machines",
     "json",
     model=True,
 )
@@ -93,7 +93,7 @@ def _used(response: Json) -> int | None:
     "stream.obeys_limit",
     "MUST",
     "No more tokens come than `max_output_tokens` allows.",
-    "max_output_tokens; 1.10",
+    "Schema of CreateResponseBody",
     "sse",
 )
 async def obeys_limit(probe: Probe) -> None:
@@ -106,7 +106,7 @@ async def obeys_limit(probe: Probe) -> None:
     "stream.obfuscation",
     "MAY",
     "`stream_options.include_obfuscation` is taken.",
-    "stream_options; 1.10",
+    "Schema of StreamOptionsParam",
     "sse",
 )
 async def obfuscation(probe: Probe) -> None:

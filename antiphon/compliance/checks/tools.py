@@ -18,8 +18,8 @@ from antiphon.compliance.probe import (
     said,
 )
 
-_CHOICE: Final = "tool_choice; 1.10, R002-21, R002-23"
-_ALLOWED: Final = "allowed_tools; 1.12, R002-22"
+_CHOICE: Final = "tool_choice"
+_ALLOWED: Final = "allowed_tools"
 _ASKS: Final = "What is the weather in Paris? Use the tool."
 
 
@@ -195,7 +195,7 @@ async def one_at_a_time(probe: Probe) -> None:
     "tools.max_calls",
     "SHOULD",
     "There are not more calls than `max_tool_calls`.",
-    "max_tool_calls; 1.10",
+    "Schema of CreateResponseBody",
     model=True,
 )
 async def max_calls(probe: Probe) -> None:
@@ -213,7 +213,7 @@ async def max_calls(probe: Probe) -> None:
     "tools.parallel",
     "MUST",
     "Several calls of one response have call ids of their own.",
-    "R002-25",
+    "The Agentic loop",
     model=True,
 )
 async def parallel(probe: Probe) -> None:
@@ -232,7 +232,7 @@ async def parallel(probe: Probe) -> None:
     "tools.arguments",
     "MUST",
     "Arguments are a text that holds a JSON object.",
-    "Function calls; C06",
+    "Schema of FunctionCall",
     model=True,
 )
 async def arguments(probe: Probe) -> None:
@@ -248,9 +248,7 @@ async def arguments(probe: Probe) -> None:
             raise Failed("the arguments are encoded twice")
 
 
-@check(
-    "tools.result", "MUST", "The output of a call leads to an answer.", "Agentic loop; R002-20", model=True
-)
+@check("tools.result", "MUST", "The output of a call leads to an answer.", "The Agentic loop", model=True)
 async def result(probe: Probe) -> None:
     _, calls = await required_call(probe)
     history = [user(_ASKS), *calls, *(output(call["call_id"]) for call in calls)]

@@ -19,7 +19,7 @@ from antiphon.compliance.probe import (
     said,
 )
 
-_SOCKET: Final = "WebSocket; 1.14"
+_SOCKET: Final = "OpenAPI: WebSocket /responses"
 
 
 async def bad_json(probe: Probe) -> None:

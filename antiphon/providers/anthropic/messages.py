@@ -234,7 +234,7 @@ class MessagesBuilder:
             self._receipt("input.reasoning", why, SUPPRESSED)
             return []
         if not self._thoughts:
-            why = "earlier thinking is left out when the model is told not to think"
+            why = "earlier thinking is left out when thinking is off"
             self._receipt("input.reasoning", why, SUPPRESSED)
             return []
         self.has_thinking = True

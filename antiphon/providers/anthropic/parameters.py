@@ -187,7 +187,7 @@ class AnthropicParameters:
                 try:
                     return self._schema(wanted)
                 except Inexpressible as reason:
-                    why = f"it cannot be guaranteed ({reason}), so the model is told the schema"
+                    why = f"it cannot be guaranteed ({reason}), so the schema is put into the prompt"
                     self._receipt("text.format", why, REWRITTEN)
                 system.append(in_words(wanted))
         return None

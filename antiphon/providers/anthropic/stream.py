@@ -93,7 +93,7 @@ class AnthropicStream:
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say.
 
     `summarises` says that thinking comes as a summary, and that it is worth keeping only when signed.
-    `note` is told what the provider did to the history, and what of its answer cannot be told.
+    `note` is told what the provider did to the history, and what of its answer cannot be passed on.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class AnthropicStream:
             case "error":
                 self._fail(errors.reported(self._provider, event.error, secrets=self._secrets).payload)
             case kind if kind != "ping":
-                self._note("output", f"an event of type {kind!r} cannot be told")
+                self._note("output", f"an event of type {kind!r} cannot be passed on")
 
     def _begun(self, message: AnthropicMessage) -> None:
         """What a stream says at once: the calls of a program that goes on are all there at its start."""
@@ -259,7 +259,7 @@ class AnthropicStream:
     def _delta(self, index: int, delta: AnthropicDelta | None, line: bytes) -> None:
         opened = self._open.get(index)
         if delta is None or opened is None:
-            self._note("output", "a piece of a block that never began cannot be told")
+            self._note("output", "a piece of a block that never began cannot be passed on")
             return
         match delta.type:
             case "text_delta":
@@ -275,7 +275,7 @@ class AnthropicStream:
             case "citations_delta":
                 opened.citations.append(delta.citation)
             case kind if opened.begun.type in _KNOWN:
-                self._note("output", f"a piece of type {kind!r} of a block cannot be told")
+                self._note("output", f"a piece of type {kind!r} of a block cannot be passed on")
             case _:
                 opened.add(decode_any(line[5:])["delta"])
 
@@ -299,7 +299,7 @@ class AnthropicStream:
                     if annotation := _annotation(citation, opened.length):
                         self._deltas.append(AnnotationDelta(annotation))
                     else:
-                        self._note("output", "a citation of an unknown kind cannot be told")
+                        self._note("output", "a citation of an unknown kind cannot be passed on")
             case "thinking":
                 self._end_thought(opened)
             case "redacted_thinking":
@@ -330,7 +330,7 @@ class AnthropicStream:
         """A block that only this provider knows is kept whole, in an item of its own."""
         kind = opened.begun.type
         if not is_valid_extension_type(VENDOR + kind):
-            self._note("output", f"a block of type {kind!r} cannot be told")
+            self._note("output", f"a block of type {kind!r} cannot be passed on")
             return
         block = msgspec.json.decode(opened.raw) | opened.more
         if opened.pieces:

@@ -65,7 +65,7 @@ class BedrockParameters:
         elif effort is None and summary is None:
             return
         elif family.thinking is None:
-            self._receipt("reasoning", "this model cannot be told how much to reason")
+            self._receipt("reasoning", "this model has no setting for how much to reason")
         elif family.thinking in ("adaptive", "budget") and is_forced:
             self._receipt("reasoning", "this model does not think when it is made to call a tool")
         else:
@@ -177,7 +177,7 @@ class BedrockParameters:
                 try:
                     self._output["textFormat"] = self._schema(wanted)
                 except Inexpressible as reason:
-                    why = f"it cannot be guaranteed ({reason}), so the model is told the schema"
+                    why = f"it cannot be guaranteed ({reason}), so the schema is put into the prompt"
                     self._receipt("text.format", why, REWRITTEN)
                     system.append({"text": in_words(wanted)})
 

@@ -212,7 +212,7 @@ class BedrockStream:
             case None:
                 self._exception(message)
             case str() as kind if kind not in _EVENTS:
-                self._note("output", f"an event of type {kind!r} cannot be told")
+                self._note("output", f"an event of type {kind!r} cannot be passed on")
 
     def _delta(self, event: BlockDelta, payload: bytes) -> None:
         delta, index = event.delta, event.contentBlockIndex
@@ -246,7 +246,7 @@ class BedrockStream:
 
     def _unknown(self, block: dict[str, Any]) -> None:
         for kind in block:
-            self._note("output", f"a block of kind {kind!r} cannot be told")
+            self._note("output", f"a block of kind {kind!r} cannot be passed on")
 
     def _begin_call(self, index: int, name: str, id: str) -> None:
         self._leave()
@@ -285,7 +285,7 @@ class BedrockStream:
             case {"format": str(kind), "source": {"bytes": str(data)}}:
                 self._deltas.append(ItemDelta(image_item(f"image/{kind}", data)))
             case _:
-                self._note("output", "an image that does not come with its bytes cannot be told")
+                self._note("output", "an image that does not come with its bytes cannot be passed on")
 
     def _exception(self, message: Message) -> None:
         headers, payload = message

@@ -134,7 +134,7 @@ def format_fields(
                 definition["strict"] = True
             return {"response_format": {"type": "json_schema", "json_schema": definition}}
         case JsonSchemaFormat() as wanted:
-            reason = "this server has no json_schema, so it is asked for JSON and told the schema"
+            reason = "this server has no json_schema, so it is asked for JSON, with the schema in the prompt"
             turn.receipt(provider, "text.format", reason, REWRITTEN)
             _tell(messages, in_words(wanted))
         case JsonObjectFormat() as wanted if not profile.json_object:

@@ -26,7 +26,7 @@ def generation(model: str) -> float:
 
 
 def thinking(turn: Turn, provider: str) -> dict[str, Any]:
-    """The `thinkingConfig` that `reasoning` asks for; what a model cannot be told leaves a receipt."""
+    """The `thinkingConfig` that `reasoning` asks for; what a model has no setting for leaves a receipt."""
     asked = turn.request.reasoning
     if asked is None or (asked.effort is None and asked.summary is None):
         return {}

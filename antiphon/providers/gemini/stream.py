@@ -178,13 +178,13 @@ class GeminiStream:
         try:
             chunks = decode_any(data)
         except UNREADABLE:
-            self._note("output", "a part that cannot be read cannot be told")
+            self._note("output", "a part that cannot be read cannot be passed on")
             return
         for chunk in chunks if isinstance(chunks, list) else [chunks]:
             for candidate in chunk.get("candidates") or ():
                 for part in (candidate.get("content") or {}).get("parts") or ():
                     for kind in sorted(part.keys() - PARTS):
-                        self._note("output", f"a part of kind {kind!r} cannot be told")
+                        self._note("output", f"a part of kind {kind!r} cannot be passed on")
 
     def _event_end(self) -> None:
         if not self.over:
@@ -241,7 +241,7 @@ class GeminiStream:
         if part.text is None and part.function_call is None and part.other() is None:
             self._is_odd = True
         if part.thought and part.text is None and part.other() is not None:
-            self._note("output", "a picture among the model's thoughts is not told")
+            self._note("output", "a picture among the model's thoughts is not passed on")
         elif part.thought:
             self._thought(part.text or "", signature)
         elif part.function_call is not None:
@@ -277,7 +277,7 @@ class GeminiStream:
     def _call(self, call: GeminiFunctionCall, signature: str) -> None:
         if call.partial_args or (call.will_continue is not None and not call.name):
             self._note(
-                "output", "a call whose arguments come bit by bit, which nobody asked for, is not told"
+                "output", "a call whose arguments come bit by bit, which nobody asked for, is not passed on"
             )
             return
         self._leave()

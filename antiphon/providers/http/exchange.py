@@ -249,7 +249,7 @@ class UpstreamExchange(Struct, eq=False):
             return self._expire("the answer did not go on", idle)
         whole, empty = limits.whole or inf, self.empty_since or now
         if now >= empty + whole:
-            return self._expire("the answer said nothing", whole)
+            return self._expire("the answer was empty", whole)
         return min(self.started + (limits.total or inf), since + idle, empty + whole)
 
     def _expire(self, what: str, seconds: float) -> float:

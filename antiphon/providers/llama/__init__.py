@@ -140,7 +140,7 @@ class Llama:
             reason = "the embedded model takes no images; choose another model, or set images to 'describe'"
             raise errors.unsupported(self.name, path, reason)
         turn.receipt(
-            self.name, path, "the embedded model has no eyes; it was told about the image", REWRITTEN
+            self.name, path, "the embedded model cannot see images; a note is sent instead", REWRITTEN
         )
         return InputText(describe(image.image_url or ""))
 

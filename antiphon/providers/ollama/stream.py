@@ -162,7 +162,7 @@ class OllamaStream:
         except ValueError:
             kind = None
         if kind is None:
-            self._note("output", "an image of an unknown kind cannot be told")
+            self._note("output", "an image of an unknown kind cannot be passed on")
         else:
             self._deltas.append(ItemDelta(image_item(kind, data)))
 

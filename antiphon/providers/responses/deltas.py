@@ -142,7 +142,8 @@ class Retelling:
                 for part in (*item.summary, *(item.content or ())):
                     if isinstance(part, Opaque):
                         self._note(
-                            "output", f"a part of type {part.type!r} in reasoning cannot be told in events"
+                            "output",
+                            f"a part of type {part.type!r} in reasoning cannot be passed on as events",
                         )
                 if item.encrypted_content:
                     self._enter(index, told)
@@ -238,7 +239,9 @@ class Retelling:
             if isinstance(part, OutputText):
                 self._complete(index, n, part.annotations, part.logprobs or [])
             elif isinstance(part, Opaque):
-                self._note("output", f"a part of type {part.type!r} in a message cannot be told in events")
+                self._note(
+                    "output", f"a part of type {part.type!r} in a message cannot be passed on as events"
+                )
         if not told.spoken and message.status != "incomplete":
             # It has no words, but it is there.
             self.deltas += [WordsStart(index, phase=told.phase), ItemEnd(index)]
@@ -313,4 +316,4 @@ class Retelling:
         if key is not None and not self._items[key].done:
             self.deltas.append(VendorDelta(event.type, fields, key))
         elif key is None and ("delta" in fields or "annotation" in fields):
-            self._note("output", f"an event of type {event.type!r} of an item of words cannot be told")
+            self._note("output", f"an event of type {event.type!r} of an item of words cannot be passed on")

@@ -200,7 +200,7 @@ class _Preparing:
         if mode == "drop":
             self._receipt(where, "calls of earlier turns are left out, as configured", SUPPRESSED)
             return None
-        self._receipt(where, "calls of earlier turns are told as text, as configured", REWRITTEN)
+        self._receipt(where, "calls of earlier turns are sent as text, as configured", REWRITTEN)
         return Message(role="assistant", content=told_call(call, mode))
 
     def _reasoning(self, item: Reasoning, where: str) -> Reasoning | None:

@@ -60,7 +60,7 @@ _HEADERS = [
     ),
     (
         "X-Antiphon-Receipts",
-        "`1`: say in `antiphon:receipts` what was dropped or rewritten on the way to the provider.",
+        "`1`: list in `antiphon:receipts` what was dropped or rewritten on the way to the provider.",
         {"enum": ["0", "1"]},
     ),
 ]

@@ -45,12 +45,12 @@ RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Con
 BRIDGES = "Bridges"
 
 GROUPS = {
-    RESPONSES: "Ask a model. The contract is Open Responses 2026-04-24.",
-    STORED: "What was stored can be read, continued, taken up again as a stream, cancelled and deleted. "
+    RESPONSES: "Create responses. The contract is Open Responses 2026-04-24.",
+    STORED: "What was stored can be read, continued, resumed as a stream, cancelled and deleted. "
     "Everything belongs to the key's tenant; another tenant's id does not exist.",
     CONVERSATIONS: "Lists of items that responses can continue: send `conversation` with a request.",
     BRIDGES: "The same runs for user interfaces, each in the protocol of its own client.",
-    SERVER: "What there is, and how it is.",
+    SERVER: "Models, health, and this description.",
 }
 
 PAGING = (
@@ -90,7 +90,7 @@ CHAT = (
     Query(
         "protocol",
         "The stream: of AI SDK 5 to 7, of AI SDK 4, or of the specification. The header "
-        "`X-Antiphon-Protocol` says the same.",
+        "`X-Antiphon-Protocol` has the same effect.",
         {"enum": ["ui", "data-v1", "open-responses"]},
     ),
 )
@@ -99,7 +99,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/responses"): Operation(
         "createResponse",
         RESPONSES,
-        "Make a response",
+        "Create a response",
         "With `stream: true` the answer is a stream of server-sent events that ends with `[DONE]`. With "
         "`background: true` it comes at once, as `queued`, and the work goes on without the caller. The same "
         "path takes a WebSocket, on which every message of type `response.create` is one turn.",
@@ -111,8 +111,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/responses/compact"): Operation(
         "compact",
         RESPONSES,
-        "Shorten a conversation",
-        "The model summarises what was said. The summary comes back sealed in a `compaction` item, which "
+        "Compact a conversation",
+        "The model summarises the conversation. The summary comes back sealed in a `compaction` item, which "
         "only this gateway can open, and takes the place of what it sums up.",
         body=CompactRequest,
         answer=CompactResource,
@@ -121,7 +121,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/responses/input_tokens"): Operation(
         "countInputTokens",
         RESPONSES,
-        "Count the tokens of a request",
+        "Count input tokens",
         "Nothing is generated. A provider that cannot count exactly is a 400.",
         body=Request,
         answer=objects.InputTokens,
@@ -130,9 +130,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/v1/responses/{id}"): Operation(
         "getResponse",
         STORED,
-        "Read a response",
+        "Retrieve a response, or resume its stream",
         "With `stream=true`, the events of a background response: those logged so far, then those still to "
-        "come, spelled as for the caller who made it. It does not matter which connection or which worker "
+        "come, spelled as for the caller who created it. It does not matter which connection or which worker "
         "has sent the earlier ones.",
         answer=Response,
         query=RESUMING,
@@ -151,16 +151,16 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/responses/{id}/cancel"): Operation(
         "cancelResponse",
         STORED,
-        "Cancel a background response",
-        "It ends as `incomplete`, reason `cancelled`, with what was said so far. One that has ended stays "
-        "as it is.",
+        "Cancel a response",
+        "Only one that runs in the background. It ends as `incomplete`, reason `cancelled`, with the output "
+        "so far. One that has ended stays as it is.",
         answer=Response,
         errors=(400, 404),
     ),
     ("GET", "/v1/responses/{id}/input_items"): Operation(
         "listInputItems",
         STORED,
-        "List what a response was made from",
+        "List input items",
         "All items that the model was given, the earlier turns of its chain included.",
         answer=objects.ItemList,
         query=PAGING,
@@ -169,7 +169,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/conversations"): Operation(
         "createConversation",
         CONVERSATIONS,
-        "Make a conversation",
+        "Create a conversation",
         body=objects.ConversationBody,
         body_required=False,
         answer=objects.ConversationObject,
@@ -178,14 +178,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/v1/conversations/{id}"): Operation(
         "getConversation",
         CONVERSATIONS,
-        "Read a conversation",
+        "Retrieve a conversation",
         answer=objects.ConversationObject,
         errors=(404,),
     ),
     ("POST", "/v1/conversations/{id}"): Operation(
         "updateConversation",
         CONVERSATIONS,
-        "Change its metadata",
+        "Update a conversation",
         "The metadata that is sent replaces what was there.",
         body=objects.ConversationBody,
         narrows={"required": ["metadata"], "properties": {"metadata": {"type": "object"}}},
@@ -196,14 +196,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "deleteConversation",
         CONVERSATIONS,
         "Delete a conversation",
-        "Its items go with it; responses that were made in it stay.",
+        "Its items go with it; responses that were created in it stay.",
         answer=objects.DeletedConversation,
         errors=(404,),
     ),
     ("GET", "/v1/conversations/{id}/items"): Operation(
         "listItems",
         CONVERSATIONS,
-        "List its items",
+        "List the items of a conversation",
         answer=objects.ItemList,
         query=PAGING,
         errors=(400, 404),
@@ -211,20 +211,21 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/conversations/{id}/items"): Operation(
         "addItems",
         CONVERSATIONS,
-        "Add items at its end",
-        "Items are checked as the input of a response is, and given ids where they have none.",
+        "Add items to a conversation",
+        "They go to its end. Items are checked as the input of a response is, and given ids where they "
+        "have none.",
         body=objects.ConversationBody,
         narrows={"required": ["items"], "properties": {"items": {"minItems": 1}}},
         answer=objects.ItemList,
         errors=(400, 404, 413, 415),
     ),
     ("GET", "/v1/conversations/{id}/items/{item}"): Operation(
-        "getItem", CONVERSATIONS, "Read an item", answer=objects.AnyItem, errors=(404,)
+        "getItem", CONVERSATIONS, "Retrieve an item", answer=objects.AnyItem, errors=(404,)
     ),
     ("DELETE", "/v1/conversations/{id}/items/{item}"): Operation(
         "deleteItem",
         CONVERSATIONS,
-        "Take an item out",
+        "Delete an item",
         "The answer is the conversation.",
         answer=objects.ConversationObject,
         errors=(404,),
@@ -235,7 +236,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Chat with a front end of the Vercel AI SDK",
         "Takes what `useChat` of versions 4 to 7 sends, or plain messages, with any parameter of a response "
         "beside them. The answer is a stream in the protocol that is asked for. The chat is kept under its "
-        "`id`; with `session_id`, or a single `message`, it goes on from the store.",
+        "`id`; with `session_id`, or a single `message`, it continues from the store.",
         body=ChatBody,
         answer="text/event-stream",
         query=CHAT,
@@ -244,7 +245,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/api/v1/chat"): Operation(
         "resumeChatV1",
         BRIDGES,
-        "Take up an answer again, as AI SDK 4 does",
+        "Resume a stream of AI SDK 4",
         "Without a running answer the stream is empty.",
         answer="text/plain",
         query=(Query("chatId", "The `id` of the chat.", {"type": "string", "minLength": 1}, True), *CHAT),
@@ -253,7 +254,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/api/v1/chat/{id}/stream"): Operation(
         "resumeChat",
         BRIDGES,
-        "Take up an answer again",
+        "Resume a stream",
         "The answer that a chat with `resumable: true` waits for, from its start; 204 when there is none.",
         answer="text/event-stream",
         empty="The chat waits for no answer",
@@ -261,14 +262,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         errors=(400,),
     ),
     ("GET", "/api/v1/chat/health"): Operation(
-        "chatHealth", BRIDGES, "Is the chat alive?", answer=objects.Health, open=True
+        "chatHealth", BRIDGES, "Check that the chat route is up", answer=objects.Health, open=True
     ),
     ("POST", "/api/hashbrown"): Operation(
         "chatWithHashbrown",
         BRIDGES,
         "Chat with Hashbrown's client",
         "The answer is a stream of frames: four bytes with the length, then a JSON object. With a `threadId` "
-        "the thread goes on from the store; `load-thread` reads it.",
+        "the thread continues from the store; `load-thread` reads it.",
         body=HashbrownBody,
         answer="application/octet-stream",
         query=FRAMES,
@@ -279,7 +280,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         BRIDGES,
         "Chat with an extension of VS Code",
         "Messages, parts and tools are those of VS Code's language model API. The answer is a stream of "
-        "lines, each a JSON object: `start`, parts, and `finish`. An empty line is a sign of life.",
+        "lines, each a JSON object: `start`, parts, and `finish`. An empty line keeps the connection alive.",
         body=VsCodeRequest,
         answer="application/x-ndjson",
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
@@ -287,14 +288,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/v1/models"): Operation(
         "listModels",
         SERVER,
-        "List the models",
-        "The configured names, then `PROVIDER/model` for what each provider says it serves.",
+        "List models",
+        "The configured names, then `PROVIDER/model` for what each provider lists.",
         answer=objects.ModelList,
     ),
     ("GET", "/v1/models/{id}"): Operation(
         "getModel",
         SERVER,
-        "Look a model up",
+        "Retrieve a model",
         "The id may have slashes in it.",
         answer=objects.ModelObject,
         errors=(404,),
@@ -302,28 +303,28 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/v1/audit"): Operation(
         "audit",
         SERVER,
-        "What the auditor found",
+        "Get the audit report",
         "How many streams and answers this worker has audited, as `[server] audit` asks for, and how often "
         "each rule of the protocol was broken.",
         answer=objects.AuditReport,
     ),
-    ("GET", "/healthz"): Operation(
-        "health", SERVER, "Is the server alive?", answer=objects.Health, open=True
-    ),
+    ("GET", "/healthz"): Operation("health", SERVER, "Check liveness", answer=objects.Health, open=True),
     ("GET", "/readyz"): Operation(
         "readiness",
         SERVER,
-        "Can the server work?",
-        "It can when its store answers. Says which models are loaded; one that is not is loaded by its "
-        "first request.",
+        "Check readiness",
+        "The server is ready when its store answers. Lists which models are loaded; one that is not is "
+        "loaded by its first request.",
         answer=objects.Readiness,
         open=True,
     ),
     ("GET", "/openapi.json"): Operation(
-        "describe", SERVER, "This description", answer=objects.Description, open=True
+        "describe", SERVER, "Get this description as OpenAPI", answer=objects.Description, open=True
     ),
-    ("GET", "/docs"): Operation("page", SERVER, "This description as a page", answer="text/html", open=True),
-    ("GET", "/"): Operation("home", SERVER, "The same page", answer="text/html", open=True),
+    ("GET", "/docs"): Operation(
+        "page", SERVER, "Get this description as a page", answer="text/html", open=True
+    ),
+    ("GET", "/"): Operation("home", SERVER, "Get the same page", answer="text/html", open=True),
 }
 
 # What each parameter of a request does here.
@@ -338,7 +339,7 @@ PARAMETERS = {
     "parallel_tool_calls": "With `false`, at most one call is let through.",
     "max_tool_calls": "How many calls are let through; more of them end the response as `incomplete`.",
     "text": "The form of the answer. A `json_schema` is enforced, or the answer is checked against it.",
-    "reasoning": "How much the model should think, and whether it should sum that up.",
+    "reasoning": "How much the model should reason, and whether it should summarise its reasoning.",
     "include": "More in the answer: sealed reasoning, log probabilities.",
     "max_output_tokens": "At least 16. Reaching it ends the response as `incomplete`.",
     "temperature": "Sampling temperature, if the provider takes one.",

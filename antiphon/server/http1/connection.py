@@ -250,7 +250,7 @@ class ClientConnection(asyncio.Protocol):
                     self._refuse(_MANY, 429)
 
     def eof_received(self) -> bool:
-        """Hardly a client says no more and listens on, so that long work ends; what is short is answered."""
+        """The client has closed its sending side: a long answer ends, a short one is still sent."""
         self._is_deaf = self._said_all = self.is_leaving = True
         current = self._current
         if current is None or not current.is_complete or self._ended:

@@ -1,4 +1,4 @@
-"""WebSockets are uvicorn's; here is what it leaves open."""
+"""uvicorn's WebSocket connection, with limits on what it buffers."""
 
 from collections.abc import Sequence
 from typing import Any, cast

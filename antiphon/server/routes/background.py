@@ -1,4 +1,4 @@
-"""Background responses over HTTP: making one, and its event log as a stream that can be taken up again."""
+"""Background responses over HTTP: creating one, and streaming its event log."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ _read = msgspec.json.Decoder(_Typed).decode
 
 
 async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
-    """Answer at once; the work goes on, whether anyone listens or not."""
+    """Answer at once; the work goes on without the client."""
     job = await gateway.background.start(request, exchange.caller)
     if not request.stream:
         body = exchange.caller.dialect.encode_response(job.created)

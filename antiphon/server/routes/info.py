@@ -1,4 +1,4 @@
-"""What this server has and how it is: models, health, and its own description."""
+"""Models, health, audit report, and the description of the API."""
 
 import asyncio
 from functools import cache
@@ -27,7 +27,7 @@ _PAGE_HEADERS = [
 
 
 async def models(gateway: Gateway, exchange: Exchange) -> None:
-    """The aliases, then what each provider says it serves, as `NAME/model`."""
+    """The configured names, then the models of each provider as `NAME/model`."""
     config = gateway.config
     found = {alias: _model(gateway, alias, config.resolve(alias).provider) for alias in config.models}
     for name, listed in (await gateway.models.listed()).items():

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, the hot route, and the count of what a request would cost."""
+"""`POST /v1/responses` and `POST /v1/responses/input_tokens`."""
 
 from antiphon.bridges.encoder import ServerSentEvents
 from antiphon.engine.reasoning import Proofs

@@ -1,4 +1,4 @@
-"""Stored responses: read, read again as a stream, cancelled, deleted, and what they were made from."""
+"""Stored responses: retrieve, resume as a stream, cancel, delete, and list input items."""
 
 import msgspec
 from msgspec import UNSET, Raw, Struct

@@ -1,4 +1,4 @@
-"""The WebSocket on `/v1/responses`: one turn after the other, with a memory of its own."""
+"""The WebSocket on `/v1/responses`: one turn after the other, with a context that the connection keeps."""
 
 import asyncio
 import logging

@@ -80,7 +80,7 @@ class ChatReader(Struct, eq=False):
     think: ThinkTags | None = None
     kept: KeptReasoning | None = None
     note: Note = silently
-    """Told what of the answer cannot be told."""
+    """Told what of the answer cannot be passed on."""
     max_line: int = DEFAULT_MAX_EVENT_BYTES
     over: bool = False
     _deltas: list[AnyDelta] = []
@@ -316,7 +316,7 @@ class ChatReader(Struct, eq=False):
                 self._deltas.append(ItemDelta(image_item(inline.media_type, inline.data)))
             case _:
                 kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-                self.note("output", f"a part of type {kind!r} cannot be told")
+                self.note("output", f"a part of type {kind!r} cannot be passed on")
 
     def _annotation(self, annotation: Annotation) -> None:
         if (cited := annotation.url_citation) is not None:
@@ -331,7 +331,7 @@ class ChatReader(Struct, eq=False):
             self.kept.files.append({"type": "file", "file": annotation.file})
             self.note("output", "what the server read in a file is sealed for the next turn")
         else:
-            self.note("output", f"an annotation of type {annotation.type!r} cannot be told")
+            self.note("output", f"an annotation of type {annotation.type!r} cannot be passed on")
 
     def _cite(self) -> None:
         """The sources of the text so far: those that no annotation has named."""
@@ -345,7 +345,7 @@ class ChatReader(Struct, eq=False):
         for kind in ("audio", "executed_tools"):
             value = getattr(delta, kind)
             if any(value.values()) if isinstance(value, dict) else value:
-                self.note("output", f"the server's `{kind}` cannot be told")
+                self.note("output", f"the server's `{kind}` cannot be passed on")
 
     def _tool_call(self, piece: CallPiece) -> None:
         if self._calls is None:

@@ -295,7 +295,7 @@ FILTERED = ResponseError("content_filter", "a content filter cut the answer shor
 
 
 class OpenResponses:
-    """A frame for each of the specification's events but two; an error is the last of them (C21)."""
+    """A frame for each of the specification's events but two; an error is the last of them."""
 
     def __init__(
         self, content_filter: ContentFilter = "failed", preserve_chunk_boundaries: bool = False

@@ -127,7 +127,7 @@ def _message(reading: Reading, raw: Raw, path: str) -> Any:
 
 
 def to_request(body: HashbrownBody, items: list[Item]) -> Request:
-    """What the body asks for, of a conversation of these items (R003-17, C20)."""
+    """What the body asks for, of a conversation of these items."""
     tools = [FunctionTool(tool.name, tool.description, tool.parameters) for tool in body.tools]
     return Request(
         model=body.model or None,
@@ -248,7 +248,7 @@ def _proofs(call: HashbrownToolCall) -> list[tuple[bool, Item]]:
 
 
 def _arguments(function: HashbrownFunction) -> str:
-    """Some adapters encode what is JSON already; one such layer is taken off (R003-21)."""
+    """Some adapters encode what is JSON already; one such layer is taken off."""
     text = text_of(function.arguments)
     try:
         inner = msgspec.json.decode(text)
@@ -258,7 +258,7 @@ def _arguments(function: HashbrownFunction) -> str:
 
 
 def text_of(content: Any) -> str:
-    """A string as it is, nothing for null, any other value as its JSON (R003-20)."""
+    """A string as it is, nothing for null, any other value as its JSON."""
     if isinstance(content, str):
         return content
     return "" if content is None else msgspec.json.encode(content).decode()
@@ -319,7 +319,7 @@ def _result(item: FunctionCallOutput) -> Any:
 
 
 def new_from(thread: Sequence[AnyMessage], messages: Sequence[AnyMessage]) -> int:
-    """The number of the first message that the thread does not hold already (R003-41).
+    """The number of the first message that the thread does not hold already.
 
     >>> asked, said = UserMessage("Hi"), AssistantMessage("Hello")
     >>> new_from([asked, said], [said, UserMessage("Bye")])

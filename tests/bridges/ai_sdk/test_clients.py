@@ -295,7 +295,7 @@ def test_v1_a_chat_of_several_turns_is_not_doubled(server: Serving) -> None:
     assert [text for role, text in history if role == "user"] == texts
 
 
-def test_c29_version_1_is_for_ai_sdk_4_and_newer_clients_need_the_ui_stream(server: Serving) -> None:
+def test_version_1_is_for_ai_sdk_4_and_newer_clients_need_the_ui_stream(server: Serving) -> None:
     """The front end of the guide is on AI SDK 6, which cannot read v1; each reads its own stream only."""
     text = said([{"text": "Hello"}])
     old = {"X-Antiphon-Protocol": "data-v1"}

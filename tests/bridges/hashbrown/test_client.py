@@ -184,7 +184,7 @@ def test_an_abort_ends_the_run(gateway: Serving) -> None:
     until(lambda: not gateway.gateway._runs)
 
 
-def test_c18_the_released_client_hears_nothing_of_the_other_dialect(gateway: Serving) -> None:
+def test_the_released_client_hears_nothing_of_the_other_dialect(gateway: Serving) -> None:
     """Which is why `generation` is the default."""
     hello = script({"text": "Hello"})
     result = chat(

@@ -52,7 +52,7 @@ def test_a_store_that_cannot_load_is_told_in_a_frame(
 
 
 @pytest.mark.parametrize("method", ["create_conversation", "add_items"])
-def test_r003_42_a_store_that_cannot_save_does_not_spoil_the_answer(
+def test_a_store_that_cannot_save_does_not_spoil_the_answer(
     server: Serving, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     client = server.client()

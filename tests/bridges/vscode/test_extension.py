@@ -171,7 +171,7 @@ def test_who_cancels_hears_no_error_and_ends_the_run(compiled: Path, server: Ser
     inside.until_nothing_is_left()
 
 
-def test_r004_37_a_model_that_falls_silent_is_given_up(compiled: Path, server: Serving) -> None:
+def test_a_model_that_falls_silent_is_given_up(compiled: Path, server: Serving) -> None:
     inside = Inside(server)
     settings = {"inactivityTimeout": 0.3}
     result = chat(compiled, server, said(1, text("silent")), settings=settings)

@@ -41,7 +41,7 @@ def call_ids(entries: list[HistoryEntry]) -> list[str]:
     return [entry.item.call_id for entry in entries if isinstance(entry.item, FunctionCall)]
 
 
-def test_r004_33_the_last_six_calls_stay_and_the_others_are_summed_up() -> None:
+def test_the_last_six_calls_stay_and_the_others_are_summed_up() -> None:
     kept = compacted(history(11, 10_000))
     assert call_ids(kept) == [f"call_{n}" for n in range(5, 11)]
     summaries = [e.item for e in kept if isinstance(e.item, Message) and e.item.role == "developer"]
@@ -56,7 +56,7 @@ def test_r004_33_the_last_six_calls_stay_and_the_others_are_summed_up() -> None:
     )
 
 
-def test_r004_33_errors_are_kept_up_to_200_characters() -> None:
+def test_errors_are_kept_up_to_200_characters() -> None:
     entries = called(0, "run_in_terminal", {"command": "make"}, "E" * 500, failed=True)
     entries += called(1, "read_file", {"path": "a"}, "no such file", failed=True)
     entries += [*history(10, 8_000)[1:]]
@@ -69,12 +69,12 @@ def test_r004_33_errors_are_kept_up_to_200_characters() -> None:
 
 
 @pytest.mark.parametrize(("length", "size"), [(6, 100_000), (30, 100), (0, 0)])
-def test_r004_33_a_short_history_stays(length: int, size: int) -> None:
+def test_a_short_history_stays(length: int, size: int) -> None:
     entries = history(length, size)
     assert compacted(entries) is entries
 
 
-def test_r004_33_a_summary_does_not_name_everything() -> None:
+def test_a_summary_does_not_name_everything() -> None:
     entries = []
     for n in range(30):
         entries += called(n, "read_file", {"path": f"file-{n}.py"}, "x" * 2_000)
@@ -83,7 +83,7 @@ def test_r004_33_a_summary_does_not_name_everything() -> None:
     assert text.endswith("file-9.py and 14 more")
 
 
-def test_r004_33_by_option_through_the_whole_chat() -> None:
+def test_by_option_through_the_whole_chat() -> None:
     messages: list[dict[str, Any]] = [{"role": 1, "content": "Go"}]
     for n in range(8):
         messages += [

@@ -22,32 +22,32 @@ from tests.bridges.vscode.chats import (
 # --- user messages ----------------------------------------------------------------------------------------
 
 
-def test_r004_05_a_string_stays_a_string() -> None:
+def test_a_string_stays_a_string() -> None:
     assert items(user("Hi")) == [{"type": "message", "role": "user", "content": "Hi"}]
 
 
-def test_r004_06_a_text_part_is_a_text() -> None:
+def test_a_text_part_is_a_text() -> None:
     [message] = items(user(text("Look:"), data("image/png", PNG)))
     assert message["content"][0] == {"type": "input_text", "text": "Look:"}
 
 
-def test_r004_07_a_picture_is_a_data_url() -> None:
+def test_a_picture_is_a_data_url() -> None:
     [message] = items(user(data("image/png", PNG)))
     picture = {"type": "input_image", "image_url": f"data:image/png;base64,{b64(PNG)}", "detail": "auto"}
     assert message["content"] == [picture]
 
 
-def test_r004_08_text_data_is_decoded() -> None:
+def test_text_data_is_decoded() -> None:
     assert items(user(data("text/markdown; charset=utf-8", "Grüße".encode())))[0]["content"] == "Grüße"
     assert items(user(data("text/plain", b"a\xffb")))[0]["content"] == "a\ufffdb"
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/x-json", "json", "application/geo+json"])
-def test_r004_09_json_data_is_its_text(kind: str) -> None:
+def test_json_data_is_its_text(kind: str) -> None:
     assert items(user(data(kind, b'{\n\t"a": 1\n}')))[0]["content"] == '{\n\t"a": 1\n}'
 
 
-def test_r004_10_other_data_is_a_file() -> None:
+def test_other_data_is_a_file() -> None:
     [message] = items(user(data("application/pdf", b"%PDF"), data("application/x-unheard-of", b"?")))
     assert message["content"] == [
         {
@@ -63,7 +63,7 @@ def test_r004_10_other_data_is_a_file() -> None:
     ]
 
 
-def test_r004_11_results_stand_between_the_texts() -> None:
+def test_results_stand_between_the_texts() -> None:
     told = items(
         assistant(call("a"), call("b")),
         user(text("before"), result("1", id="a"), text("between"), result("2", id="b"), text("after")),
@@ -87,7 +87,7 @@ def test_r004_11_results_stand_between_the_texts() -> None:
 # --- assistant messages -----------------------------------------------------------------------------------
 
 
-def test_r004_12_c24_what_an_assistant_said_is_a_string() -> None:
+def test_what_an_assistant_said_is_a_string() -> None:
     assert items(user("Hi"), assistant(text("Hel"), text("lo")))[1] == {
         "type": "message",
         "role": "assistant",
@@ -95,7 +95,7 @@ def test_r004_12_c24_what_an_assistant_said_is_a_string() -> None:
     }
 
 
-def test_r004_13_c25_calls_are_items_by_default() -> None:
+def test_calls_are_items_by_default() -> None:
     told = items(assistant(text("I check."), call(path="a.py")), user(result("code")))
     assert told[:2] == [
         {"type": "message", "role": "assistant", "content": "I check."},
@@ -119,7 +119,7 @@ def test_r004_13_c25_calls_are_items_by_default() -> None:
         ("drop", "I check.", None),
     ],
 )
-def test_r004_13_c25_the_other_ways_to_tell_calls(mode: str, said: str, answered: str | None) -> None:
+def test_the_other_ways_to_tell_calls(mode: str, said: str, answered: str | None) -> None:
     history = [
         user("Hi"),
         assistant(text("I check."), call(path="a.py")),
@@ -131,13 +131,13 @@ def test_r004_13_c25_the_other_ways_to_tell_calls(mode: str, said: str, answered
     assert {item["type"] for item in told} == {"message"}
 
 
-def test_r004_13_a_call_without_words_before_it_is_a_message_of_its_own() -> None:
+def test_a_call_without_words_before_it_is_a_message_of_its_own() -> None:
     told = items(user("Hi"), assistant(call("a"), call("b")), toolHistory="text")
     assert [item["role"] for item in told] == ["user", "assistant"]
     assert told[1]["content"].count("[Tool Call: ") == 2
 
 
-def test_r004_14_data_of_an_assistant_is_text_or_is_dropped_with_a_note() -> None:
+def test_data_of_an_assistant_is_text_or_is_dropped_with_a_note() -> None:
     chat = asked(user("Hi"), assistant(text("a "), data("text/plain", b"b"), data("image/png", PNG)))
     assert chat.request.input[1].content == "a b"
     [receipt] = chat.receipts
@@ -178,12 +178,12 @@ def test_thinking_is_reasoning_with_its_proof() -> None:
 # --- results of tools -------------------------------------------------------------------------------------
 
 
-def test_r004_16_an_output_has_the_id_of_its_call() -> None:
+def test_an_output_has_the_id_of_its_call() -> None:
     told = items(assistant(call("call_x")), user(result("fine", id="call_x")))
     assert told[1] == {"type": "function_call_output", "call_id": "call_x", "output": "fine"}
 
 
-def test_r004_17_every_part_of_a_result_is_a_line() -> None:
+def test_every_part_of_a_result_is_a_line() -> None:
     pieces = [
         text("one"),
         data("text/plain", b"two"),
@@ -193,7 +193,7 @@ def test_r004_17_every_part_of_a_result_is_a_line() -> None:
     assert output(*pieces) == 'one\ntwo\n{"three":3}\n[Binary data: image/png]'
 
 
-def test_r004_17_bytes_that_are_only_named_leave_a_note() -> None:
+def test_bytes_that_are_only_named_leave_a_note() -> None:
     chat = asked(assistant(call()), user(result(data("image/png", PNG))))
     assert [(r.param, r.action) for r in chat.receipts] == [("messages[1].content[0]", "rewritten")]
 
@@ -210,11 +210,11 @@ def test_r004_17_bytes_that_are_only_named_leave_a_note() -> None:
         (["x" * 100_000], "x" * 100_000),
     ],
 )
-def test_r004_18_results_as_tools_really_give_them(content: list[Any], expected: str) -> None:
+def test_results_as_tools_really_give_them(content: list[Any], expected: str) -> None:
     assert output(*content) == expected
 
 
-def test_r004_18_a_prompt_element_is_told_by_its_texts() -> None:
+def test_a_prompt_element_is_told_by_its_texts() -> None:
     leaf = {"type": 2, "text": "two", "lineBreakBefore": True}
     tree = {"node": {"type": 1, "children": [{"type": 2, "text": "one"}, {"type": 1, "children": [leaf]}]}}
     assert output({"$mid": 23, "value": tree}) == "one\ntwo"
@@ -231,7 +231,7 @@ def test_a_failed_tool_says_so() -> None:
     assert items(assistant(call()), user(result("Error 5", isError=True)))[1]["output"] == "Error 5"
 
 
-def test_r004_19_c26_a_result_without_its_call_is_refused() -> None:
+def test_a_result_without_its_call_is_refused() -> None:
     assert refused(user(text("a"), result("x"))) == ("messages[0].content[1].callId", "missing_tool_call")
     assert refused(user(result("x")), assistant(call())) == (
         "messages[0].content[0].callId",
@@ -240,7 +240,7 @@ def test_r004_19_c26_a_result_without_its_call_is_refused() -> None:
     assert refused(assistant(call()), user("Hi")) == ("messages[0].content[0].callId", "missing_tool_output")
 
 
-def test_r004_19_c26_or_a_placeholder_takes_its_place() -> None:
+def test_or_a_placeholder_takes_its_place() -> None:
     told = items(user(result("x")), assistant(call("call_2")), orphans="repair")
     assert told == [
         {"type": "function_call", "call_id": "call_1", "name": "unknown", "arguments": "{}"},

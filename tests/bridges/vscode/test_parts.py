@@ -38,13 +38,13 @@ def refused(message: VsCodeMessage) -> tuple[str | None, str | None]:
     return caught.value.payload.param, caught.value.payload.code
 
 
-def test_r004_01_the_roles() -> None:
+def test_the_roles() -> None:
     assert (USER, ASSISTANT, SYSTEM) == (1, 2, 3)
     assert user("Hi").role == 1
     assert assistant("Hello").role == 2
 
 
-def test_r004_02_a_string_is_one_text_part() -> None:
+def test_a_string_is_one_text_part() -> None:
     assert read_parts(VsCodeMessage(USER, "Hi"), "content") == [TextPart("Hi")]
     assert VsCodeMessage(USER, "Hi", "Ada").name == "Ada"
 
@@ -72,17 +72,17 @@ def test_r004_02_a_string_is_one_text_part() -> None:
         ({"value": "Hm", "id": "rs_1", "metadata": {"a": 1}}, ThinkingPart("Hm", "rs_1", {"a": 1})),
     ],
 )
-def test_r004_03_every_part_by_number_or_shape(value: Any, part: object) -> None:
+def test_every_part_by_number_or_shape(value: Any, part: object) -> None:
     assert read_part(value, "part") == part
 
 
 @pytest.mark.parametrize("value", [None, "text", 5, [], {}, {"$mid": 99}, {"value": 1, "other": 2}])
-def test_r004_03_what_is_no_part(value: object) -> None:
+def test_what_is_no_part(value: object) -> None:
     assert read_part(value, "part") is None
     assert refused(VsCodeMessage(USER, [value])) == ("content[0]", "unknown_part")
 
 
-def test_r004_03_parts_have_their_places() -> None:
+def test_parts_have_their_places() -> None:
     """Results only in user messages, calls only in assistant ones, prompt elements only in results."""
     call, result = ToolCallPart("c", "f", {}), ToolResultPart("c", [])
     assert refused(VsCodeMessage(USER, [TextPart("a"), call])) == ("content[1]", "misplaced_part")
@@ -93,7 +93,7 @@ def test_r004_03_parts_have_their_places() -> None:
     assert refused(VsCodeMessage(SYSTEM, [call])) == ("content[0]", "misplaced_part")
 
 
-def test_r004_04_the_factories_report_misuse() -> None:
+def test_the_factories_report_misuse() -> None:
     data, call, result = DataPart("image/png", PNG), ToolCallPart("c", "f", {}), ToolResultPart("c", [])
     assert user([TextPart("a"), result, data]).content == [TextPart("a"), result, data]
     assert assistant([TextPart("a"), call, data]).content == [TextPart("a"), call, data]

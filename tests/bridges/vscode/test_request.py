@@ -28,19 +28,19 @@ from tests.bridges.vscode.chats import (
 # --- what has no place ------------------------------------------------------------------------------------
 
 
-def test_r004_20_the_system_prompt_is_instructions() -> None:
+def test_the_system_prompt_is_instructions() -> None:
     made = request({"role": 3, "content": "Be brief."}, user("Hi"))
     assert made["instructions"] == "Be brief."
     assert [item["role"] for item in made["input"]] == ["user"]
 
 
-def test_r004_21_a_name_is_dropped() -> None:
+def test_a_name_is_dropped() -> None:
     chat = asked(user("Hi") | {"name": "Ada"})
     assert b"Ada" not in encode(chat.request)
     assert [(r.param, r.action) for r in chat.receipts] == [("messages[0].name", "dropped")]
 
 
-def test_r004_23_video_stands_only_in_outputs() -> None:
+def test_video_stands_only_in_outputs() -> None:
     film = data("video/mp4", b"film")
     url = f"data:video/mp4;base64,{b64(b'film')}"
     assert items(user(film))[0]["content"] == [
@@ -53,7 +53,7 @@ def test_r004_23_video_stands_only_in_outputs() -> None:
     assert output(data("image/png", PNG), toolMedia=True)[0]["type"] == "input_image"
 
 
-def test_r004_24_25_every_kind_of_input_item_is_one_the_specification_has() -> None:
+def test_25_every_kind_of_input_item_is_one_the_specification_has() -> None:
     """Messages of all four roles, calls, outputs and reasoning; the request is decoded by our own reader."""
     thought = {"$mid": 22, "value": "Hm", "id": "rs_1"}
     made = request(
@@ -79,7 +79,7 @@ def test_r004_24_25_every_kind_of_input_item_is_one_the_specification_has() -> N
 # --- what the real host sends -----------------------------------------------------------------------------
 
 
-def test_r004_26_leading_system_messages_are_the_prompt() -> None:
+def test_leading_system_messages_are_the_prompt() -> None:
     made = request({"role": 3, "content": "One."}, {"role": 3, "content": [text("Two.")]}, user("Hi"))
     assert made["instructions"] == "One.\n\nTwo."
     assert len(made["input"]) == 1
@@ -96,7 +96,7 @@ def test_r004_26_leading_system_messages_are_the_prompt() -> None:
         "Follow these guidelines. " + "Be very kind. " * 40 + "You must answer.",
     ],
 )
-def test_r004_26_older_hosts_send_it_as_an_assistant(prompt: str) -> None:
+def test_older_hosts_send_it_as_an_assistant(prompt: str) -> None:
     assert (
         request(assistant(prompt), user("Hi"), options={"detectSystemPrompt": True})["instructions"] == prompt
     )
@@ -106,7 +106,7 @@ def test_r004_26_older_hosts_send_it_as_an_assistant(prompt: str) -> None:
 
 
 @pytest.mark.parametrize("answer", ["Hello!", "You must do it. Follow the guidelines.", "word " * 200])
-def test_r004_26_an_answer_is_no_prompt(answer: str) -> None:
+def test_an_answer_is_no_prompt(answer: str) -> None:
     assert "instructions" not in request(assistant(answer), user("Hi"), options={"detectSystemPrompt": True})
 
 
@@ -118,13 +118,13 @@ def test_r004_26_an_answer_is_no_prompt(answer: str) -> None:
         ("both", "Be brief.", ["developer", "user"]),
     ],
 )
-def test_r004_27_where_the_system_prompt_goes(mode: str, instructions: str | None, roles: list[str]) -> None:
+def test_where_the_system_prompt_goes(mode: str, instructions: str | None, roles: list[str]) -> None:
     made = request({"role": 3, "content": "Be brief."}, user("Hi"), options={"systemPrompt": mode})
     assert made.get("instructions") == instructions
     assert [item["role"] for item in made["input"]] == roles
 
 
-def test_r004_28_empty_messages_are_dropped_and_texts_are_one_string() -> None:
+def test_empty_messages_are_dropped_and_texts_are_one_string() -> None:
     told = items(user(""), user("Hi"), assistant(), assistant(text(" ")), user(text("a"), text("b")))
     assert [item["content"] for item in told] == ["Hi", "a\nb"]
     assert refused(user("")) == ("messages", "no_messages")
@@ -140,31 +140,31 @@ def test_r004_28_empty_messages_are_dropped_and_texts_are_one_string() -> None:
         (b"?", "image/png"),
     ],
 )
-def test_r004_28_a_picture_of_any_kind_is_known_by_its_bytes(start: bytes, kind: str) -> None:
+def test_a_picture_of_any_kind_is_known_by_its_bytes(start: bytes, kind: str) -> None:
     [message] = items(user(data("image/*", start)))
     assert message["content"][0]["image_url"].startswith(f"data:{kind};base64,")
 
 
 @pytest.mark.parametrize("kind", ["stateful_marker", "thinking", "cache_control", "context_management"])
-def test_r004_29_notes_of_the_host_are_never_sent(kind: str) -> None:
+def test_notes_of_the_host_are_never_sent(kind: str) -> None:
     note = data(kind, b"secret note")
     chat = asked(user(note, text("Hi")), assistant(note, call()), user(result("a", note)))
     assert b"secret" not in encode(chat.request)
     assert chat.receipts == []
 
 
-def test_r004_30_the_numbers_of_the_host_are_stripped_from_results() -> None:
+def test_the_numbers_of_the_host_are_stripped_from_results() -> None:
     uri = {"$mid": 1, "path": "/a.py", "nested": [{"$mid": 2, "keep": True}]}
     assert output({"uri": uri}) == '{"uri":{"path":"/a.py","nested":[{"keep":true}]}}'
 
 
-def test_r004_30_control_tokens_are_removed_unless_asked_otherwise() -> None:
+def test_control_tokens_are_removed_unless_asked_otherwise() -> None:
     odd = "a<|im_start|>b<|endoftext|> if x <| y |> z"
     assert items(user(odd))[0]["content"] == "ab if x <| y |> z"
     assert items(user(odd), stripControlTokens=False)[0]["content"] == odd
 
 
-def test_r004_30_citations_at_the_end_are_removed_when_asked() -> None:
+def test_citations_at_the_end_are_removed_when_asked() -> None:
     said = "It rains. [Weather](https://weather.example/a) [More](https://more.example)"
     assert items(user("Hi"), assistant(said), stripCitations=True)[1]["content"] == "It rains."
     assert items(user("Hi"), assistant(said))[1]["content"] == said
@@ -172,7 +172,7 @@ def test_r004_30_citations_at_the_end_are_removed_when_asked() -> None:
     assert items(user("Hi"), assistant(linked), stripCitations=True)[1]["content"] == linked
 
 
-def test_r004_31_tools_and_their_mode() -> None:
+def test_tools_and_their_mode() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     tools = [{"name": "weather", "description": "Tells it", "inputSchema": schema}, {"name": "time"}]
     made = request(user("Hi"), tools=tools)
@@ -199,7 +199,7 @@ def test_r004_31_tools_and_their_mode() -> None:
     assert request(user("Hi"), toolMode=2)["tool_choice"] == "none"
 
 
-def test_r004_32_messages_of_one_role_can_be_merged() -> None:
+def test_messages_of_one_role_can_be_merged() -> None:
     talk = [user("a"), user("b"), assistant("c"), assistant("d"), user("e"), user(data("image/png", PNG))]
     merged = items(*talk, mergeMessages=True)
     assert [item["content"] for item in merged[:2]] == ["a\n\n---\n\nb", "c\n\n---\n\nd"]
@@ -210,7 +210,7 @@ def test_r004_32_messages_of_one_role_can_be_merged() -> None:
 # --- the rest ---------------------------------------------------------------------------------------------
 
 
-def test_r004_36_the_session_is_a_cache_key_and_nothing_is_continued() -> None:
+def test_the_session_is_a_cache_key_and_nothing_is_continued() -> None:
     made = request(user("Hi"), sessionId="session-1")
     assert made["prompt_cache_key"] == "session-1"
     assert made["store"] is False
@@ -224,7 +224,7 @@ def test_r004_36_the_session_is_a_cache_key_and_nothing_is_continued() -> None:
     )
 
 
-def test_r004_36_a_marker_in_the_history_names_the_session() -> None:
+def test_a_marker_in_the_history_names_the_session() -> None:
     marker = b'model\\{"extension":"x","sessionId":"from-marker","responseId":"resp_1"}'
     talk = [user("Hi"), assistant(data("stateful_marker", marker), text("Hello")), user("Go on")]
     assert request(*talk)["prompt_cache_key"] == "from-marker"

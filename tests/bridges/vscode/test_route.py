@@ -161,14 +161,14 @@ def test_keys_are_asked_for(serve: Serve) -> None:
     assert told(lines(server.client("secret").post(CHAT, json=body))) == "Hi"
 
 
-def test_r004_36_nothing_is_stored_unless_asked_for(client: Client) -> None:
+def test_nothing_is_stored_unless_asked_for(client: Client) -> None:
     answer = chat(client, user("Hi"))
     client.refused(404, "GET", f"/v1/responses/{answer[0]['responseId']}")
     kept = chat(client, user("Hi"), modelOptions={"store": True})
     assert client.ok("GET", f"/v1/responses/{kept[0]['responseId']}")["status"] == "completed"
 
 
-def test_r004_36_a_session_goes_on_through_the_marker(client: Client) -> None:
+def test_a_session_goes_on_through_the_marker(client: Client) -> None:
     options = {"marker": "publisher.name"}
     first = chat(client, user("Hi"), options=options)
     [marker] = [line for line in first if line["type"] == "data"]
@@ -187,7 +187,7 @@ def test_a_marker_that_names_no_session_is_passed_over(client: Client, session: 
     assert "sessionId" not in answer[0]
 
 
-def test_r004_37_who_stops_reading_ends_the_request(serve: Serve) -> None:
+def test_who_stops_reading_ends_the_request(serve: Serve) -> None:
     server = serve(TOML)
     inside = Inside(server)
     with server.client().stream("POST", CHAT, json={"messages": [user(said(ENDLESS))]}) as answer:

@@ -84,11 +84,11 @@ def texts(lines: Iterable[Any]) -> str:
 # --- words ------------------------------------------------------------------------------------------------
 
 
-def test_r004_34_a_text_is_told_as_it_comes() -> None:
+def test_a_text_is_told_as_it_comes() -> None:
     assert parts(TextDelta("Hel"), TextDelta("lo"), End()) == [TextPart("Hel"), TextPart("lo")]
 
 
-def test_r004_34_reasoning_is_buffered_and_closed() -> None:
+def test_reasoning_is_buffered_and_closed() -> None:
     said = [
         ReasoningDelta("one "),
         ReasoningDelta("two "),
@@ -102,7 +102,7 @@ def test_r004_34_reasoning_is_buffered_and_closed() -> None:
     assert all(isinstance(part, ThinkingPart) for part in told[:3])
 
 
-def test_r004_34_a_summary_is_thinking_too() -> None:
+def test_a_summary_is_thinking_too() -> None:
     told = parts(SummaryDelta("First."), SummaryDelta("Second.", part=1), End())
     assert "".join(part.value for part in told) == "First.\n\nSecond."
 
@@ -116,13 +116,13 @@ def test_the_proof_of_reasoning_goes_with_its_end() -> None:
     assert alone[0].metadata == {"encryptedContent": "proof"}
 
 
-def test_r004_22_34_a_refusal_is_in_italics() -> None:
+def test_34_a_refusal_is_in_italics() -> None:
     assert parts(RefusalDelta("I can"), RefusalDelta("not.\n\nSorry."), End()) == [
         TextPart("*I cannot.*\n\n*Sorry.*")
     ]
 
 
-def test_r004_34_a_citation_is_a_link() -> None:
+def test_a_citation_is_a_link() -> None:
     cited = UrlCitation("https://a.example/x (1)", "The [old] Source", 0, 5)
     told = parts(TextDelta("Rain."), AnnotationDelta(cited), End())
     assert told[1] == TextPart(" [The (old) Source](https://a.example/x%20(1%29)")
@@ -135,7 +135,7 @@ def test_r004_34_a_citation_is_a_link() -> None:
 # --- calls ------------------------------------------------------------------------------------------------
 
 
-def test_r004_15_34_a_call_is_told_once_and_whole() -> None:
+def test_34_a_call_is_told_once_and_whole() -> None:
     told = parts(
         TextDelta("Let me look."),
         CallDelta("0", name="weather", call_id="call_1"),
@@ -146,7 +146,7 @@ def test_r004_15_34_a_call_is_told_once_and_whole() -> None:
     assert told == [TextPart("Let me look."), ToolCallPart("call_1", "weather", {"city": "Paris"})]
 
 
-def test_r004_34_invalid_arguments_are_none() -> None:
+def test_invalid_arguments_are_none() -> None:
     for arguments in ("[1]", "{broken", "5"):
         told = parts(CallDelta("0", name="f", call_id="call_1", arguments=arguments), End("tool_calls"))
         assert told == [ToolCallPart("call_1", "f", {})]
@@ -180,11 +180,11 @@ TOLD = [ToolCallPart("call_1", "f", {"a": 1})]
         [ev.FunctionCallArgumentsDoneEvent(1, "fc_1", 0, '{"a":1}'), ev.OutputItemDoneEvent(2, 0, CALL)],
     ],
 )
-def test_r004_34_from_whichever_event_says_it_first(events: list[ev.AnyEvent]) -> None:
+def test_from_whichever_event_says_it_first(events: list[ev.AnyEvent]) -> None:
     assert [line for line in heard(*events) if isinstance(line, ToolCallPart)] == TOLD
 
 
-def test_r004_34_duplicates_are_removed_by_item_id_and_by_call_id() -> None:
+def test_duplicates_are_removed_by_item_id_and_by_call_id() -> None:
     other_id = FunctionCall(id="fc_2", call_id="call_1", name="f", arguments="{}")
     other_call = FunctionCall(id="fc_1", call_id="call_2", name="f", arguments="{}")
     new = FunctionCall(id="fc_3", call_id="call_3", name="g", arguments="{}")
@@ -234,7 +234,7 @@ _ALL: dict[type[ev.Event], ev.Event] = {
 }
 
 
-def test_r004_34_all_24_events_are_taken_in_any_order() -> None:
+def test_all_24_events_are_taken_in_any_order() -> None:
     assert set(_ALL) == set(ev.STANDARD)
     events: list[ev.AnyEvent] = [*_ALL.values(), ev.OtherEvent("acme:event", 1, {})]
     for event in events:
@@ -318,7 +318,7 @@ def failed(message: str, code: str = "server_error") -> Response:
         (response("cancelled"), "cancelled"),
     ],
 )
-def test_r004_35_how_it_ended(ending: Response, reason: str) -> None:
+def test_how_it_ended(ending: Response, reason: str) -> None:
     finish = ended(ending)
     assert finish.reason == reason
     if reason == "error":
@@ -327,11 +327,11 @@ def test_r004_35_how_it_ended(ending: Response, reason: str) -> None:
         assert not finish.error  # what was cancelled shows no error
 
 
-def test_r004_35_a_call_that_was_told_counts_when_the_last_word_forgets_it() -> None:
+def test_a_call_that_was_told_counts_when_the_last_word_forgets_it() -> None:
     assert ended(response(), ev.OutputItemDoneEvent(1, 0, CALL)).reason == "tool-calls"
 
 
-def test_r004_35_a_failure_in_the_stream() -> None:
+def test_a_failure_in_the_stream() -> None:
     error = ErrorPayload("model_error", "the model is overloaded", code="model_overloaded")
     lines = PartStream().feed(composed(TextDelta("Well"), Failure(error)))
     assert texts(lines) == "Well"
@@ -342,7 +342,7 @@ def test_r004_35_a_failure_in_the_stream() -> None:
     )
 
 
-def test_r004_35_the_error_event_speaks_for_a_failure_without_a_reason() -> None:
+def test_the_error_event_speaks_for_a_failure_without_a_reason() -> None:
     error = ErrorPayload("server_error", "broken", code="odd")
     assert ended(response("failed"), ev.ErrorEvent(1, error)).error == ResponseError("odd", "broken")
 

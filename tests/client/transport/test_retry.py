@@ -1,4 +1,4 @@
-"""The table of R002-33: what is tried again, and after how long."""
+"""The table of retries: what is tried again, and after how long."""
 
 import pytest
 from hypothesis import given

@@ -109,7 +109,7 @@ def test_the_configuration_says_what_is_spoken_where_nobody_asks(serve: Serve, p
             assert answer.text.startswith(first)
 
 
-def test_r001_41_the_flags_are_read_for_each_request(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flags_are_read_for_each_request(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoken(**flags: str) -> str:
         with monkeypatch.context() as patch:
             for name, value in flags.items():
@@ -126,13 +126,13 @@ def test_r001_41_the_flags_are_read_for_each_request(client: Client, monkeypatch
     assert spoken(OPEN_RESPONSES_DEFAULT="true", ENABLE_OPEN_RESPONSES="false") == "ui"
 
 
-def test_r001_41_the_names_of_the_guide_are_understood(client: Client) -> None:
+def test_the_names_of_the_guide_are_understood(client: Client) -> None:
     for name, protocol in (("open_responses", "open-responses"), ("vercel", "data-v1")):
         answer = post(client, f"{CHAT}?protocol={name}", messages=HELLO)
         assert answer.text.startswith(STARTS[protocol])
 
 
-def test_r001_39_the_header_of_the_guide_goes_with_its_dialect(client: Client) -> None:
+def test_the_header_of_the_guide_goes_with_its_dialect(client: Client) -> None:
     answer = post(
         client, f"{CHAT}?protocol=open-responses", headers={"X-Antiphon-Dialect": "vertice"}, messages=HELLO
     )

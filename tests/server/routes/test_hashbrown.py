@@ -64,14 +64,14 @@ def played(*turns: Json) -> str:
 # --- dialects ---------------------------------------------------------------------------------------------
 
 
-def test_c18_the_default_is_what_the_released_client_reads(client: Client) -> None:
+def test_the_default_is_what_the_released_client_reads(client: Client) -> None:
     frames = ask(client, HELLO, query="?threads=off")
     assert set(frame_types(frames)) == {"generation-start", "generation-chunk", "generation-finish"}
     assert message(frames)["content"] == "Hello"
     assert ask(client, HELLO, query="?threads=off&dialect=generation") == frames
 
 
-def test_c18_the_other_dialect_is_chosen_by_the_request(client: Client) -> None:
+def test_the_other_dialect_is_chosen_by_the_request(client: Client) -> None:
     frames = ask(client, HELLO, query="?dialect=open-responses&threads=off")
     assert frames[0]["type"] == "response.created"
     assert frames[-1]["type"] == "response.completed"
@@ -79,7 +79,7 @@ def test_c18_the_other_dialect_is_chosen_by_the_request(client: Client) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["generation", "open-responses"])
-def test_c19_threads_are_there_in_both_dialects(client: Client, dialect: str) -> None:
+def test_threads_are_there_in_both_dialects(client: Client, dialect: str) -> None:
     first = ask(client, HELLO, query=f"?dialect={dialect}")
     assert frame_types(first)[-2:] == SAVED
     id = thread_of(first)
@@ -89,7 +89,7 @@ def test_c19_threads_are_there_in_both_dialects(client: Client, dialect: str) ->
 
 
 @pytest.mark.parametrize("dialect", ["generation", "open-responses"])
-def test_c19_threads_can_be_off(client: Client, dialect: str) -> None:
+def test_threads_can_be_off(client: Client, dialect: str) -> None:
     frames = ask(client, HELLO, query=f"?threads=off&dialect={dialect}", threadId="t")
     assert not any(kind.startswith("thread-") for kind in frame_types(frames))
 
@@ -102,7 +102,7 @@ def test_an_unknown_choice_is_refused_by_name(client: Client, query: str) -> Non
     assert repr(value) in error["message"]
 
 
-def test_c23_the_content_filter_can_be_told_as_sse_does(client: Client) -> None:
+def test_the_content_filter_can_be_told_as_sse_does(client: Client) -> None:
     cut = script({"text": "Hel"}, {"finish": "content_filter"})
     failed = ask(client, cut, query="?dialect=open-responses")
     assert failed[-1]["type"] == "response.failed"  # and so nothing is saved
@@ -217,7 +217,7 @@ def test_get_is_not_possible(client: Client) -> None:
 # --- threads ----------------------------------------------------------------------------------------------
 
 
-def test_r003_39_a_thread_is_loaded_and_told_only_when_asked_for(client: Client) -> None:
+def test_a_thread_is_loaded_and_told_only_when_asked_for(client: Client) -> None:
     id = thread_of(ask(client, HELLO))
     frames = ask(client, HELLO, threadId=id)
     assert frames[1] == {"type": "thread-load-success"}
@@ -230,19 +230,19 @@ def test_r003_39_a_thread_is_loaded_and_told_only_when_asked_for(client: Client)
 
 
 @pytest.mark.parametrize("operation", ["generate", "load-thread"])
-def test_r003_39_a_thread_that_cannot_be_loaded_ends_the_answer(client: Client, operation: str) -> None:
+def test_a_thread_that_cannot_be_loaded_ends_the_answer(client: Client, operation: str) -> None:
     body = {"operation": operation, "threadId": "nowhere", "messages": [{"role": "user", "content": "Hi"}]}
     frames = unframed(client.post(PATH, json=body).content)
     assert frame_types(frames) == ["thread-load-start", "thread-load-failure"]
     assert "'nowhere' does not exist" in frames[1]["error"]
 
 
-def test_r003_40_without_threads_none_can_be_loaded(client: Client) -> None:
+def test_without_threads_none_can_be_loaded(client: Client) -> None:
     id = thread_of(ask(client, HELLO))
     assert load(client, id, "?threads=off")[1] == {"type": "thread-load-failure", "error": NO_THREADS}
 
 
-def test_r003_41_what_the_thread_holds_already_is_not_doubled(client: Client) -> None:
+def test_what_the_thread_holds_already_is_not_doubled(client: Client) -> None:
     id = thread_of(ask(client, HELLO))
     said = {"role": "assistant", "content": "Hello"}
     ask(client, {"role": "user", "content": HELLO}, said, "And now?", threadId=id)
@@ -250,7 +250,7 @@ def test_r003_41_what_the_thread_holds_already_is_not_doubled(client: Client) ->
     assert [one["content"] for one in loaded["thread"]] == [HELLO, "Hello", "And now?", "Hello"]
 
 
-def test_r003_43_two_turns_have_one_id_and_one_thread(client: Client) -> None:
+def test_two_turns_have_one_id_and_one_thread(client: Client) -> None:
     """The second turn brings only what is new; the model is given both."""
     prompt = played({"when": {"turn": 2}, "steps": [{"text": "again"}]}, {"steps": [{"text": "first"}]})
     one = ask(client, prompt)
@@ -306,7 +306,7 @@ def test_a_thread_is_a_conversation_of_the_store(client: Client) -> None:
     assert load(client, id)[1]["type"] == "thread-load-failure"
 
 
-def test_r003_42_a_thread_that_cannot_be_saved_is_told_after_the_answer(server: Serving) -> None:
+def test_a_thread_that_cannot_be_saved_is_told_after_the_answer(server: Serving) -> None:
     client = server.client()
     slow = script({"text": "Hel"}, {"delay": 0.3}, {"text": "lo"})
     id = thread_of(ask(client, HELLO))

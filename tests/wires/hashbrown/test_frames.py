@@ -1,4 +1,4 @@
-"""A run as Hashbrown's frames, in both dialects; the core contract of R003-22 to R003-25 by name."""
+"""A run as Hashbrown's frames, in both dialects; the contract of its core package by name."""
 
 import re
 from typing import Any
@@ -112,7 +112,7 @@ def without_blanks(text: str) -> str:
 # --- the core contract ------------------------------------------------------------------------------------
 
 
-def test_r003_22_text_in_the_generation_dialect() -> None:
+def test_text_in_the_generation_dialect() -> None:
     frames = told(TextDelta("Hel"), TextDelta("lo"), Finish())
     assert frame_types(frames) == ["generation-start", *["generation-chunk"] * 4, "generation-finish"]
     assert frames[1]["chunk"] == {
@@ -125,7 +125,7 @@ def test_r003_22_text_in_the_generation_dialect() -> None:
     assert finish_reason(frames) == "stop"
 
 
-def test_r003_22_text_in_the_open_responses_dialect() -> None:
+def test_text_in_the_open_responses_dialect() -> None:
     frames = told(TextDelta("Hel"), TextDelta("lo"), Finish(), dialect="open-responses")
     assert frame_types(frames) == [
         "response.created",
@@ -142,7 +142,7 @@ def test_r003_22_text_in_the_open_responses_dialect() -> None:
     assert [frame["delta"] for frame in of_type(frames, "response.output_text.delta")] == ["Hel", "lo"]
 
 
-def test_r003_23_a_tool_call_in_the_generation_dialect() -> None:
+def test_a_tool_call_in_the_generation_dialect() -> None:
     call = CallDelta(0, name="weather", call_id="call_1")
     frames = told(call, CallDelta(0, '{"city":'), CallDelta(0, '"Oslo"}'), Finish("tool_calls"))
     first, *rest = [f["chunk"]["choices"][0]["delta"]["toolCalls"][0] for f in frames[2:-2]]
@@ -155,7 +155,7 @@ def test_r003_23_a_tool_call_in_the_generation_dialect() -> None:
     assert finish_reason(frames) == "tool_calls"
 
 
-def test_r003_23_a_tool_call_in_the_open_responses_dialect() -> None:
+def test_a_tool_call_in_the_open_responses_dialect() -> None:
     call = CallDelta(0, name="weather", call_id="call_1")
     frames = told(call, CallDelta(0, "{"), CallDelta(0, "}"), Finish("tool_calls"), dialect="open-responses")
     (added,) = of_type(frames, "response.output_item.added")
@@ -171,7 +171,7 @@ def test_r003_23_a_tool_call_in_the_open_responses_dialect() -> None:
     assert (done["itemId"], done["arguments"]) == (id, "{}")
 
 
-def test_r003_23_parallel_calls_have_an_index_each() -> None:
+def test_parallel_calls_have_an_index_each() -> None:
     frames = told(
         CallDelta("a", name="one", call_id="call_1"),
         CallDelta("b", name="two", call_id="call_2"),
@@ -186,13 +186,13 @@ def test_r003_23_parallel_calls_have_an_index_each() -> None:
     ]
 
 
-def test_r003_24_an_error_in_the_generation_dialect_is_the_last_frame() -> None:
+def test_an_error_in_the_generation_dialect_is_the_last_frame() -> None:
     frames = told(TextDelta("Hel"), Failure(BROKEN))
     assert frames[-1] == {"type": "generation-error", "error": "it broke"}
     assert "generation-finish" not in frame_types(frames)
 
 
-def test_r003_24_an_error_in_the_open_responses_dialect_is_the_last_frame() -> None:
+def test_an_error_in_the_open_responses_dialect_is_the_last_frame() -> None:
     frames = told(TextDelta("Hel"), Failure(BROKEN), dialect="open-responses")
     error = {"type": "model_error", "message": "it broke", "code": "scripted", "param": "input"}
     assert frames[-1] == {"type": "error", "error": error}
@@ -200,7 +200,7 @@ def test_r003_24_an_error_in_the_open_responses_dialect_is_the_last_frame() -> N
 
 
 @DIALECTS
-def test_r003_24_a_failed_response_without_an_error_event_is_an_error(dialect: hb.FrameDialect) -> None:
+def test_a_failed_response_without_an_error_event_is_an_error(dialect: hb.FrameDialect) -> None:
     response = Response(id="r", model="m", created_at=0, status="failed", error=ResponseError("x", "no luck"))
     (*_, last) = unframed(hb.telling(dialect).tell([ev.ResponseFailedEvent(0, response)]))
     said = {"type": "server_error", "message": "no luck", "code": "x"}
@@ -212,7 +212,7 @@ def test_r003_24_a_failed_response_without_an_error_event_is_an_error(dialect: h
 
 
 @DIALECTS
-def test_r003_24_nothing_follows_an_error(dialect: hb.FrameDialect) -> None:
+def test_nothing_follows_an_error(dialect: hb.FrameDialect) -> None:
     events, _ = compose(TextDelta("more"), Finish())
     telling = hb.telling(dialect)
     telling.tell(events[:1])
@@ -220,7 +220,7 @@ def test_r003_24_nothing_follows_an_error(dialect: hb.FrameDialect) -> None:
     assert telling.tell(events[1:]) == b""
 
 
-def test_r003_25_optional_events_may_be_missing() -> None:
+def test_optional_events_may_be_missing() -> None:
     """A text delta and a terminal event are enough for either dialect."""
     _, response = compose(TextDelta("Hi"), Finish())
     events: list[ev.AnyEvent] = [
@@ -235,7 +235,7 @@ def test_r003_25_optional_events_may_be_missing() -> None:
 # --- the frames of the open-responses dialect -------------------------------------------------------------
 
 
-def test_r003_09_there_are_22_frame_types_and_no_summary_parts() -> None:
+def test_there_are_22_frame_types_and_no_summary_parts() -> None:
     assert len(hb.FRAME_TYPES) == 22
     left_out = {str(cls.__struct_config__.tag) for cls in ev.STANDARD} - hb.FRAME_TYPES
     assert left_out == {
@@ -244,7 +244,7 @@ def test_r003_09_there_are_22_frame_types_and_no_summary_parts() -> None:
     }
 
 
-def test_r003_09_fields_are_in_camel_case_and_what_is_inside_them_is_not() -> None:
+def test_fields_are_in_camel_case_and_what_is_inside_them_is_not() -> None:
     citation = UrlCitation("https://example.org", "Example", 0, 2)
     frames = told(
         SummaryDelta("hm"),
@@ -266,7 +266,7 @@ def test_r003_09_fields_are_in_camel_case_and_what_is_inside_them_is_not() -> No
     assert numbers == sorted(set(numbers))
 
 
-def test_r003_12_many_deltas_at_once_keep_their_places_and_what_is_beside_the_words() -> None:
+def test_many_deltas_at_once_keep_their_places_and_what_is_beside_the_words() -> None:
     """Also when they come together without an event between, as another server might send them."""
     events: list[ev.AnyEvent] = [
         ev.OutputTextDeltaEvent(1, "a", 0, 0, "1"),
@@ -307,14 +307,14 @@ def test_many_like_deltas_give_the_frames_that_each_would_give(make: Any) -> Non
     assert [frame["delta"] for frame in apart] == [delta.delta for delta in deltas]
 
 
-def test_r003_10_lifecycle_frames_carry_the_response() -> None:
+def test_lifecycle_frames_carry_the_response() -> None:
     frames = told(TextDelta("Hi"), Finish(), dialect="open-responses")
     for frame in (frames[0], frames[1], frames[-1]):
         assert {"id", "status", "model", "output"} <= frame["response"].keys()
     assert frames[-1]["response"]["output"][0]["content"][0]["text"] == "Hi"
 
 
-def test_r003_11_and_r003_12_items_parts_refusals_and_reasoning_have_their_frames() -> None:
+def test_items_parts_refusals_and_reasoning_have_their_frames() -> None:
     frames = told(ReasoningDelta("hm"), RefusalDelta("No."), Finish(), dialect="open-responses")
     for frame in of_type(frames, "response.output_item.added"):
         assert {"outputIndex", "item"} < frame.keys()
@@ -326,14 +326,14 @@ def test_r003_11_and_r003_12_items_parts_refusals_and_reasoning_have_their_frame
     assert thought["text"] == "hm"
 
 
-def test_r003_13_an_error_frame_has_no_empty_fields() -> None:
+def test_an_error_frame_has_no_empty_fields() -> None:
     told_headers = ErrorPayload("too_many_requests", "wait", headers={"retry-after": "3"})
     (frame,) = unframed(hb.telling("open-responses").fail(told_headers))
     error = {"type": "too_many_requests", "message": "wait", "headers": {"retry-after": "3"}}
     assert frame == {"type": "error", "error": error}
 
 
-def test_r003_14_the_six_thread_frames() -> None:
+def test_the_six_thread_frames() -> None:
     made = [
         hb.THREAD_LOAD_START,
         hb.thread_loaded(),
@@ -357,7 +357,7 @@ def test_r003_14_the_six_thread_frames() -> None:
 # --- contradictions ---------------------------------------------------------------------------------------
 
 
-def test_c17_vendor_events_have_no_frame_in_either_dialect() -> None:
+def test_vendor_events_have_no_frame_in_either_dialect() -> None:
     events, response = compose(TextDelta("Hi"), VendorDelta("acme:beat", {"n": 1}), Finish())
     custom = CustomToolCall(id="c", call_id="call_1", name="patch", input="")
     events.insert(-1, ev.CustomToolCallInputDeltaEvent(90, "c", 1, "x"))
@@ -368,7 +368,7 @@ def test_c17_vendor_events_have_no_frame_in_either_dialect() -> None:
     assert response.status == "completed"
 
 
-def test_c18_there_are_two_dialects_and_generation_is_the_default() -> None:
+def test_there_are_two_dialects_and_generation_is_the_default() -> None:
     events, _ = compose(TextDelta("Hi"), Finish())
     assert hb.FRAME_DIALECTS == ("generation", "open-responses")
     assert hb.telling().tell(events) == hb.telling("generation").tell(events)
@@ -378,7 +378,7 @@ def test_c18_there_are_two_dialects_and_generation_is_the_default() -> None:
 
 
 @DIALECTS
-def test_c22_a_delta_without_words_is_left_out_unless_chunk_boundaries_are_preserved(
+def test_a_delta_without_words_is_left_out_unless_chunk_boundaries_are_preserved(
     dialect: hb.FrameDialect,
 ) -> None:
     events: list[ev.AnyEvent] = [
@@ -391,13 +391,13 @@ def test_c22_a_delta_without_words_is_left_out_unless_chunk_boundaries_are_prese
 
 
 @DIALECTS
-def test_r003_31_arguments_never_come_as_an_empty_delta(dialect: hb.FrameDialect) -> None:
+def test_arguments_never_come_as_an_empty_delta(dialect: hb.FrameDialect) -> None:
     telling = hb.telling(dialect, preserve_chunk_boundaries=True)
     telling.tell(compose(CallDelta(0, "{}", "f", "call_1"), Finish())[0][:3])
     assert telling.tell([ev.FunctionCallArgumentsDeltaEvent(9, "fc_1", 0, "")]) == b""
 
 
-def test_c23_a_content_filter_fails_in_the_open_responses_dialect() -> None:
+def test_a_content_filter_fails_in_the_open_responses_dialect() -> None:
     frames = told(TextDelta("Hel"), Finish("content_filter"), dialect="open-responses")
     last = frames[-1]
     assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
@@ -405,7 +405,7 @@ def test_c23_a_content_filter_fails_in_the_open_responses_dialect() -> None:
     assert last["response"]["incomplete_details"] is None
 
 
-def test_c23_a_content_filter_can_match_sse() -> None:
+def test_a_content_filter_can_match_sse() -> None:
     frames = told(
         TextDelta("Hel"), Finish("content_filter"), dialect="open-responses", content_filter="incomplete"
     )
@@ -417,7 +417,7 @@ def test_c23_a_content_filter_can_match_sse() -> None:
     ("finish", "reason"),
     [("length", "length"), ("content_filter", "content_filter"), ("max_tool_calls", "tool_calls")],
 )
-def test_r003_34_an_incomplete_answer_finishes_and_says_why(finish: Any, reason: str) -> None:
+def test_an_incomplete_answer_finishes_and_says_why(finish: Any, reason: str) -> None:
     frames = told(TextDelta("Hel"), Finish(finish))
     assert frames[-1] == {"type": "generation-finish"}
     assert finish_reason(frames) == reason

@@ -1,4 +1,4 @@
-"""Hashbrown's bodies and messages, to requests and items and back (R003-17 to R003-21, R003-41)."""
+"""Hashbrown's bodies and messages, to requests and items and back."""
 
 import doctest
 import json
@@ -76,7 +76,7 @@ def refused(body: Json) -> tuple[str | None, str]:
 # --- the body ---------------------------------------------------------------------------------------------
 
 
-def test_r003_17_a_body_becomes_a_request() -> None:
+def test_a_body_becomes_a_request() -> None:
     tool = {"name": "weather", "description": "Looks out.", "parameters": {"type": "object"}}
     request = read(USER, model="demo", system="Be brief.", tools=[tool], toolChoice="required")
     assert json.loads(encode_request(request)) == {
@@ -94,7 +94,7 @@ def test_an_empty_model_and_system_mean_none() -> None:
     assert (request.model, request.instructions) == (None, None)
 
 
-def test_c20_a_response_format_becomes_a_strict_text_format() -> None:
+def test_a_response_format_becomes_a_strict_text_format() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     wire = json.loads(encode_request(read(USER, responseFormat=schema)))
     assert wire["text"] == {
@@ -102,7 +102,7 @@ def test_c20_a_response_format_becomes_a_strict_text_format() -> None:
     }
 
 
-def test_c20_json_mode_becomes_a_json_object() -> None:
+def test_json_mode_becomes_a_json_object() -> None:
     wire = json.loads(encode_request(read(USER, responseFormat={}, responseFormatMode="json")))
     assert wire["text"] == {"format": {"type": "json_object"}}
 
@@ -154,7 +154,7 @@ def test_nothing_to_answer_names_the_messages() -> None:
 # --- messages to items ------------------------------------------------------------------------------------
 
 
-def test_r003_19_a_tool_round_trip_becomes_items() -> None:
+def test_a_tool_round_trip_becomes_items() -> None:
     said = {"role": "assistant", "content": "Sunny."}
     assert items(USER, CALLED, RESULT, said) == [
         Message(role="user", content="Weather?"),
@@ -164,25 +164,25 @@ def test_r003_19_a_tool_round_trip_becomes_items() -> None:
     ]
 
 
-def test_r003_19_text_comes_before_the_calls_of_its_message() -> None:
+def test_text_comes_before_the_calls_of_its_message() -> None:
     made = items({**CALLED, "content": "I look."}, RESULT)
     assert [type(item) for item in made] == [Message, FunctionCall, FunctionCallOutput]
 
 
-def test_r003_20_content_that_is_no_string_is_told_as_json() -> None:
+def test_content_that_is_no_string_is_told_as_json() -> None:
     (message,) = items({"role": "user", "content": {"choice": [1, 2]}})
     assert message == Message(role="user", content='{"choice":[1,2]}')
     assert text_of(None) == ""
 
 
-def test_r003_20_a_rejected_result_is_told_whole() -> None:
+def test_a_rejected_result_is_told_whole() -> None:
     rejected = {"status": "rejected", "reason": "no network"}
     assert items(CALLED, {**RESULT, "content": rejected})[1] == FunctionCallOutput(
         call_id="call_1", output='{"status":"rejected","reason":"no network"}'
     )
 
 
-def test_r003_21_error_messages_are_skipped() -> None:
+def test_error_messages_are_skipped() -> None:
     assert items(USER, {"role": "error", "content": "it broke"}) == [Message(role="user", content="Weather?")]
 
 
@@ -196,14 +196,14 @@ def test_r003_21_error_messages_are_skipped() -> None:
         ("", ""),
     ],
 )
-def test_r003_21_arguments_that_were_encoded_twice_are_unwrapped_once(given: Any, told: str) -> None:
+def test_arguments_that_were_encoded_twice_are_unwrapped_once(given: Any, told: str) -> None:
     call = {**CALL, "function": {"name": "weather", "arguments": given}}
     assert items({**CALLED, "toolCalls": [call]}, RESULT)[0] == FunctionCall(
         call_id="call_1", name="weather", arguments=told
     )
 
 
-def test_r003_21_an_empty_assistant_message_produces_no_item() -> None:
+def test_an_empty_assistant_message_produces_no_item() -> None:
     assert items(USER, {"role": "assistant", "content": "", "toolCalls": []}) == items(USER)
     assert items(USER, {"role": "assistant"}) == items(USER)
 
@@ -332,7 +332,7 @@ def test_messages_survive_the_way_through_items(thread: list[Json]) -> None:
 
 
 @given(threads, threads)
-def test_r003_41_the_longest_overlap_counts_once(thread: list[Json], more: list[Json]) -> None:
+def test_the_longest_overlap_counts_once(thread: list[Json], more: list[Json]) -> None:
     stored = read_thread(thread)
     for start in range(len(thread) + 1):
         sent = read_thread(thread[start:] + more)
@@ -347,11 +347,11 @@ def test_r003_41_the_longest_overlap_counts_once(thread: list[Json], more: list[
     ("thread", "sent", "new"),
     [("", "ab", 0), ("ab", "", 0), ("ab", "cd", 0), ("ab", "bc", 1), ("ab", "ab", 2), ("aab", "aabaab", 3)],
 )
-def test_r003_41_by_example(thread: str, sent: str, new: int) -> None:
+def test_by_example(thread: str, sent: str, new: int) -> None:
     assert new_from([UserMessage(one) for one in thread], [UserMessage(one) for one in sent]) == new
 
 
-def test_r003_41_equality_is_deep_and_does_not_mind_the_spelling() -> None:
+def test_equality_is_deep_and_does_not_mind_the_spelling() -> None:
     function = HashbrownFunction("f", '{"a":1}')
     stored: list[AnyMessage] = [
         AssistantMessage("", [HashbrownToolCall(id="c", function=function)]),
@@ -368,7 +368,7 @@ def test_r003_41_equality_is_deep_and_does_not_mind_the_spelling() -> None:
     assert new_from(stored, [ErrorMessage("only this")]) == 1
 
 
-def test_r003_41_a_long_thread_is_looked_through_once() -> None:
+def test_a_long_thread_is_looked_through_once() -> None:
     """A search that began anew for each length would compare a hundred million messages."""
     same, other = [UserMessage("a")] * 20_000, [UserMessage("b")] * 10_000
     assert new_from(same, [*same[:10_000], *other]) == 10_000
