@@ -15,11 +15,7 @@ from antiphon.config.mistakes import Path, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
 from antiphon.config.schema import ClientKey, Config, LocalSettings, UnknownModel
 from antiphon.config.secret import Secret
-from antiphon.config.upstreams import (
-    HttpSettings,
-    ProviderSettings,
-    UpstreamTimeouts,
-)
+from antiphon.config.upstreams import HttpSettings, ProviderSettings, UpstreamTimeouts
 
 LOCAL: Final = "local"
 """The provider that is there without any configuration."""

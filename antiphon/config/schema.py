@@ -22,7 +22,7 @@ from antiphon.config.kinds import (
     Targets,
     Variable,
 )
-from antiphon.config.mistakes import ConfigErrors, Mistake, quote, suggest
+from antiphon.config.mistakes import Mistake, quote, suggest
 from antiphon.config.upstreams import ProviderSettings, UpstreamTimeouts
 
 
@@ -154,11 +154,6 @@ class Config(Section, frozen=True, kw_only=True):
 
     def provider(self, name: str) -> ProviderSettings:
         return self.providers[name]
-
-    def check_types(self, known: Collection[str]) -> None:
-        """Raises `ConfigErrors` when a provider is of a type that is not among the known ones."""
-        if mistakes := self.unknown_types(known):
-            raise ConfigErrors(mistakes)
 
     def unknown_types(self, known: Collection[str]) -> list[Mistake]:
         listed = f"; the known types are {', '.join(sorted(known))}"

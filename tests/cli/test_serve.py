@@ -117,6 +117,23 @@ def test_a_missing_package_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+@pytest.mark.parametrize("command", [["serve"], ["config", "check"]])
+def test_a_missing_package_that_a_provider_needs_is_named(tmp_path: Path, command: list[str]) -> None:
+    """A process in which httptools cannot be imported: the configuration names the embedded model already."""
+    program = f"import sys; sys.modules['httptools'] = None; sys.argv[1:] = {command}\n"
+    program += "from antiphon.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("antiphon: the server needs the package httptools, which is not installed;")
+
+
 def test_a_missing_part_of_our_own_is_no_package_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

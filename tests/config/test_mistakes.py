@@ -9,6 +9,7 @@ import pytest
 from antiphon.config import Config, ConfigErrors, Mistake, Where, load
 from antiphon.config.mistakes import quote, spell
 from antiphon.providers.registry import TYPES
+from tests.config.conftest import KNOWN
 
 Load = Callable[..., Config]
 Mistakes = Callable[..., list[str]]
@@ -365,13 +366,12 @@ def test_unknown_types_are_listed_with_all_other_mistakes(tmp_path: Path) -> Non
     assert second.where == Where(str(file), 4, 1)
 
 
-def test_check_types(load_text: Load) -> None:
-    config = load_text(CHAT + '[providers.third]\ntype = "third"\n')
-    config.check_types({"chat", "llama", "third"})
-    with pytest.raises(
-        ConfigErrors, match=r"^antiphon.toml:5:1: providers.third.type: unknown provider type; the known"
-    ):
-        config.check_types({"chat", "llama"})
+def test_a_type_that_is_like_no_other_is_told_what_there_is(mistakes: Mistakes) -> None:
+    [line] = mistakes(CHAT + '[providers.fourth]\ntype = "zzzz"\n')
+    listed = ", ".join(sorted(KNOWN))
+    assert line == (
+        f"antiphon.toml:5:1: providers.fourth.type: unknown provider type; the known types are {listed}"
+    )
 
 
 @pytest.mark.parametrize("content", [b"a = 1\n# caf\xe9\n", b"\xef\xbb\xbfa = 1\n# caf\xe9\n"])
