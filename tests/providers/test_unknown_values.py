@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.azure import AzureStream
-from antiphon.providers.base import Note
 from antiphon.providers.bedrock.eventstream import Messages
 from antiphon.providers.bedrock.stream import BedrockStream
 from antiphon.providers.chat.stream import ChatStream
@@ -29,6 +28,7 @@ from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta
 from antiphon.stream.dialects import OPEN_RESPONSES
+from antiphon.wires.notes import Note
 from tests.providers.anthropic import wire as anthropic_wire
 from tests.providers.bedrock import fake as fake_bedrock
 from tests.providers.bedrock.eventstream_wire import encode
