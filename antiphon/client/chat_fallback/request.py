@@ -20,8 +20,14 @@ from antiphon.spec.tools import (
     JsonObjectFormat,
     JsonSchemaFormat,
 )
-
-Fields = dict[str, object]
+from antiphon.wires.chat.requests import (
+    Fields,
+    function_tool,
+    json_schema,
+    named_choice,
+    tool_call,
+    tool_message,
+)
 
 # A 404 that speaks of one of these is about the request, not about the endpoint.
 _OTHER_CODES = frozenset(
@@ -71,8 +77,7 @@ def chat_body(request: Request) -> bytes:
             body["tool_choice"] = _choice(request)
     format = request.text.format if request.text else None
     if isinstance(format, JsonSchemaFormat):
-        schema = {"name": format.name, "schema": format.schema or {}, "strict": format.strict}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        body["response_format"] = json_schema(format)
     elif isinstance(format, JsonObjectFormat):
         body["response_format"] = {"type": "json_object"}
     return encoded({name: value for name, value in body.items() if value is not None})
@@ -106,8 +111,7 @@ def _of_answer(item: Item) -> Fields | None:
         case Message(role="assistant"):
             return {"content": text_of(item.content)}
         case FunctionCall():
-            function = {"name": item.name, "arguments": item.arguments}
-            return {"tool_calls": [{"id": item.call_id, "type": "function", "function": function}]}
+            return {"tool_calls": [tool_call(item.call_id, item.name, item.arguments)]}
     return None
 
 
@@ -116,10 +120,7 @@ def _joined(answer: Fields | None, part: Fields) -> Fields:
     if "content" in part:
         joined["content"] = f"{joined['content'] or ''}{part['content']}"
     if "tool_calls" in part:
-        before, more = joined.get("tool_calls", []), part["tool_calls"]
-        assert isinstance(before, list)
-        assert isinstance(more, list)
-        joined["tool_calls"] = [*before, *more]
+        joined["tool_calls"] = [*joined.get("tool_calls", []), *part["tool_calls"]]
     return joined
 
 
@@ -128,7 +129,7 @@ def _message(item: Item) -> Fields | None:
         case Message(role=role):
             return {"role": "system" if role == "developer" else role, "content": _content(item)}
         case FunctionCallOutput():
-            return {"role": "tool", "tool_call_id": item.call_id, "content": text_of(item.output)}
+            return tool_message(item.call_id, text_of(item.output))
     if type_of(item) == "reasoning":
         return None
     raise UsageError(
@@ -158,15 +159,14 @@ def _tool(tool: object) -> Fields:
     if not isinstance(tool, FunctionTool):
         kind = tool.type if isinstance(tool, Opaque) else "custom"
         raise UsageError(f"a tool of type {kind!r} needs `/responses`, which this server does not have")
-    named = {"name": tool.name, "description": tool.description, "strict": tool.strict}
-    function = {name: value for name, value in named.items() if value is not None}
-    return {"type": "function", "function": {**function, "parameters": tool.parameters or {"type": "object"}}}
+    parameters = tool.parameters or {"type": "object"}
+    return function_tool(tool.name, tool.description, parameters, strict=tool.strict)
 
 
 def _choice(request: Request) -> object:
     match request.tool_choice:
         case FunctionToolChoice(name=name):
-            return {"type": "function", "function": {"name": name}}
+            return named_choice(name)
         case AllowedTools() | Opaque():
             raise UsageError("this tool_choice needs `/responses`, which this server does not have")
     return request.tool_choice

@@ -11,6 +11,7 @@ from antiphon.providers.chat.profiles import Profile
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.spec.content import Refusal, text_of
 from antiphon.spec.items import Message, Reasoning
+from antiphon.wires.chat.requests import tool_call, tool_message
 from antiphon.wires.reasoning.kept import put_by, words_of
 from antiphon.wires.tools.names import ToolNames
 
@@ -142,9 +143,7 @@ class _Messages:
             draft.thoughts.append(text)
 
     def _call(self, call: Call) -> dict[str, Any]:
-        name, arguments = self._names.told(call)
-        function = {"name": name, "arguments": arguments}
-        return {"id": self._call_id(call.call_id), "type": "function", "function": function}
+        return tool_call(self._call_id(call.call_id), *self._names.told(call))
 
     # --- what its tools answered --------------------------------------------------------------------------
 
@@ -156,8 +155,7 @@ class _Messages:
             assert isinstance(output, Output)
             where = f"{entry.where}.output"
             text, others = self._parts(where).output(output.output)
-            call_id = self._call_id(output.call_id)
-            self._done.append({"role": "tool", "tool_call_id": call_id, "content": text})
+            self._done.append(tool_message(self._call_id(output.call_id), text))
             if others:
                 reason = "pictures and files in a tool's output are sent in a user message after it"
                 self._turn.receipt(self._provider, where, reason, REWRITTEN)

@@ -10,6 +10,7 @@ from antiphon.providers.format_prompt import in_words
 from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
+from antiphon.wires.chat.requests import function_tool, json_schema, named_choice
 from antiphon.wires.tools.names import NO_TOOLS, Function, ToolNames
 
 _EFFORTS = ("none", "low", "medium", "high", "xhigh")
@@ -56,20 +57,15 @@ def tool_fields(turn: Turn, profile: Profile, provider: str, names: ToolNames) -
 
 
 def _tool(function: Function, profile: Profile) -> dict[str, Any]:
-    definition: dict[str, Any] = {"name": function.name}
-    if function.description:
-        definition["description"] = function.description
-    definition["parameters"] = function.parameters
-    if function.strict and profile.strict_tools:
-        definition["strict"] = True
-    return {"type": "function", "function": definition}
+    strict = function.strict and profile.strict_tools
+    return function_tool(function.name, function.description, function.parameters, strict=strict)
 
 
 def _named(turn: Turn, provider: str, name: str | None) -> Any:
     if name is None:
         turn.receipt(provider, "tool_choice", "the chosen tool cannot be sent, so the model may choose")
         return "auto"
-    return {"type": "function", "function": {"name": name}}
+    return named_choice(name)
 
 
 def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
@@ -127,12 +123,7 @@ def format_fields(
 ) -> dict[str, Any]:
     match turn.request.text and turn.request.text.format:
         case JsonSchemaFormat() as wanted if profile.json_schema:
-            definition: dict[str, Any] = {"name": wanted.name, "schema": wanted.schema or {}}
-            if wanted.description:
-                definition["description"] = wanted.description
-            if wanted.strict:
-                definition["strict"] = True
-            return {"response_format": {"type": "json_schema", "json_schema": definition}}
+            return {"response_format": json_schema(wanted)}
         case JsonSchemaFormat() as wanted:
             reason = "this server has no json_schema, so it is asked for JSON, with the schema in the prompt"
             turn.receipt(provider, "text.format", reason, REWRITTEN)
