@@ -132,10 +132,13 @@ class ModelProcess:
             try:
                 self._sharing_ = Sharing(self._folder, *settings)
             except OSError as error:
-                raise ModelError(
-                    f"The folder {self._folder} cannot be used for the embedded model ({error.strerror})."
-                ) from None
+                raise self._unusable(error) from None
         return self._sharing_
+
+    def _unusable(self, error: OSError) -> ModelError:
+        return ModelError(
+            f"The folder {self._folder} cannot be used for the embedded model ({error.strerror or error})."
+        )
 
     def _started(self, task: asyncio.Task[Endpoint]) -> None:
         self._starting = None
@@ -143,15 +146,18 @@ class ModelProcess:
             task.exception()  # told to whoever waits, and to nobody if nobody does
 
     async def _start(self) -> Endpoint:
-        while True:
-            if self._child is not None:  # it is ending
-                await asyncio.sleep(_RETRY)
-            elif self._sharing.own():
-                return await self._run()
-            elif (elsewhere := self._sharing.published()) is not None and await _answers(elsewhere):
-                return elsewhere
-            else:  # another process is starting it, or ending
-                await asyncio.sleep(_RETRY)
+        try:
+            while True:
+                if self._child is not None:  # it is ending
+                    await asyncio.sleep(_RETRY)
+                elif self._sharing.own():
+                    return await self._run()
+                elif (elsewhere := self._sharing.published()) is not None and await _answers(elsewhere):
+                    return elsewhere
+                else:  # another process is starting it, or ending
+                    await asyncio.sleep(_RETRY)
+        except OSError as error:
+            raise self._unusable(error) from None
 
     async def _run(self) -> Endpoint:
         local = self._local
@@ -163,7 +169,11 @@ class ModelProcess:
             self._sharing.disown()
             raise
         self._child = child
-        self._sharing.publish(child.endpoint)
+        try:
+            self._sharing.publish(child.endpoint)
+        except OSError:
+            await self._stop(child)
+            raise
         logger.info("the model %s is ready", self._alias)
         for work in (self._notice_end(child), self._unload_when_idle(child)):
             task = asyncio.create_task(work)

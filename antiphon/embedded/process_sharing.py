@@ -39,9 +39,13 @@ class Sharing:
     def publish(self, endpoint: Endpoint) -> None:
         temporary = self._address.with_suffix(f".{os.getpid()}")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(endpoint), file)
-        temporary.replace(self._address)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(asdict(endpoint), file)
+            temporary.replace(self._address)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
         self.touch()
 
     def published(self) -> Endpoint | None:

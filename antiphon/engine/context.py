@@ -202,8 +202,10 @@ def _paired(items: list[Item], start: int, pairing: Pairing) -> list[Item]:
     open_calls: dict[str, int] = {}
     answered: set[str] = set()
     kept: list[Item] = []
+    last_said = -1
     for n, item in enumerate(items):
         if isinstance(item, Message):
+            last_said = n if item.role == "assistant" else last_said
             kept.append(item)
             continue
         call_id = getattr(item, "call_id", "")
@@ -217,6 +219,12 @@ def _paired(items: list[Item], start: int, pairing: Pairing) -> list[Item]:
             open_calls.pop(call_id, None)
             answered.add(call_id)
         kept.append(item)
+    # xAI calls its own tools like a client's, and goes on by itself: that call waits for nobody.
+    open_calls = {
+        call_id: n
+        for call_id, n in open_calls.items()
+        if n > last_said or not isinstance(items[n], CustomToolCall)
+    }
     if open_calls and pairing == "reject":
         call_id, n = next(iter(open_calls.items()))
         raise SpecError(

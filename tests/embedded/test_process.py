@@ -129,6 +129,20 @@ async def test_a_process_has_a_life(start: Start, caplog: pytest.LogCaptureFixtu
         await process.endpoint()
 
 
+async def test_an_address_that_cannot_be_written_is_told_and_leaves_nothing_behind(start: Start) -> None:
+    """As on a full disk."""
+    process = start()
+    address = process._sharing._address
+    address.mkdir()
+    with pytest.raises(ModelError, match=r"cannot be used for the embedded model \("):
+        await process.endpoint()
+    assert process.pid is None
+    assert not list(address.parent.glob(f"{address.stem}.[0-9]*"))
+    address.rmdir()
+    async with process.lease() as endpoint:
+        assert await say(endpoint)
+
+
 async def test_leases_are_served_in_order(start: Start) -> None:
     process = start()
     release = [asyncio.Event() for _ in range(5)]

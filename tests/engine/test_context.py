@@ -208,6 +208,19 @@ async def test_a_tool_search_of_the_client_needs_an_output(store: SqliteStore) -
     assert refused.value.payload.code == "missing_tool_output"
 
 
+async def test_a_custom_call_after_which_the_model_went_on_needs_no_output(store: SqliteStore) -> None:
+    """xAI's own search comes like a call of a client's tool, with the answer after it."""
+    call = {"type": "custom_tool_call", "call_id": "xs_1", "name": "x_keyword_search", "input": "{}"}
+    said = {"type": "message", "role": "assistant", "content": "Found it."}
+    await save(store, "r1", items(user("search")), items(call, said))
+    found = await resolved(store, input="and?", previous_response_id="r1")
+    assert [type_of(item) for item in found.items] == ["message", "custom_tool_call", "message", "message"]
+    for waiting in ([call], [said, call], [call, user("and?")]):
+        with pytest.raises(SpecError) as refused:
+            await resolved(store, input=waiting)
+        assert refused.value.payload.code == "missing_tool_output"
+
+
 async def test_a_call_of_the_history_is_an_item_and_not_text(store: SqliteStore) -> None:
     found = await resolved(store, input=[user("a"), CALL, OUTPUT])
     assert [type(item).__name__ for item in found.items] == ["Message", "FunctionCall", "FunctionCallOutput"]
