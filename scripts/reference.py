@@ -283,7 +283,7 @@ def page() -> str:
     for address, each in everything.items():
         if address == f"antiphon.{each.name}":
             by_group[_group(each)].append(address)
-    by_path = [address for address, each in everything.items() if address != f"antiphon.{each.name}"]
+    by_path = [address for address, each in everything.items() if f"antiphon.{each.name}" not in everything]
     parts = [
         "<!-- Written by `python -m scripts.reference`; change the docstrings instead. -->\n",
         "# Reference\n",

@@ -23,7 +23,7 @@ examples:
   antiphon comply-client --with 'node my-client.js'
   antiphon comply-client --port 8099         wait for a client; Ctrl-C ends it and shows the verdict
 
-A program is told the server by OPENAI_BASE_URL and OPENAI_API_KEY.
+A program finds the server in OPENAI_BASE_URL and OPENAI_API_KEY.
 
 exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.
 """
