@@ -78,7 +78,7 @@ SERVER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LineVerdict:
     """What became of a line. It holds only if every rule of it that asks something of a server was asked."""
 
     line: ChecklistLine
@@ -90,10 +90,10 @@ class Verdict:
         return f"{self.line.says}{missing}"
 
 
-def lines_of(report: Report) -> list[Verdict]:
+def lines_of(report: Report) -> list[LineVerdict]:
     """Each line with what became of it; nothing when the run was about other rules."""
     outcomes = {result.rule.id: result.outcome for result in report.results}
-    told: list[Verdict] = []
+    told: list[LineVerdict] = []
     for line in SERVER:
         found = {rule: outcomes[rule] for rule in line.rules if rule in outcomes}
         if len(found) < len(line.rules):
@@ -101,5 +101,5 @@ def lines_of(report: Report) -> list[Verdict]:
         kinds = found.values()
         unchecked = tuple(rule for rule, kind in found.items() if kind == "skip" and rule not in OBSERVED)
         passed = "pass" in kinds and not unchecked
-        told.append(Verdict(line, "fail" if "fail" in kinds else "pass" if passed else "skip", unchecked))
+        told.append(LineVerdict(line, "fail" if "fail" in kinds else "pass" if passed else "skip", unchecked))
     return told

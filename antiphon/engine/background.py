@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.failures import SHUTDOWN
+from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import BackgroundJob, Pace
-from antiphon.engine.lease import Lease
 from antiphon.engine.orphans import last_words
 from antiphon.spec import ids
 from antiphon.spec.errors import SpecError, invalid_param

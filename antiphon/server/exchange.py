@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from antiphon.engine.engine import Caller
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.content_encoding import Unpacker, unpack, unpacker_of
-from antiphon.server.memory import Held, Memory
+from antiphon.server.memory import BodyMemory, Held
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
@@ -97,7 +97,7 @@ class Exchange(ABC):
         "task",
     )
 
-    memory: Memory
+    memory: BodyMemory
     """What all bodies share; set once somebody handles this."""
 
     def __init__(self, head: Head) -> None:

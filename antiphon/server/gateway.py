@@ -20,7 +20,7 @@ from antiphon.providers.http.watch import GRAIN, Watch
 from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
-from antiphon.server.memory import Memory
+from antiphon.server.memory import BodyMemory
 from antiphon.server.models import ModelLists
 from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
 
@@ -43,7 +43,7 @@ class Gateway:
     ) -> None:
         self.config = config
         self.gate = AccessControl(config)
-        self.memory = Memory(config.server.memory_limit)
+        self.memory = BodyMemory(config.server.memory_limit)
         self.store = store
         self.engine = Engine(config, providers, store, seal, time.time, MediaFetcher(config.media, http))
         self.background = Background(self.engine)

@@ -6,7 +6,7 @@ SMALL = 64 * 1024
 """What is not longer is not counted: most requests are short, and a connection takes as much anyway."""
 
 
-class Memory:
+class BodyMemory:
     """So many bytes in one worker, until what came with them is answered."""
 
     __slots__ = ("held", "limit")
@@ -21,7 +21,7 @@ class Held:
 
     __slots__ = ("_memory", "size")
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: BodyMemory) -> None:
         self._memory = memory
         self.size = 0
 

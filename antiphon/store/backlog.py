@@ -17,7 +17,7 @@ import msgspec
 from antiphon.store import responses
 from antiphon.store.base import RUNNING, NewResponse, StoreConflict, StoreError
 from antiphon.store.journal import Abandoned, Journal
-from antiphon.store.records import DAMAGED, VERSION, Record
+from antiphon.store.journal_format import DAMAGED, VERSION, Record
 from antiphon.store.responses import Plan
 
 log = logging.getLogger(__name__)

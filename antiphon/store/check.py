@@ -13,8 +13,8 @@ import msgspec
 
 from antiphon.store.backlog import row_of
 from antiphon.store.journal import journals, records_of, set_aside
+from antiphon.store.journal_format import DAMAGED, Record
 from antiphon.store.opening import FILE
-from antiphon.store.records import DAMAGED, Record
 from antiphon.store.responses import BODY, whole
 from antiphon.store.writer import explain
 

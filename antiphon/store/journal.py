@@ -19,7 +19,7 @@ from secrets import token_hex
 
 from antiphon.store.base import StoreError, StoreFull
 from antiphon.store.files import make_room, reason
-from antiphon.store.records import (
+from antiphon.store.journal_format import (
     END,
     START,
     Record,

@@ -15,8 +15,8 @@ from antiphon.config import Config
 from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import BackgroundJob, Pace
-from antiphon.engine.lease import Lease
 from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.errors import ErrorPayload

@@ -21,7 +21,7 @@ from antiphon.server.app import App
 from antiphon.server.asgi_exchange import Message
 from antiphon.server.gateway import Gateway
 from antiphon.server.http1.websockets import WebSocketConnection
-from antiphon.server.memory import Held, Memory
+from antiphon.server.memory import BodyMemory, Held
 from antiphon.server.routes.websocket import _WAITING_BYTES
 from antiphon.spec.errors import SpecError
 from tests.producer.serving import serving
@@ -401,7 +401,7 @@ def test_pings_whose_pongs_are_not_read_do_not_pile_up(
 
 @given(sizes=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 900), st.integers(0, 900)), max_size=20))
 def test_no_more_than_the_limit_is_ever_held(sizes: list[tuple[int, int, int]]) -> None:
-    memory = Memory(1000 * KB)
+    memory = BodyMemory(1000 * KB)
     parts = [Held(memory) for _ in range(3)]
     for number, size, expected in sizes:
         before = parts[number].size

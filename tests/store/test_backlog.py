@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from antiphon.store import SqliteStore, StoreBusy, StoreError, StoreFull
 from antiphon.store.backlog import LARGE
 from antiphon.store.journal import Abandoned, Journal, abandoned, finish, journals
-from antiphon.store.records import END, START, VERSION, Record
+from antiphon.store.journal_format import END, START, VERSION, Record
 from tests.store.conformance.values import chain, item, response, said
 from tests.store.test_crash import start
 

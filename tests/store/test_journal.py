@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from antiphon.store import SqliteStore, check
 from antiphon.store.backlog import _encode
 from antiphon.store.journal import SET_ASIDE, Journal, abandoned, finish, journals, set_aside
-from antiphon.store.records import DAMAGED, END, START, VERSION, Record, framed, new_mark, opening, read
+from antiphon.store.journal_format import (
+    DAMAGED,
+    END,
+    START,
+    VERSION,
+    Record,
+    framed,
+    new_mark,
+    opening,
+    read,
+)
 from antiphon.store.responses import Row, plan
 from tests.store.conformance.values import chain, response, said
 

@@ -18,7 +18,7 @@ from antiphon.spec.items import (
     Item,
     Message,
 )
-from antiphon.stream.history_overlap import overlaps
+from antiphon.stream.sequence_overlap import overlaps
 
 Key = tuple[Any, ...]
 

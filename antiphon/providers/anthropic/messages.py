@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from antiphon.providers.anthropic.content import Block, Blocks, text_block
 from antiphon.providers.anthropic.models import ClaudeModel
-from antiphon.providers.anthropic.wire import Caller, Container, decode_kept
+from antiphon.providers.anthropic.wire import AnthropicCaller, Container, decode_kept
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
 from antiphon.providers.tools.functions import as_object
@@ -224,7 +224,7 @@ class MessagesBuilder:
         blob = (reasoning.encrypted_content or "").encode()
         kind = _type_of(blob)
         if (kept := _kept(blob)) is not None:
-            if isinstance(kept, Caller):
+            if isinstance(kept, AnthropicCaller):
                 self._callers[kept.id] = kept.caller
             else:
                 self.container = kept
@@ -250,9 +250,9 @@ class MessagesBuilder:
         return [(kind, block)]
 
 
-def _kept(blob: bytes) -> Caller | Container | None:
+def _kept(blob: bytes) -> AnthropicCaller | Container | None:
     try:
-        kept: Caller | Container = decode_kept(blob)
+        kept: AnthropicCaller | Container = decode_kept(blob)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     return kept

@@ -9,11 +9,11 @@ from msgspec import Raw
 from antiphon.providers import errors
 from antiphon.providers.anthropic.messages import VENDOR
 from antiphon.providers.anthropic.wire import (
+    AnthropicCaller,
     AnthropicDelta,
     AnthropicEvent,
     AnthropicMessage,
     Block,
-    Caller,
     Container,
     Counts,
     StopDetails,
@@ -249,7 +249,7 @@ class AnthropicStream:
             case "redacted_thinking":
                 pass
             case "tool_use":
-                caller = Caller(block.id or "", block.caller or {})
+                caller = AnthropicCaller(block.id or "", block.caller or {})
                 if caller.is_program:
                     self._keep(caller)
                 self._deltas.append(self._told.begin(index, block.name or "", block.id or ""))

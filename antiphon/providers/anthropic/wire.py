@@ -99,7 +99,7 @@ class Block(Struct, gc=False):
     caller: dict[str, Any] | None = None
 
 
-class Caller(Struct, tag_field="type", tag="antiphon_caller", gc=False):
+class AnthropicCaller(Struct, tag_field="type", tag="antiphon_caller", gc=False):
     """Which program of the model made a call: kept in a reasoning item, and sent back with the call."""
 
     id: str
@@ -123,7 +123,7 @@ class Container(Struct, tag_field="type", tag="antiphon_container", gc=False):
             return True
 
 
-decode_kept = msgspec.json.Decoder(Caller | Container).decode
+decode_kept = msgspec.json.Decoder(AnthropicCaller | Container).decode
 decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 decode = msgspec.json.Decoder(AnthropicEvent).decode
 decode_block = msgspec.json.Decoder(Block).decode

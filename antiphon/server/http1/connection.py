@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 from antiphon.server.app import App
 from antiphon.server.exchange import two_hosts
 from antiphon.server.http1.direct_exchange import CLOSE, STATUS, DirectExchange, lines
-from antiphon.server.http1.known_heads import ParsedHead, lowered
+from antiphon.server.http1.parsed_head import ParsedHead, lowered
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 
 HEAD_LIMIT = 64 * 1024

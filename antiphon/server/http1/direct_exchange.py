@@ -5,7 +5,7 @@ import http
 from typing import TYPE_CHECKING
 
 from antiphon.server.exchange import ClientGone, Exchange, Headers, as_length, too_large
-from antiphon.server.http1.known_heads import ParsedHead
+from antiphon.server.http1.parsed_head import ParsedHead
 
 if TYPE_CHECKING:
     from antiphon.server.http1.connection import ClientConnection

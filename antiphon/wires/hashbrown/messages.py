@@ -19,7 +19,7 @@ from antiphon.spec.limits import MAX_BODY, CallId, FunctionName
 from antiphon.spec.request import Request, TextParam
 from antiphon.spec.struct_reader import Reading
 from antiphon.spec.tools import FunctionTool, JsonObjectFormat, JsonSchemaFormat
-from antiphon.stream.history_overlap import overlaps
+from antiphon.stream.sequence_overlap import overlaps
 from antiphon.wires.hashbrown.frames import PROOFS, SEPARATOR
 
 OUTPUT = "output"

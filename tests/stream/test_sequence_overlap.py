@@ -5,8 +5,8 @@ import doctest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.stream import history_overlap as module
-from antiphon.stream.history_overlap import overlaps
+from antiphon.stream import sequence_overlap as module
+from antiphon.stream.sequence_overlap import overlaps
 
 few = st.text(alphabet="ab", max_size=12)
 
