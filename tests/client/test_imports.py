@@ -55,9 +55,3 @@ def test_every_lazy_name_is_there_and_belongs_to_its_home() -> None:
         assert getattr(antiphon, name) is getattr(sys.modules[home], name)
         assert name in dir(antiphon)
     assert not hasattr(antiphon, "nonsense")
-
-
-def test_type_checkers_see_the_same_names() -> None:
-    text = (ROOT / "antiphon" / "__init__.py").read_text(encoding="utf-8")
-    for name, home in antiphon._HOMES.items():
-        assert f"from {home} import {name} as {name}\n" in text
