@@ -168,7 +168,7 @@ def _answers(operation: Operation) -> Schema:
 def _server_sent_event() -> Schema:
     about = "JSON, but for the last event, whose data is `[DONE]`."
     read = {"contentMediaType": "application/json", "contentSchema": {"$ref": _REF.format(name="Event")}}
-    data = {"type": "string", "description": about, **read}
+    data = {"type": "string", "description": about, "anyOf": [read, {"const": "[DONE]"}]}
     return {
         "type": "object",
         "description": "One server-sent event; the answer is a sequence of them.",
