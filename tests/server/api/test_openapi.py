@@ -19,6 +19,7 @@ from tests.server.servers import Serving
 
 TOML = 'default_model = "demo"\n[providers.demo]\ntype = "script"\n[models]\ndemo = "demo/any"\n'
 CASES = 6
+STREAMED = 20
 POSITIVE, NEGATIVE = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 
 
@@ -32,12 +33,12 @@ def schema(server: Serving) -> Any:
     return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
 
 
-def held(operation: Any, mode: GenerationMode) -> Counter[int]:
-    """How often the answer to a generated request had each status; each of them fits the description."""
-    statuses: Counter[int] = Counter()
+def held(operation: Any, mode: GenerationMode, cases: int = CASES, **fields: Any) -> Counter[int | str]:
+    """How often an answer had each status, and each content type; each of them fits the description."""
+    seen: Counter[int | str] = Counter()
 
     @settings(
-        max_examples=CASES,
+        max_examples=cases,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
         deadline=None,
@@ -46,24 +47,38 @@ def held(operation: Any, mode: GenerationMode) -> Counter[int]:
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def hold(case: Any) -> None:
+        if fields:
+            case.body |= fields
         answer = case.call()
-        statuses[answer.status_code] += 1
+        seen[answer.status_code] += 1
+        seen[answer.headers.get("content-type", ["none"])[0].partition(";")[0]] += 1
         case.validate_response(answer, excluded_checks=[positive_data_acceptance])
 
     hold()
-    return statuses
+    return seen
+
+
+def worst(seen: Counter[int | str]) -> int:
+    return max(status for status in seen if isinstance(status, int))
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=lambda part: str(part))
 def test_what_the_description_allows_is_answered_as_it_says(schema: Any, method: str, path: str) -> None:
-    statuses = held(schema[path][method], POSITIVE)
-    assert max(statuses) < 500
+    seen = held(schema[path][method], POSITIVE)
+    assert worst(seen) < 500
     if (method, path) in [("POST", "/v1/responses"), ("POST", "/v1/conversations")]:
-        assert statuses[200]
+        assert seen[200] >= CASES // 2
+
+
+def test_what_is_streamed_is_as_the_description_says(schema: Any) -> None:
+    """Those who make requests from a schema hardly ever ask for a stream by themselves."""
+    seen = held(schema["/v1/responses"]["POST"], POSITIVE, STREAMED, stream=True, background=False)
+    assert worst(seen) < 500
+    assert seen["text/event-stream"] >= STREAMED // 2
 
 
 @pytest.mark.parametrize(
     ("method", "path"), [at for at, operation in OPERATIONS.items() if not operation.open]
 )
 def test_what_the_description_forbids_is_refused(schema: Any, method: str, path: str) -> None:
-    assert max(held(schema[path][method], NEGATIVE)) < 500
+    assert worst(held(schema[path][method], NEGATIVE)) < 500
