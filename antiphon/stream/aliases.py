@@ -28,7 +28,7 @@ KEEPALIVES = frozenset(
     for name in ("keepalive", "keep_alive", "keep-alive", "heartbeat", "ping")
 )
 
-_TYPES: Mapping[str, str] = {
+TYPES: Mapping[str, str] = {
     "response.reasoning_text.delta": lifecycle.REASONING_DELTA,
     "response.reasoning_text.done": lifecycle.REASONING_DONE,
     "response.reasoning_content.delta": lifecycle.REASONING_DELTA,
@@ -79,7 +79,7 @@ def event_type(name: str) -> str:
     full = name if name == lifecycle.ERROR or name.startswith("response.") else f"response.{name}"
     if full in EVENTS:
         return full
-    return _TYPES.get(full, name)
+    return TYPES.get(full, name)
 
 
 def type_by_status(response: Raw | None) -> str:

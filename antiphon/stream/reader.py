@@ -5,7 +5,9 @@ The Reader never raises on what a server sends: it reads what can be read, and l
 
 import json as stdlib_json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,7 +27,6 @@ from antiphon.stream import aliases, lifecycle
 from antiphon.stream.event_targets import Assembly, EventTarget
 from antiphon.stream.partial_items import (
     KIND_OF,
-    REASONING,
     SUMMARY,
     TEXT,
     Kind,
@@ -52,37 +53,18 @@ _RUNNING = frozenset({lifecycle.QUEUED, lifecycle.IN_PROGRESS})
 E = TypeVar("E", bound=ev.AnyEvent)
 
 
-# Deltas under their other names, so that these too can go the short way.
-class _ReasoningText(ev.ReasoningDeltaEvent, tag="response.reasoning_text.delta"):
-    pass
+def _deltas() -> Iterator[tuple[type, Kind]]:
+    """Every delta; under its other names too, so that these can go the short way."""
+    for channel in lifecycle.CHANNELS:
+        cls = ev.EVENTS[channel.delta]
+        yield cls, KIND_OF[cls]
+        for alias, name in aliases.TYPES.items():
+            if name == channel.delta:
+                yield msgspec.defstruct(cls.__name__, (), bases=(cls,), tag=alias), KIND_OF[cls]
 
 
-class _ReasoningContent(ev.ReasoningDeltaEvent, tag="response.reasoning_content.delta"):
-    pass
-
-
-class _ReasoningSummary(ev.ReasoningSummaryTextDeltaEvent, tag="response.reasoning_summary.delta"):
-    pass
-
-
-_Hot = (
-    ev.OutputTextDeltaEvent
-    | ev.ReasoningDeltaEvent
-    | ev.ReasoningSummaryTextDeltaEvent
-    | ev.FunctionCallArgumentsDeltaEvent
-    | ev.CustomToolCallInputDeltaEvent
-    | ev.RefusalDeltaEvent
-    | _ReasoningText
-    | _ReasoningContent
-    | _ReasoningSummary
-)
-_HOT: dict[object, Kind] = {
-    **KIND_OF,
-    _ReasoningText: REASONING,
-    _ReasoningContent: REASONING,
-    _ReasoningSummary: SUMMARY,
-}
-_decode_hot: Callable[[bytes | str], Any] = msgspec.json.Decoder(_Hot).decode
+_HOT: dict[type, Kind] = dict(_deltas())
+_decode_hot: Callable[[bytes | str], Any] = msgspec.json.Decoder(reduce(or_, _HOT)).decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 # Half of a character, escaped or as it is: what msgspec does not read and the standard library does.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
