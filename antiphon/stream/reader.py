@@ -22,6 +22,7 @@ from antiphon.spec.content import ContentPart, OutputText
 from antiphon.spec.decode import decode_event, decode_output_item
 from antiphon.spec.errors import ErrorPayload, ResponseError, SpecError
 from antiphon.spec.items import TERMINAL_STATUSES, ItemStatus
+from antiphon.spec.limits import MAX_INTEGER
 from antiphon.spec.response import Response
 from antiphon.stream import aliases, lifecycle
 from antiphon.stream.event_targets import Assembly, EventTarget
@@ -173,7 +174,7 @@ class Reader:
             self._latest = _NOTHING
             return None
         if event.sequence_number != self._next_number:
-            if not 0 <= event.sequence_number <= aliases.MAX_NUMBER:
+            if not 0 <= event.sequence_number <= MAX_INTEGER:
                 return None
             self._check_number(event.sequence_number)
         self._next_number = event.sequence_number + 1
