@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from msgspec import Meta, Struct
 
 from antiphon.spec.codec import Opaque
-from antiphon.spec.limits import MAX_ALLOWED_TOOLS, FunctionName
+from antiphon.spec.limits import FunctionName
 
 ToolChoiceMode = Literal["none", "auto", "required"]
 Verbosity = Literal["low", "medium", "high"]
@@ -53,7 +53,7 @@ else:
 class AllowedTools(Struct, tag_field="type", tag="allowed_tools", forbid_unknown_fields=True):
     """A tool choice that restricts the model to some of the request's tools."""
 
-    tools: Annotated[list[ToolRef], Meta(min_length=1, max_length=MAX_ALLOWED_TOOLS)]
+    tools: Annotated[list[ToolRef], Meta(min_length=1, max_length=128)]
     mode: ToolChoiceMode = "auto"
 
 

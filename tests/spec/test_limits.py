@@ -4,7 +4,7 @@ import json
 import tracemalloc
 from collections.abc import Callable
 from time import process_time
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from antiphon.spec import Request, SpecError, decode_item, decode_items, decode_
 from antiphon.spec.decode import decode_compact_request
 from antiphon.spec.items import FunctionCall
 from antiphon.spec.limits import (
+    MAX_ALLOWED_TOOLS,
     MAX_BODY,
     MAX_DEPTH,
     MAX_ESCAPES,
@@ -26,7 +27,7 @@ from antiphon.spec.limits import (
     NOT_IN_NAME,
     FunctionName,
 )
-from antiphon.spec.tools import FunctionTool
+from antiphon.spec.tools import AllowedTools, FunctionTool
 
 MB = 1024 * 1024
 TEXT, IMAGE, FILE = 10_485_760, 20_971_520, 33_554_432
@@ -512,6 +513,12 @@ def test_every_refusal_is_json_that_names_its_parts() -> None:
 
 def test_the_gateway_takes_bodies_as_large_as_the_decoder_does() -> None:
     assert ServerSettings().body_limit == MAX_BODY
+
+
+def test_the_type_of_allowed_tools_has_the_limit_that_the_reader_has() -> None:
+    """The number stands in the type too, because the reference shows it to users."""
+    [meta] = get_type_hints(AllowedTools, include_extras=True)["tools"].__metadata__
+    assert (meta.min_length, meta.max_length) == (1, MAX_ALLOWED_TOOLS)
 
 
 @pytest.mark.parametrize("name", ["f", "F-9_", "f" * 64, "", "f" * 65, "é", "a b", "f\n", "٣"])
