@@ -5,32 +5,19 @@ from functools import cache
 from antiphon.engine.truncation import known_window
 from antiphon.providers.base import UNMET, Provider, Turn
 from antiphon.spec.codec import extras
-from antiphon.spec.request import ReasoningParam
+from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
 
-# Sampling and other parameters that only a provider can honour; the gateway sees to the rest itself.
-_PROVIDER_PARAMETERS = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "top_logprobs",
-    "max_output_tokens",
-    "reasoning",
-    "service_tier",
-    "prompt_cache_key",
-    "safety_identifier",
-)
+# Those that are a field of the request; `text.verbosity` is not.
+_FIELDS = tuple(name for name in PROVIDER_PARAMETERS if name in Request.__struct_fields__)
 # Values that ask for nothing which a provider could fail to give.
 _UNDEMANDING = {"service_tier": ("auto", "default"), "top_logprobs": (0,), "reasoning": (ReasoningParam(),)}
 # What can be included: logprobs if the provider has them, and reasoning that is sealed always is.
 _INCLUDED = frozenset({"message.output_text.logprobs", "reasoning.encrypted_content"})
-# Fields that agent clients add for their own back end, or that belong to the transport.
-_IGNORED = frozenset({"client_metadata", "generate", "type"})
 
 
 @cache
 def _missing(parameters: frozenset[str]) -> list[str]:
-    return [name for name in _PROVIDER_PARAMETERS if name not in parameters]
+    return [name for name in _FIELDS if name not in parameters]
 
 
 def report_unsupported(turn: Turn, provider: Provider) -> None:
@@ -52,5 +39,5 @@ def report_unsupported(turn: Turn, provider: Provider) -> None:
         elif name not in _INCLUDED and "include" not in takes.parameters:
             turn.receipt(provider.name, "include", f"nothing here gives {name!r}")
     for name in extras(request):
-        if name not in _IGNORED and name not in takes.parameters and not takes.extras:
+        if name not in NOT_FORWARDED and name not in takes.parameters and not takes.extras:
             turn.receipt(provider.name, name, "this parameter is not part of the specification")

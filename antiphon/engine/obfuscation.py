@@ -5,18 +5,16 @@ Delta and noise together fill whole blocks; the noise is random, so that compres
 
 from collections.abc import Iterable
 from secrets import token_urlsafe
+from typing import Any
 
 from antiphon.spec import events as ev
 from antiphon.spec.codec import encode
 from antiphon.spec.request import Request
+from antiphon.stream.lifecycle import CHANNELS
 
 BLOCK = 32
-_PADDED = (
-    ev.OutputTextDeltaEvent,
-    ev.ReasoningDeltaEvent,
-    ev.ReasoningSummaryTextDeltaEvent,
-    ev.FunctionCallArgumentsDeltaEvent,
-)
+_DELTAS = [ev.EVENTS[channel.delta] for channel in CHANNELS]
+_PADDED: tuple[Any, ...] = tuple(cls for cls in _DELTAS if "obfuscation" in cls.__struct_fields__)
 
 
 def is_wanted(request: Request) -> bool:

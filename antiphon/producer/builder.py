@@ -26,6 +26,7 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import FunctionCallOutput, Phase
+from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 from antiphon.stream import lifecycle, sse
@@ -47,7 +48,6 @@ from antiphon.stream.framing import frames
 
 Kind = Literal["message", "reasoning", "function_call", "item"]
 
-_MAX_CALL_ID = 64
 _REASONS: dict[str, FinishReason] = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
@@ -140,7 +140,7 @@ class ResponseBuilder:
 
         `call_id` of the handle is the one to use for the output: an id that is taken is replaced.
         """
-        if not call_id or len(call_id) > _MAX_CALL_ID or call_id in self._call_ids:
+        if not call_id or len(call_id) > MAX_CALL_ID or call_id in self._call_ids:
             call_id = self._new_id(ids.CALL)
         self._call_ids.add(call_id)
         call = self._handle("function_call", call_id)

@@ -24,6 +24,7 @@ from antiphon.producer.thread_items import (
     text_in,
 )
 from antiphon.spec import ids
+from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload, model_error, server_error
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.extensions import is_valid_extension_type
@@ -242,7 +243,7 @@ def _fields_of(event: ThreadEvent) -> dict[str, Any]:
     try:
         text = event if isinstance(event, bytes | str) else msgspec.json.encode(event)
         return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, TypeError, UnicodeError, OverflowError, RecursionError) as error:
+    except (*UNREADABLE, TypeError, OverflowError) as error:
         raise ValueError(f"this is no thread event: {error}") from None
 
 

@@ -13,11 +13,11 @@ from antiphon.spec import ids
 from antiphon.spec.codec import Opaque
 from antiphon.spec.extensions import vendor_item
 from antiphon.spec.items import FunctionCallOutput
+from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.stream.deltas import AnyDelta, CallDelta, ItemDelta, ItemEnd, PartEnd, Words, WordsStart
 
 Fields = Mapping[str, Any]
 
-_MAX_CALL_ID = 64
 _VENDOR_NAMES = {"harness": "harness_event"}
 
 
@@ -163,7 +163,7 @@ class ThreadCalls:
     def call_id(self, fields: Fields) -> str:
         """The provider's id of an invocation, unless it is missing or taken; then the harness's."""
         for given in (text_in(fields, "tool_call_id"), text_in(fields, "id")):
-            if given and given not in self._used and len(given) <= _MAX_CALL_ID:
+            if given and given not in self._used and len(given) <= MAX_CALL_ID:
                 self._used.add(given)
                 return given
         made = self._new_id(ids.CALL)
@@ -182,7 +182,7 @@ class ThreadCalls:
     def orphan(self, fields: Fields) -> str:
         """The id for an output whose call nobody told."""
         given = text_in(fields, "tool_call_id") or text_in(fields, "call_id")
-        return given if 0 < len(given) <= _MAX_CALL_ID else self._new_id(ids.CALL)
+        return given if 0 < len(given) <= MAX_CALL_ID else self._new_id(ids.CALL)
 
 
 def text_in(fields: Fields, name: str) -> str:

@@ -14,6 +14,7 @@ from antiphon.providers.base import Capabilities, Environment
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import OURS, TYPES, create_provider
+from antiphon.spec.request import PROVIDER_PARAMETERS, Request
 
 _MADE = "<!-- Made by `python -m antiphon.providers.features`; do not edit. -->"
 # What a type cannot be made without.
@@ -32,20 +33,6 @@ _FEATURES: Mapping[str, Callable[[Capabilities], str]] = {
     "proofs": lambda takes: _yes(takes.proofs),
     "counts tokens": lambda takes: _yes(takes.counts_tokens),
 }
-# Request parameters that only a provider can honour.
-PARAMETERS = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "top_logprobs",
-    "max_output_tokens",
-    "reasoning",
-    "text.verbosity",
-    "service_tier",
-    "prompt_cache_key",
-    "safety_identifier",
-)
 
 _HEAD = """\
 # Providers
@@ -115,13 +102,13 @@ def _media(taken: bool, by_address: bool) -> str:
 
 
 def _dropped(takes: Capabilities) -> str:
-    return ", ".join(f"`{name}`" for name in PARAMETERS if name not in takes.parameters) or "none"
+    return ", ".join(f"`{name}`" for name in PROVIDER_PARAMETERS if name not in takes.parameters) or "none"
 
 
 def _extra(takes: Capabilities) -> str:
     if takes.extras:
         return "all"
-    known = {*PARAMETERS, "include", "truncation", "max_tool_calls"}
+    known = {*PROVIDER_PARAMETERS, *Request.__struct_fields__}
     return ", ".join(f"`{name}`" for name in sorted(takes.parameters - known)) or "none"
 
 

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from antiphon.spec import ids
-from antiphon.spec.request import Request
+from antiphon.spec.request import SAMPLING, Request
 from antiphon.spec.response import ReasoningOptions, Response
 from antiphon.spec.tools import TextFormat, TextOptions
-
-_SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 
 def new_response(
@@ -40,7 +38,7 @@ def new_response(
     if defaults:
         for name, value in defaults.items():
             setattr(response, name, value)
-    for name in _SAMPLING:
+    for name in SAMPLING:
         if (value := getattr(request, name)) is not None:
             setattr(response, name, value)
     text, reasoning = request.text, request.reasoning

@@ -1,5 +1,6 @@
 """The numbers of the specification, as annotated types that msgspec enforces while it decodes."""
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
@@ -18,13 +19,23 @@ MAX_UNKNOWN_SHAPES = 256
 MAX_UNKNOWN_FIELDS = 64
 MAX_UNKNOWN_NAME = 256
 MAX_INTEGER = 2**53 - 1
+"""The largest whole number that every JSON parser reads alike; no count or index comes near it."""
 
-Text = Annotated[str, Meta(max_length=10_485_760)]
+MAX_TEXT = 10_485_760
+MAX_NAME = 64
+MAX_CALL_ID = 64
+MAX_ALLOWED_TOOLS = 128
+_NAME_CHARACTERS = "a-zA-Z0-9_-"
+NAME = re.compile(f"[{_NAME_CHARACTERS}]{{1,{MAX_NAME}}}")
+"""The name of a function, or of a format; for `fullmatch`."""
+NOT_IN_NAME = re.compile(f"[^{_NAME_CHARACTERS}]")
+
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 ImageUrl = Annotated[str, Meta(max_length=20_971_520)]
 FileData = Annotated[str, Meta(max_length=33_554_432)]
-CallId = Annotated[str, Meta(min_length=1, max_length=64)]
+CallId = Annotated[str, Meta(min_length=1, max_length=MAX_CALL_ID)]
 # `\Z`, because `$` would let a final line break through.
-FunctionName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+\Z")]
+FunctionName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=rf"^[{_NAME_CHARACTERS}]+\Z")]
 Identifier = Annotated[str, Meta(max_length=64)]
 MetadataKey = Annotated[str, Meta(max_length=64)]
 MetadataValue = Annotated[str, Meta(max_length=512)]

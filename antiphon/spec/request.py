@@ -75,6 +75,23 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     stream_options: StreamOptions | None = None
 
 
+SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+"""Parameters that say how the next token is chosen."""
+PROVIDER_PARAMETERS = (
+    *SAMPLING,
+    "top_logprobs",
+    "max_output_tokens",
+    "reasoning",
+    "text.verbosity",
+    "service_tier",
+    "prompt_cache_key",
+    "safety_identifier",
+)
+"""Parameters that only a provider can honour; the gateway sees to the others itself."""
+NOT_FORWARDED = frozenset({"client_metadata", "generate", "type"})
+"""Fields that agent clients add for their own back end, or that belong to the transport."""
+
+
 class WebSocketCreate(Request, tag_field="type", tag="response.create", kw_only=True):
     """A `response.create` message; `generate: false` warms the connection without an answer."""
 

@@ -43,6 +43,7 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.json_size import is_deep
 from antiphon.spec.limits import (
+    MAX_ALLOWED_TOOLS,
     MAX_DEPTH,
     MAX_UNKNOWN_FIELDS,
     MAX_UNKNOWN_NAME,
@@ -360,8 +361,8 @@ class Reading:
 
     def tool_refs(self, raw: Raw, path: str) -> list[ToolRef]:
         refs = self.each(raw, path, "a list of tools", self._tool_ref)
-        if not 1 <= len(refs) <= 128:
-            self.refuse(wrong(path, f"expected 1 to 128 tools, got {len(refs)}"))
+        if not 1 <= len(refs) <= MAX_ALLOWED_TOOLS:
+            self.refuse(wrong(path, f"expected 1 to {MAX_ALLOWED_TOOLS} tools, got {len(refs)}"))
         return refs
 
     def _tool_ref(self, raw: Raw, path: str) -> ToolRef:

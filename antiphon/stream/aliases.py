@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import MsgspecError, Raw, json
+from msgspec import Raw, json
 
 from antiphon.spec.aliases import snake_case, string
-from antiphon.spec.codec import NULL, QUOTE, encode, first_byte
+from antiphon.spec.codec import NULL, QUOTE, UNREADABLE, encode, first_byte
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, STATUS
 from antiphon.spec.events import EVENTS
+from antiphon.spec.limits import MAX_INTEGER
 from antiphon.stream import lifecycle
 
 Fields = dict[str, Raw]
 # Whatever reading or writing JSON raises.
-BROKEN = (MsgspecError, RecursionError, TypeError, ValueError)
-# The largest whole number that every JSON parser reads alike; no count or index comes near it.
-MAX_NUMBER = 2**53 - 1
-_MAX_DIGITS = len(str(MAX_NUMBER))
+BROKEN = (*UNREADABLE, TypeError, ValueError)
+_MAX_DIGITS = len(str(MAX_INTEGER))
 
 CUSTOM_EVENT = "response.custom_event"
 # A whole response where an event is due, and one `done` for every end: their status says what they are.
@@ -28,7 +27,7 @@ KEEPALIVES = frozenset(
     for name in ("keepalive", "keep_alive", "keep-alive", "heartbeat", "ping")
 )
 
-_TYPES: Mapping[str, str] = {
+TYPES: Mapping[str, str] = {
     "response.reasoning_text.delta": lifecycle.REASONING_DELTA,
     "response.reasoning_text.done": lifecycle.REASONING_DONE,
     "response.reasoning_content.delta": lifecycle.REASONING_DELTA,
@@ -79,7 +78,7 @@ def event_type(name: str) -> str:
     full = name if name == lifecycle.ERROR or name.startswith("response.") else f"response.{name}"
     if full in EVENTS:
         return full
-    return _TYPES.get(full, name)
+    return TYPES.get(full, name)
 
 
 def type_by_status(response: Raw | None) -> str:
@@ -107,7 +106,7 @@ def number(fields: Fields, *names: str) -> int | None:
         if isinstance(value, str) and value.isdecimal():
             value = int(value)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and 0 <= value <= MAX_NUMBER and value == int(value):
+        if is_number and 0 <= value <= MAX_INTEGER and value == int(value):
             return int(value)
     return None
 

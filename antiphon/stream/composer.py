@@ -15,6 +15,7 @@ from antiphon.spec import ids
 from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import ItemStatus, Phase, type_of
+from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.spec.response import IncompleteDetails, Response
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import (
@@ -61,7 +62,6 @@ from antiphon.stream.open_items import (
 from antiphon.stream.sent_events import SentEvents
 
 _TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(event, ev.LifecycleEvent)}
-_MAX_CALL_ID = 64
 _text_event = ev.OutputTextDeltaEvent
 _EVENT_TYPE = re.compile(r"[\w.:-]+")
 
@@ -315,7 +315,7 @@ class Composer(Struct, eq=False, weakref=True):
             keyed.touched[opened] = None
 
     def _unique_call_id(self, given: str, used: set[str]) -> str:
-        if not given or len(given) > _MAX_CALL_ID or given in used:
+        if not given or len(given) > MAX_CALL_ID or given in used:
             given = self.new_id(ids.CALL)
         used.add(given)
         return given

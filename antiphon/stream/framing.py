@@ -7,17 +7,11 @@ from antiphon.spec import events as ev
 from antiphon.spec.codec import encode, encoder
 from antiphon.stream import sse
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect
+from antiphon.stream.lifecycle import CHANNELS
 
-_DELTAS = (
-    ev.OutputTextDeltaEvent,
-    ev.RefusalDeltaEvent,
-    ev.ReasoningDeltaEvent,
-    ev.ReasoningSummaryTextDeltaEvent,
-    ev.FunctionCallArgumentsDeltaEvent,
-    ev.CustomToolCallInputDeltaEvent,
-)
 _LF, _CR = b"\n\r"
-_HEADS: dict[type, bytes] = {cls: f"event: {cls.__struct_config__.tag}\ndata: ".encode() for cls in _DELTAS}
+# What comes before the JSON of a delta.
+_HEADS: dict[type, bytes] = {ev.EVENTS[c.delta]: f"event: {c.delta}\ndata: ".encode() for c in CHANNELS}
 
 
 def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> bytes:

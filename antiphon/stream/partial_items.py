@@ -27,6 +27,9 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
+from antiphon.stream import lifecycle
+
+Owner = type[Message] | type[Reasoning] | type[FunctionCall] | type[CustomToolCall]
 
 
 class Kind(NamedTuple):
@@ -36,43 +39,26 @@ class Kind(NamedTuple):
     delta: Callable[..., ev.Event]
     done: Callable[..., ev.Event]
     key: str
-    owner: type[Message] | type[Reasoning] | type[FunctionCall] | type[CustomToolCall]
+    owner: Owner
     part: Any = None
     numbered: str = "content_index"  # empty when the item has this text only once, in a field of its own
     added: Callable[..., ev.Event] = ev.ContentPartAddedEvent
     ended: Callable[..., ev.Event] = ev.ContentPartDoneEvent
 
 
-TEXT = Kind("text", ev.OutputTextDeltaEvent, ev.OutputTextDoneEvent, "text", Message, OutputText)
-REFUSAL = Kind("refusal", ev.RefusalDeltaEvent, ev.RefusalDoneEvent, "refusal", Message, Refusal)
-REASONING = Kind("reasoning", ev.ReasoningDeltaEvent, ev.ReasoningDoneEvent, "text", Reasoning, ReasoningText)
-SUMMARY = Kind(
-    "summary",
-    ev.ReasoningSummaryTextDeltaEvent,
-    ev.ReasoningSummaryTextDoneEvent,
-    "text",
-    Reasoning,
-    SummaryText,
-    "summary_index",
-    ev.ReasoningSummaryPartAddedEvent,
-    ev.ReasoningSummaryPartDoneEvent,
+def _kind(name: str, channel: lifecycle.Channel, owner: Owner, part: Any = None) -> Kind:
+    delta, done = ev.EVENTS[channel.delta], ev.EVENTS[channel.done]
+    return Kind(name, delta, done, channel.key, owner, part, channel.index or "")
+
+
+TEXT = _kind("text", lifecycle.TEXT, Message, OutputText)
+REFUSAL = _kind("refusal", lifecycle.REFUSAL, Message, Refusal)
+REASONING = _kind("reasoning", lifecycle.REASONING, Reasoning, ReasoningText)
+SUMMARY = _kind("summary", lifecycle.SUMMARY, Reasoning, SummaryText)._replace(
+    added=ev.ReasoningSummaryPartAddedEvent, ended=ev.ReasoningSummaryPartDoneEvent
 )
-ARGUMENTS = Kind(
-    "arguments",
-    ev.FunctionCallArgumentsDeltaEvent,
-    ev.FunctionCallArgumentsDoneEvent,
-    "arguments",
-    FunctionCall,
-    numbered="",
-)
-INPUT = Kind(
-    "input",
-    ev.CustomToolCallInputDeltaEvent,
-    ev.CustomToolCallInputDoneEvent,
-    "input",
-    CustomToolCall,
-    numbered="",
-)
+ARGUMENTS = _kind("arguments", lifecycle.CALL_ARGUMENTS, FunctionCall)
+INPUT = _kind("input", lifecycle.CALL_INPUT, CustomToolCall)
 # A part whose type we do not know stands among the others and has no text.
 CARRIED = Kind("part", ev.ContentPartAddedEvent, ev.ContentPartDoneEvent, "", Message)
 

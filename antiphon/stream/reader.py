@@ -5,7 +5,9 @@ The Reader never raises on what a server sends: it reads what can be read, and l
 
 import json as stdlib_json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,12 +22,12 @@ from antiphon.spec.content import ContentPart, OutputText
 from antiphon.spec.decode import decode_event, decode_output_item
 from antiphon.spec.errors import ErrorPayload, ResponseError, SpecError
 from antiphon.spec.items import TERMINAL_STATUSES, ItemStatus
+from antiphon.spec.limits import MAX_INTEGER
 from antiphon.spec.response import Response
 from antiphon.stream import aliases, lifecycle
 from antiphon.stream.event_targets import Assembly, EventTarget
 from antiphon.stream.partial_items import (
     KIND_OF,
-    REASONING,
     SUMMARY,
     TEXT,
     Kind,
@@ -52,37 +54,18 @@ _RUNNING = frozenset({lifecycle.QUEUED, lifecycle.IN_PROGRESS})
 E = TypeVar("E", bound=ev.AnyEvent)
 
 
-# Deltas under their other names, so that these too can go the short way.
-class _ReasoningText(ev.ReasoningDeltaEvent, tag="response.reasoning_text.delta"):
-    pass
+def _deltas() -> Iterator[tuple[type, Kind]]:
+    """Every delta; under its other names too, so that these can go the short way."""
+    for channel in lifecycle.CHANNELS:
+        cls = ev.EVENTS[channel.delta]
+        yield cls, KIND_OF[cls]
+        for alias, name in aliases.TYPES.items():
+            if name == channel.delta:
+                yield msgspec.defstruct(cls.__name__, (), bases=(cls,), tag=alias), KIND_OF[cls]
 
 
-class _ReasoningContent(ev.ReasoningDeltaEvent, tag="response.reasoning_content.delta"):
-    pass
-
-
-class _ReasoningSummary(ev.ReasoningSummaryTextDeltaEvent, tag="response.reasoning_summary.delta"):
-    pass
-
-
-_Hot = (
-    ev.OutputTextDeltaEvent
-    | ev.ReasoningDeltaEvent
-    | ev.ReasoningSummaryTextDeltaEvent
-    | ev.FunctionCallArgumentsDeltaEvent
-    | ev.CustomToolCallInputDeltaEvent
-    | ev.RefusalDeltaEvent
-    | _ReasoningText
-    | _ReasoningContent
-    | _ReasoningSummary
-)
-_HOT: dict[object, Kind] = {
-    **KIND_OF,
-    _ReasoningText: REASONING,
-    _ReasoningContent: REASONING,
-    _ReasoningSummary: SUMMARY,
-}
-_decode_hot: Callable[[bytes | str], Any] = msgspec.json.Decoder(_Hot).decode
+_HOT: dict[type, Kind] = dict(_deltas())
+_decode_hot: Callable[[bytes | str], Any] = msgspec.json.Decoder(reduce(or_, _HOT)).decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 # Half of a character, escaped or as it is: what msgspec does not read and the standard library does.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -191,7 +174,7 @@ class Reader:
             self._latest = _NOTHING
             return None
         if event.sequence_number != self._next_number:
-            if not 0 <= event.sequence_number <= aliases.MAX_NUMBER:
+            if not 0 <= event.sequence_number <= MAX_INTEGER:
                 return None
             self._check_number(event.sequence_number)
         self._next_number = event.sequence_number + 1

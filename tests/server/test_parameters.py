@@ -1,7 +1,6 @@
 """Each request parameter is honoured, or refused with a reason, or dropped with a receipt."""
 
 import json
-import re
 import select
 import socket
 import sqlite3
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
-from antiphon.spec.request import Request, WebSocketCreate
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
@@ -457,14 +455,3 @@ def test_obfuscation_stays_the_same_when_a_stream_is_read_again(server: Serving)
     assert all(event["obfuscation"] for event in deltas)
     with client.listen(f"/v1/responses/{events[0]['response']['id']}?stream=true") as stream:
         assert list(stream) == events
-
-
-# --- the description ---------------------------------------------------------------------------------------
-
-
-def test_every_parameter_is_described() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "parameters.md").read_text(encoding="utf-8")
-    cells = re.findall(r"^\| (.+?) \|", text, re.MULTILINE)
-    described = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-    missing = {*Request.__struct_fields__, *WebSocketCreate.__struct_fields__} - described
-    assert not missing

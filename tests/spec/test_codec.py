@@ -1,8 +1,10 @@
 """What is newer than this package: unknown objects byte for byte, unknown fields as equal JSON."""
 
+import ast
 import json
 import tracemalloc
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import antiphon
 from antiphon.spec import (
     Opaque,
     decode_item,
@@ -358,3 +361,15 @@ def test_known_objects_need_no_carrying() -> None:
         {"type": "function", "name": "f", "description": None, "parameters": None, "strict": None},
         {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1},
     ]
+
+
+def test_what_cannot_be_read_is_listed_in_one_place() -> None:
+    """To catch `MsgspecError` alone forgets what else reading raises: `UNREADABLE` has all of it."""
+    package = Path(antiphon.__file__).parent
+    named = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if getattr(node, "id", getattr(node, "attr", "")) == "MsgspecError"
+    ]
+    assert named == ["spec/codec.py"]

@@ -4,24 +4,30 @@ import json
 import tracemalloc
 from collections.abc import Callable
 from time import process_time
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
 
+from antiphon.config.schema import ServerSettings
 from antiphon.spec import Request, SpecError, decode_item, decode_items, decode_request
 from antiphon.spec.decode import decode_compact_request
 from antiphon.spec.items import FunctionCall
 from antiphon.spec.limits import (
+    MAX_ALLOWED_TOOLS,
     MAX_BODY,
     MAX_DEPTH,
     MAX_ESCAPES,
     MAX_INTEGER,
+    MAX_NAME,
     MAX_UNKNOWN_FIELDS,
     MAX_UNKNOWN_NAME,
     MAX_UNKNOWN_SHAPES,
+    NAME,
+    NOT_IN_NAME,
+    FunctionName,
 )
-from antiphon.spec.tools import FunctionTool
+from antiphon.spec.tools import AllowedTools, FunctionTool
 
 MB = 1024 * 1024
 TEXT, IMAGE, FILE = 10_485_760, 20_971_520, 33_554_432
@@ -503,3 +509,23 @@ def test_every_refusal_is_json_that_names_its_parts() -> None:
         "code": "invalid_value",
         "param": "max_output_tokens",
     }
+
+
+def test_the_gateway_takes_bodies_as_large_as_the_decoder_does() -> None:
+    assert ServerSettings().body_limit == MAX_BODY
+
+
+def test_the_type_of_allowed_tools_has_the_limit_that_the_reader_has() -> None:
+    """The number stands in the type too, because the reference shows it to users."""
+    [meta] = get_type_hints(AllowedTools, include_extras=True)["tools"].__metadata__
+    assert (meta.min_length, meta.max_length) == (1, MAX_ALLOWED_TOOLS)
+
+
+@pytest.mark.parametrize("name", ["f", "F-9_", "f" * 64, "", "f" * 65, "é", "a b", "f\n", "٣"])
+def test_a_name_fits_the_expression_as_it_fits_the_type(name: str) -> None:
+    try:
+        taken = bool(msgspec.convert(name, FunctionName))
+    except msgspec.ValidationError:
+        taken = False
+    assert bool(NAME.fullmatch(name)) is taken
+    assert not name or len(name) > MAX_NAME or (NOT_IN_NAME.search(name) is None) is taken

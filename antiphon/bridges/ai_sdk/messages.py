@@ -1,6 +1,5 @@
 """The messages of an AI SDK chat as items: UI messages of versions 4 to 7, model messages, and plain ones."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -24,7 +23,7 @@ from antiphon.spec.items import (
     Phase,
     Reasoning,
 )
-from antiphon.spec.limits import CallId, FunctionName, Text
+from antiphon.spec.limits import MAX_NAME, MAX_TEXT, NAME, CallId, FunctionName, Text
 from antiphon.spec.struct_fields import shape_of
 from antiphon.spec.struct_reader import Reading
 
@@ -34,7 +33,6 @@ Role = Literal["system", "developer", "user", "assistant", "tool", "data"]
 NO_OUTPUT = "(the chat went on without an output of this call)"
 DENIED = "(the user did not allow this call)"
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 # Parts that are for the reader of a chat and not for the model.
 _SILENT = frozenset({"source", "source-url", "source-document", "custom", "reasoning-file"})
 
@@ -151,8 +149,8 @@ class _Teller:
             self._say(Reasoning(summary=[], content=[ReasoningText(message.reasoning)]), self._path)
         if message.content is not UNSET:
             text = msgspec.json.decode(message.content, type=str)
-            if len(text) > _LONGEST:
-                raise wrong(place, f"expected a string of at most {_LONGEST:,} characters")
+            if len(text) > MAX_TEXT:
+                raise wrong(place, f"expected a string of at most {MAX_TEXT:,} characters")
             self._words(_Words(text), place)
         elif not message.tool_invocations:
             raise wrong(place, "a message needs `parts` or `content`", "missing_field")
@@ -277,10 +275,9 @@ class _Teller:
     def _name(self, raw: Raw, place: str) -> str:
         kind = string(Reading().split(raw, place), "type") or ""
         name = kind.removeprefix("tool-")
-        if name == kind or not _NAME.fullmatch(name):
-            raise wrong(
-                join(place, "toolName"), "expected the name of a tool: 1 to 64 letters, digits, _ or -"
-            )
+        if name == kind or not NAME.fullmatch(name):
+            rule = f"expected the name of a tool: 1 to {MAX_NAME} letters, digits, _ or -"
+            raise wrong(join(place, "toolName"), rule)
         return name
 
     # --- order --------------------------------------------------------------------------------------------
@@ -297,7 +294,6 @@ class _Teller:
             raise wrong(join(place, "type"), f"{what} belongs into a message of the {role}, not {self._role}")
 
 
-_LONGEST = 10_485_760
 _READERS: dict[str, Callable[[_Teller, Raw, str], None]] = {
     "text": _Teller._text,
     "input_text": _Teller._text,

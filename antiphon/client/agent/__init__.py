@@ -29,7 +29,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_item
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Item, ItemBase, Message
-from antiphon.spec.request import Request
+from antiphon.spec.request import SAMPLING, Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream.deltas import AnyDelta
@@ -40,10 +40,7 @@ AgentInput = str | Item | Mapping[str, object] | SavedItems
 
 # What a caller of a served agent may say about the answer; everything else is the agent's own.
 _OF_THE_CALLER = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
+    *SAMPLING,
     "max_output_tokens",
     "text",
     "reasoning",

@@ -16,6 +16,7 @@ from antiphon.spec.codec import encode
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, FunctionCallOutput, Item, Message
 from antiphon.spec.items import CustomToolCallOutput as CustomOutput
+from antiphon.spec.limits import MAX_TEXT
 from antiphon.spec.response import Response
 from antiphon.stream.lifecycle import with_status
 
@@ -23,8 +24,6 @@ T = TypeVar("T")
 
 Approve = Callable[[ToolCall], bool | str | Awaitable[bool | str]]
 """True lets a call run, False refuses it, and a text refuses it with this reason."""
-
-_MAX_OUTPUT = 10_485_760  # characters, by the specification
 
 
 class ToolRunner:
@@ -95,7 +94,7 @@ class ToolRunner:
 
 def failed(call: ToolCall, fault: Fault, message: str, error: Exception | None = None) -> ToolOutcome:
     """An outcome whose output tells the model what went wrong."""
-    told = {"error": {"code": fault, "message": _utf8(message)[: _MAX_OUTPUT // 16]}}
+    told = {"error": {"code": fault, "message": _utf8(message)[: MAX_TEXT // 16]}}
     return ToolOutcome(call, msgspec.json.encode(told).decode(), fault, error=error)
 
 
@@ -138,10 +137,8 @@ def _is_cancelled() -> bool:
 def _sound(output: Output) -> Output:
     """An output that can go out: within the limit, and UTF-8."""
     size = len(output) if isinstance(output, str) else len(text_of(output))
-    if size > _MAX_OUTPUT:
-        raise ToolError(
-            f"the result has {size:,} characters; at most {_MAX_OUTPUT:,} can be sent: ask for less"
-        )
+    if size > MAX_TEXT:
+        raise ToolError(f"the result has {size:,} characters; at most {MAX_TEXT:,} can be sent: ask for less")
     return _utf8(output) if isinstance(output, str) else output
 
 

@@ -12,7 +12,7 @@ from antiphon.spec.content import InputFile, InputImage, InputText, OutputText, 
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, type_of
-from antiphon.spec.request import Request
+from antiphon.spec.request import SAMPLING, Request
 from antiphon.spec.tools import (
     AllowedTools,
     FunctionTool,
@@ -39,7 +39,7 @@ _OTHER_CODES = frozenset(
         "item_not_found",
     }
 )
-_SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "parallel_tool_calls")
+_SAME = (*SAMPLING, "parallel_tool_calls")
 _STATEFUL = ("previous_response_id", "conversation", "background")
 
 

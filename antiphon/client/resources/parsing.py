@@ -21,6 +21,7 @@ from antiphon.client.tools.schema import (
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import Refusal
 from antiphon.spec.items import Message
+from antiphon.spec.limits import MAX_NAME
 from antiphon.spec.request import TextParam
 from antiphon.spec.response import Response
 
@@ -46,7 +47,7 @@ def text_param(into: type[Any], given: TextParam | Mapping[str, object] | None) 
     strict = not loose(schema)
     format = {
         "type": "json_schema",
-        "name": _UNFIT.sub("_", into.__name__)[:64],
+        "name": _UNFIT.sub("_", into.__name__)[:MAX_NAME],
         "schema": strictly(schema) if strict else schema,
         "strict": strict,
     }

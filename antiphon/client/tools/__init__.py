@@ -21,6 +21,7 @@ from antiphon.client.tools.running import is_async, run
 from antiphon.client.tools.schema import Schema, ToolParameters, strictly, without_nulls
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo
+from antiphon.spec.limits import MAX_NAME, NAME
 from antiphon.spec.tools import CustomTool, FunctionTool
 
 P = ParamSpec("P")
@@ -28,7 +29,6 @@ R = TypeVar("R")
 
 Output = str | list[ContentPart]
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _read_parts = msgspec.json.Decoder(list[InputText | InputImage | InputFile | InputVideo]).decode
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -47,8 +47,9 @@ def snake_case(name: str) -> str:
 
 
 def valid_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for a tool; give one of 1 to 64 letters, digits, _ and -")
+    if not NAME.fullmatch(name):
+        rule = f"give one of 1 to {MAX_NAME} letters, digits, _ and -"
+        raise ValueError(f"{name!r} is no name for a tool; {rule}")
     return name
 
 
@@ -263,7 +264,7 @@ def _parts(text: str) -> list[ContentPart] | None:
         return None
     try:
         return [*_read_parts(text)]
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -5,7 +5,6 @@ async with MCPServer.stdio("my-server", ["--readonly"]) as server:
 """
 
 import asyncio
-import re
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from antiphon.client.errors import ConnectionFailed, UsageError
 from antiphon.client.tools import Output, Tool, ToolError
 from antiphon.client.tools.schema import Schema
 from antiphon.spec.content import ContentPart, InputImage, InputText
+from antiphon.spec.limits import MAX_NAME, NOT_IN_NAME
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_PAGES = 100
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class MCPServer:
@@ -152,7 +151,7 @@ class MCPServer:
         for _ in range(_MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             for one in page.tools:
-                name = _NOT_IN_A_NAME.sub("_", self._prefix + one.name)[:64]
+                name = NOT_IN_NAME.sub("_", self._prefix + one.name)[:MAX_NAME]
                 if name not in names:
                     names.add(name)
                     words = one.description or one.title or ""

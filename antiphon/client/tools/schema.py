@@ -13,6 +13,8 @@ from typing import Annotated, Any, NotRequired, TypedDict, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from antiphon.spec.codec import UNREADABLE
+
 Schema = dict[str, Any]
 
 # What a strict schema cannot say.
@@ -118,7 +120,7 @@ def _defaults(function: Callable[..., object]) -> dict[str, Any]:
         if parameter.default is not parameter.empty:
             try:
                 found[parameter.name] = msgspec.json.decode(msgspec.json.encode(parameter.default))
-            except (TypeError, msgspec.MsgspecError):
+            except (*UNREADABLE, TypeError):
                 continue
     return found
 

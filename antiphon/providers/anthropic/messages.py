@@ -253,7 +253,7 @@ class MessagesBuilder:
 def _kept(blob: bytes) -> AnthropicCaller | Container | None:
     try:
         kept: AnthropicCaller | Container = decode_kept(blob)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return None
     return kept
 

@@ -6,11 +6,12 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from antiphon.providers.base import Capabilities
+from antiphon.spec.request import SAMPLING
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
 # Request parameters that every server of this wire takes under the same name.
-COMMON = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
+COMMON = frozenset(SAMPLING)
 # Fields outside the specification that clients send and most servers know.
 _SAMPLING = frozenset({"seed", "stop"})
 _LOCAL_SAMPLING = _SAMPLING | {"top_k", "min_p", "repetition_penalty"}

@@ -22,6 +22,7 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
+from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 
 # Much of google-auth has no types.
@@ -52,7 +53,7 @@ def from_file(path: Path) -> Loaded:
         told = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
         raise ValueError(f"the file cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise ValueError("the file is not the JSON of a service account") from None
     if told.get("type") != "service_account":
         message = "the file is not that of a service account; name others in GOOGLE_APPLICATION_CREDENTIALS"

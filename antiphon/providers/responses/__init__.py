@@ -19,13 +19,13 @@ from antiphon.providers.responses.request import Prepared, prepare
 from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.spec.items import Item, Reasoning
+from antiphon.spec.request import PROVIDER_PARAMETERS
 from antiphon.stream.deltas import AnyDelta
 
 if TYPE_CHECKING:
     from antiphon.providers.responses.websocket import Sockets
 
-# Parameters that the gateway honours itself, and values that ask for nothing.
-_OURS = frozenset({"include", "max_tool_calls", "truncation"})
+# Values that ask for nothing.
 _UNDEMANDING = (None, 0, "auto", "default")
 _REMEMBERED = 300.0
 """How long a server is taken at its word that it has no such address."""
@@ -166,7 +166,7 @@ class Responses:
             self.name, "model", "this server has no /responses; /chat/completions was asked", FALLBACK
         )
         takes = self._chat.capabilities.parameters
-        for name in sorted(self.capabilities.parameters - takes - _OURS):
+        for name in sorted((self.capabilities.parameters & set(PROVIDER_PARAMETERS)) - takes):
             holder, _, key = name.rpartition(".")
             holding = getattr(turn.request, holder) if holder else turn.request
             if getattr(holding, key, None) not in _UNDEMANDING:

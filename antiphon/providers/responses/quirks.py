@@ -5,19 +5,11 @@ from urllib.parse import urlsplit
 
 from antiphon.providers.base import Capabilities
 from antiphon.spec.history_text import SystemPrompt, ToolHistory
+from antiphon.spec.request import PROVIDER_PARAMETERS
 
 _BASIC = frozenset({"temperature", "top_p", "max_output_tokens", "reasoning"})
-_OPENAI = _BASIC | {
-    "include",
-    "max_tool_calls",
-    "prompt_cache_key",
-    "safety_identifier",
-    "service_tier",
-    "text.verbosity",
-    "top_logprobs",
-    "truncation",
-}
-_EVERYTHING = _OPENAI | {"presence_penalty", "frequency_penalty"}
+_EVERYTHING = frozenset({*PROVIDER_PARAMETERS, "include", "max_tool_calls", "truncation"})
+_OPENAI = _EVERYTHING - {"presence_penalty", "frequency_penalty"}
 # Fields of other wires that clients send out of habit.
 _CHAT_FIELDS = frozenset(
     {"logit_bias", "max_tokens", "min_p", "n", "repetition_penalty", "seed", "stop", "top_k"}

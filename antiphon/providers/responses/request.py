@@ -38,7 +38,7 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
-from antiphon.spec.request import ReasoningParam, without_nulls
+from antiphon.spec.request import NOT_FORWARDED, SAMPLING, ReasoningParam, without_nulls
 from antiphon.spec.tools import (
     AllowedTools,
     CustomTool,
@@ -53,10 +53,7 @@ from antiphon.stream.lifecycle import with_status
 from antiphon.wires.tools.names import Function, ToolNames
 
 _PLAIN = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
+    *SAMPLING,
     "top_logprobs",
     "max_output_tokens",
     "max_tool_calls",
@@ -68,8 +65,6 @@ _PROOFS = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
 _LESS_OR_MORE = {"none": "low", "xhigh": "high"}
 _TIERS = {"standard": "default", "batch": ""}
-# What agent clients add for their own back end, or what belongs to the transport.
-_OURS = frozenset({"client_metadata", "generate", "type"})
 _COUNTED = frozenset(
     {"input", "instructions", "model", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools"}
 )
@@ -135,7 +130,7 @@ class _Preparing:
         for name, value in extras(request).items():
             if name in self._quirks.refuses or (":" in name and not self._quirks.prefixed):
                 self._receipt(name, "this server refuses it")
-            elif name not in _OURS:
+            elif name not in NOT_FORWARDED:
                 body.setdefault(name, value)
         return Prepared(body, self._names)
 

@@ -27,6 +27,7 @@ from antiphon.spec.items import (
     Reasoning,
     type_of,
 )
+from antiphon.spec.request import PROVIDER_PARAMETERS
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
     AnnotationDelta,
@@ -49,21 +50,7 @@ from antiphon.stream.deltas import (
 ECHO = Script([Scene(steps=[steps.EchoStep(echo=True, chunk=16)])])
 
 _EVERYTHING = Capabilities(
-    parameters=frozenset(
-        {
-            "temperature",
-            "top_p",
-            "presence_penalty",
-            "frequency_penalty",
-            "top_logprobs",
-            "max_output_tokens",
-            "reasoning",
-            "service_tier",
-            "prompt_cache_key",
-            "safety_identifier",
-            "text.verbosity",
-        }
-    ),
+    parameters=frozenset(PROVIDER_PARAMETERS),
     images=True,
     image_urls=True,
     files=True,

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from antiphon.providers.base import Turn
 from antiphon.providers.script import steps
+from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.items import Message
 
 _BLOCK = re.compile(r"^```script[ \t]*\r?\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -94,7 +95,7 @@ def _decode(text: str) -> Any:
     is_json = start.startswith(("{", "[")) and not start.startswith("[[")
     try:
         return msgspec.json.decode(text) if is_json else tomllib.loads(text)
-    except (msgspec.MsgspecError, tomllib.TOMLDecodeError, RecursionError, UnicodeError) as error:
+    except (*UNREADABLE, tomllib.TOMLDecodeError) as error:
         raise ScriptError(f"it is not valid {'JSON' if is_json else 'TOML'}: {error}") from None
 
 

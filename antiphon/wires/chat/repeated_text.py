@@ -2,7 +2,7 @@
 
 import msgspec
 
-from antiphon.spec.codec import encode
+from antiphon.spec.codec import UNREADABLE, encode
 
 _TRIES = 3
 _string = msgspec.json.Decoder(str).decode
@@ -28,7 +28,7 @@ class RepeatedText:
         if line.startswith(self._head) and line.endswith(self._tail):
             try:
                 return _string(line[self._between])
-            except (msgspec.MsgspecError, UnicodeError):
+            except UNREADABLE:
                 return None
         return None
 

@@ -4,16 +4,13 @@ A name leads back to what the client declared, on output and in the history, als
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from antiphon.spec.items import CustomToolCall, FunctionCall
+from antiphon.spec.limits import MAX_NAME, NOT_IN_NAME
 from antiphon.wires.tools.custom import wrap
-
-_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +74,11 @@ def flat_name(origin: DeclaredTool) -> str:
         full = f"{namespace}{joint}{origin.name}"
     else:
         full = origin.name
-    name = _UNFIT.sub("_", full) or "tool"
-    return name if len(name) <= _LONGEST_NAME and name == full else shortened(name, origin)
+    name = NOT_IN_NAME.sub("_", full) or "tool"
+    return name if len(name) <= MAX_NAME and name == full else shortened(name, origin)
 
 
 def shortened(name: str, origin: DeclaredTool) -> str:
     """Another name for a tool whose own is too long, unfit or taken."""
     digest = hashlib.sha256(f"{name}\0{origin}".encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - 9]}_{digest}"
+    return f"{name[: MAX_NAME - 9]}_{digest}"

@@ -332,8 +332,8 @@ def mistake(vertex: Made, **keys: Any) -> str:
 async def test_credentials_that_are_none(vertex: Made, account: Callable[..., Path], tmp_path: Path) -> None:
     assert "cannot be read" in mistake(vertex, credentials=str(tmp_path / "nowhere.json"))
     broken = tmp_path / "broken.json"
-    for text in ("", "{", "[]"):
-        broken.write_text(text)
+    for data in (b"", b"{", b"[]", b'{"type": "\xff"}', b'{"a": ' * 100_000):
+        broken.write_bytes(data)
         assert "not the JSON" in mistake(vertex, credentials=str(broken))
     assert "GOOGLE_APPLICATION_CREDENTIALS" in mistake(
         vertex, credentials=str(account(type="authorized_user"))
