@@ -27,10 +27,11 @@ BY_PATH = {
     "antiphon.client.resources.conversations": "AsyncConversationItems AsyncConversations AsyncModels",
     "antiphon.client.resources.responses": "AsyncResponses",
     "antiphon.client.sync.resources": "ConversationItems Conversations Models Responses",
-    "antiphon.config": "ConfigErrors ProviderSettings load",
+    "antiphon.config": "ConfigErrors HttpSettings ProviderSettings load",
     "antiphon.providers.base": "Capabilities Environment Provider Sink Turn UpstreamError answer_from",
     "antiphon.providers.exchange": "Call Parser ask",
     "antiphon.providers.history": "speeches",
+    "antiphon.providers.registry": "TYPES",
     "antiphon.store": "NewResponse SqliteStore",
     "antiphon.stream.dialects": "by_name solicited",
 }

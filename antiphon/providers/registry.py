@@ -52,6 +52,7 @@ class ProviderTypes(Mapping[str, type[ProviderSettings]]):
 
 
 TYPES = ProviderTypes()
+"""Every type of provider that is installed, with the Struct of its settings."""
 
 
 def create_provider(settings: ProviderSettings, environment: Environment) -> Provider:

@@ -119,4 +119,4 @@ def test_a_turn_tells_a_limited_number_of_receipts(serve: Serve, voice: Voice) -
     client = serve(voice.toml, SERVER__RECEIPTS="true").client()
     made = client.create(input=[*MANY[:1], *({"type": "vendor:note", "n": n} for n in range(1000))])
     assert len(made["antiphon:receipts"]) == 257
-    assert made["antiphon:receipts"][-1]["reason"] == "there is more of this kind: the first 256 are told"
+    assert made["antiphon:receipts"][-1]["reason"] == "there is more of this kind: the first 256 are listed"
