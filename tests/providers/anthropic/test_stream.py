@@ -1,7 +1,6 @@
 """The bytes of the Messages API through the stream reader and the Composer."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.tools.functions import flatten
-from antiphon.spec.response import Response
 from antiphon.stream.deltas import (
     AnyDelta,
     CallDelta,
@@ -24,6 +22,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from tests.providers.anthropic import wire
+from tests.providers.anthropic.reading import blobs, read, response, whole
 from tests.providers.compose import compose, make_turn, plain, told
 
 SEARCHED = {
@@ -33,29 +32,6 @@ SEARCHED = {
     "cited_text": "a",
     "encrypted_index": "e",
 }
-
-
-def read(*pieces: bytes, size: int | None = None, **options: Any) -> list[AnyDelta]:
-    """Everything a stream says, fed in pieces of `size` bytes."""
-    body = b"".join(pieces)
-    stream = AnthropicStream(**options)
-    size = size or len(body) or 1
-    deltas = [delta for n in range(0, len(body), size) for delta in stream.feed(body[n : n + size])]
-    return deltas if stream.over else deltas + stream.end()
-
-
-def response(*pieces: bytes, **options: Any) -> Response:
-    return compose([read(*pieces, **options)], schema=True)
-
-
-def whole(*content: dict[str, Any], reason: str | None = "end_turn", **options: Any) -> Response:
-    told = wire.message(content, reason, **options.pop("fields", {}))
-    return compose([AnthropicStream(**options).whole(json.dumps(told).encode())], schema=True)
-
-
-def blobs(made: Response) -> list[Any]:
-    items = plain(made)["output"]
-    return [json.loads(item["encrypted_content"]) for item in items if item["type"] == "reasoning"]
 
 
 # --- words ------------------------------------------------------------------------------------------------
@@ -464,64 +440,3 @@ def test_the_same_however_the_bytes_are_cut(ending: bytes) -> None:
 def test_no_bytes_do_harm(noise: bytes, at: int) -> None:
     """Whatever comes in the middle, the answer ends, once, and the Auditor has nothing to say."""
     assert compose([read(ANSWER[:at], noise, ANSWER[at:])]).status in ("completed", "failed")
-
-
-# --- programs of the model --------------------------------------------------------------------------------
-
-PROGRAM = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
-CALLED = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"x": 1}, "caller": PROGRAM}
-BOX = {"id": "container_1", "expires_at": "2025-12-20T05:33:56.857745Z"}
-
-
-def test_calls_that_a_program_made_before_the_stream_began() -> None:
-    """Such a stream is its first event and its last."""
-    begun = wire.start(content=[CALLED], stop_reason="tool_use", container=BOX)
-    made = response(begun, wire.event("message_stop"))
-    assert told(made)[-1] == ("f", '{"x": 1}', "toolu_1")
-    assert blobs(made) == [
-        {"type": "antiphon_container", **BOX},
-        {"type": "antiphon_caller", "id": "toolu_1", "caller": PROGRAM},
-    ]
-    assert blobs(whole(CALLED, reason="tool_use", fields={"container": BOX})) == blobs(made)
-
-
-def test_a_container_that_is_named_at_the_end() -> None:
-    ending = wire.event(
-        "message_delta", delta={"stop_reason": "end_turn", "container": BOX}, usage={"output_tokens": 2}
-    )
-    made = response(wire.start(), wire.text(0, "Hi"), ending, wire.event("message_stop"))
-    assert blobs(made) == [{"type": "antiphon_container", **BOX}]
-
-
-def test_a_call_that_the_model_made_itself_has_nothing_to_keep() -> None:
-    direct = {**CALLED, "caller": {"type": "direct"}}
-    assert blobs(whole(direct, reason="tool_use")) == []
-
-
-def test_a_block_of_an_unknown_kind_is_whole_whatever_its_pieces_are_called() -> None:
-    pieces = [
-        wire.begin(0, {"type": "compaction", "content": None}),
-        wire.delta(0, "compaction_delta", content="So "),
-        wire.delta(0, "compaction_delta", content="far."),
-        wire.end(0),
-    ]
-    made = compose([read(wire.start(), *pieces, wire.finish())])
-    [item] = plain(made)["output"]
-    assert (item["type"], item["data"]) == (
-        "anthropic:compaction",
-        {"type": "compaction", "content": "So far."},
-    )
-
-
-def test_the_input_of_a_hosted_call_that_cannot_be_read_costs_nothing_else() -> None:
-    notes: list[str] = []
-    pieces = [
-        wire.begin(0, {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}),
-        wire.delta(0, "input_json_delta", partial_json='{"que'),
-        wire.end(0),
-        wire.text(1, "Hi"),
-    ]
-    deltas = read(wire.start(), *pieces, wire.finish(), note=lambda param, why: notes.append(why))
-    made = compose([deltas])
-    assert (made.status, told(made)[-1]) == ("completed", "Hi")
-    assert "cannot be read" in notes[0]

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses.response_create_params import (
-    ResponseCreateParamsNonStreaming,
     ResponseCreateParamsStreaming,
 )
 
-from antiphon.providers.base import Turn, UpstreamError
-from antiphon.providers.responses.quirks import OPEN_RESPONSES, OPENAI, QUIRKS, Quirks, choose
+from antiphon.providers.base import UpstreamError
+from antiphon.providers.responses.quirks import OPEN_RESPONSES, OPENAI, QUIRKS, choose
 from antiphon.providers.responses.request import Proof, prepare
 from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.spec.codec import Opaque, encode
@@ -22,33 +21,11 @@ from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Reasoning
 from tests.providers.compose import make_turn
 from tests.providers.conformance.scenarios import GIT, SQL, WEATHER
+from tests.providers.responses.building import Json, body, build, receipts, sent
 from tests.providers.typed_dicts import mistakes
 from tests.spec.validators import objections
 
-Json = dict[str, Any]
 AI_GATEWAY, LMSTUDIO, VLLM, OLLAMA = (QUIRKS[name] for name in ("ai_gateway", "lmstudio", "vllm", "ollama"))
-
-
-def build(request: str | Json, quirks: Quirks = OPENAI, **turn: Any) -> tuple[Json, Turn]:
-    made = make_turn(request, **turn)
-    body = json.loads(encode(prepare(made, quirks, "up").body))
-    if quirks is OPENAI:
-        shape = ResponseCreateParamsStreaming if made.stream else ResponseCreateParamsNonStreaming
-        assert mistakes(body, shape) == []
-    return body, made
-
-
-def body(request: str | Json, quirks: Quirks = OPENAI) -> Json:
-    return build(request, quirks)[0]
-
-
-def sent(items: list[Json], quirks: Quirks = OPENAI) -> list[Json]:
-    given: list[Json] = body({"input": items}, quirks)["input"]
-    return given
-
-
-def receipts(turn: Turn) -> list[tuple[str, str]]:
-    return [(one.param, one.action) for one in turn.receipts]
 
 
 # --- the frame --------------------------------------------------------------------------------------------
