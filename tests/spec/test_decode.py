@@ -441,8 +441,10 @@ def outcome(body: bytes) -> ErrorPayload | None:
 
 
 def follow(value: Any, param: str) -> str:
-    """Walk the path as far as it goes; what is left of it."""
+    """Walk the path as far as it goes; what is left of it. The last key may itself have dots and brackets."""
     while param:
+        if isinstance(value, dict) and param.removeprefix(".") in value:
+            return ""
         step = re.match(r"\[(\d+)\]|\.?([^.\[]+)|\.", param)
         assert step is not None
         try:
@@ -451,6 +453,14 @@ def follow(value: Any, param: str) -> str:
             return param
         param = param[step.end() :]
     return ""
+
+
+def test_a_path_to_a_key_of_dots_can_be_followed() -> None:
+    payload = {"metadata": {".": None}}
+    error = outcome(raw(payload))
+    assert error is not None
+    assert error.param == "metadata.."
+    assert follow(payload, error.param) == ""
 
 
 # --- duplicate keys -----------------------------------------------------------------------------------------
