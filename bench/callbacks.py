@@ -84,7 +84,7 @@ CASES: dict[str, Callable[[], list[Body]]] = {
     "7 MB in 3,000 items": lambda: [{"input": [_message(TEXT)] * 3000}],
     "turn after 7 MB": lambda: [{"input": [_message(TEXT)] * 3000}, {"input": "and then?"}],
     "7 MB in one text": lambda: [{"input": TEXT * 3000}],
-    "60 MB of pictures": lambda: [{"input": [_picture(20_000_000)] * 3}],
+    "36 MB of pictures": lambda: [{"input": [_picture(12_000_000)] * 3}],
 }
 
 

@@ -32,7 +32,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     workers: Count = 1
     origins: tuple[Origin, ...] = ()
     hosts: tuple[Host, ...] = ()
-    body_limit: Bytes = 64 * 1024 * 1024
+    body_limit: Bytes = 36 * 1024 * 1024
     memory_limit: Bytes = 1024 * 1024 * 1024
     created_after: Seconds = 5.0
     keepalive: Seconds = 15.0

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-MAX_BODY = 64 * 1024 * 1024
+MAX_BODY = 36 * 1024 * 1024
 
 # Ours, not the specification's: what a hostile body may cost.
 MAX_DEPTH = 200

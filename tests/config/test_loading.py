@@ -116,7 +116,7 @@ def test_without_any_configuration_the_embedded_model_serves(
     assert config.resolve() == Target("local", "smollm2-135m-instruct")
     assert config.resolve("smollm2-135m-instruct") == config.resolve()
     assert (config.server.host, config.server.port) == ("127.0.0.1", 8080)
-    assert config.server.body_limit == 64 * 1024 * 1024
+    assert config.server.body_limit == 36 * 1024 * 1024
     assert check_exposure(config) is None
 
 

@@ -455,14 +455,6 @@ def follow(value: Any, param: str) -> str:
     return ""
 
 
-def test_a_path_to_a_key_of_dots_can_be_followed() -> None:
-    payload = {"metadata": {".": None}}
-    error = outcome(raw(payload))
-    assert error is not None
-    assert error.param == "metadata.."
-    assert follow(payload, error.param) == ""
-
-
 # --- duplicate keys -----------------------------------------------------------------------------------------
 
 DUPLICATES = [
