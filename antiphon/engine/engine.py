@@ -9,11 +9,8 @@ from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import MediaFetcher, may_have_addresses
-from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save, checks_of
-from antiphon.engine.schema_check import check_schema
-from antiphon.engine.schema_pool import SchemaPool
 from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
@@ -28,6 +25,9 @@ from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
+from antiphon.stream.policy import check_tools
+from antiphon.wires.schema.check import check_schema
+from antiphon.wires.schema.pool import SchemaPool
 
 _MANY = 1000
 

@@ -5,9 +5,6 @@ from typing import Any
 
 import msgspec
 
-from antiphon.engine.policy import POLICY
-from antiphon.engine.schema_pool import SchemaPool
-from antiphon.providers.base import UNMET, Sink, Turn, WrappingSink
 from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
@@ -16,6 +13,9 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
 from antiphon.stream.deltas import AnyDelta, Failure, Finish
+from antiphon.stream.sinks import Sink, WrappingSink
+from antiphon.wires.notes import Note
+from antiphon.wires.schema.pool import SchemaPool
 
 _LARGEST = 256 * 1024
 
@@ -78,14 +78,25 @@ def _answer(message: Message) -> str:
 class SchemaCheck(WrappingSink):
     """A sink that keeps the end of the answer back until the answer has been held to its schema.
 
-    `answer` gives the response as it is composed so far. `finish` is to be awaited once the provider is done.
+    `answer` gives the response as it is composed so far, and `unmet` is told when that does not fit a schema
+    which is not strict. `finish` is to be awaited once the whole answer was put.
     """
 
-    def __init__(self, sink: Sink, turn: Turn, answer: Callable[[], Response], schemas: SchemaPool) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        request: Request,
+        answer: Callable[[], Response],
+        unmet: Note,
+        schemas: SchemaPool,
+        tenant: str = "",
+    ) -> None:
         super().__init__(sink)
-        self._turn = turn
+        self._request = request
         self._answer = answer
+        self._unmet = unmet
         self._schemas = schemas
+        self._tenant = tenant
         self._end: AnyDelta | None = None
 
     def put(self, deltas: list[AnyDelta]) -> bool:
@@ -101,8 +112,8 @@ class SchemaCheck(WrappingSink):
             self._sink.put([await self._judged(self._end)])
 
     async def _judged(self, end: AnyDelta) -> AnyDelta:
-        request = self._turn.request
-        wrong = await mismatch(request, self._answer(), self._turn.tenant, self._schemas)
+        request = self._request
+        wrong = await mismatch(request, self._answer(), self._tenant, self._schemas)
         if wrong is None:
             return end
         if is_strict(request):
@@ -110,5 +121,5 @@ class SchemaCheck(WrappingSink):
             return Failure(
                 ErrorPayload("model_error", message, code="output_schema_mismatch", param="text.format")
             )
-        self._turn.receipt(POLICY, "text.format", f"the answer does not fit: {wrong}", UNMET)
+        self._unmet("text.format", f"the answer does not fit: {wrong}")
         return end

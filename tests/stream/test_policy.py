@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.policy import Policy, check_tools, restricts
 from antiphon.providers.base import Turn
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, TextDelta
+from antiphon.stream.policy import POLICY, Policy, check_tools, restricts
 from tests.providers.compose import Collected
 
 TOOLS = [{"type": "function", "name": name} for name in ("look_up", "save", "send")]
@@ -22,7 +22,7 @@ def turn(**fields: Any) -> Turn:
 
 def said(policy_turn: Turn, *deltas: AnyDelta) -> list[AnyDelta]:
     sink = Collected()
-    assert Policy(sink, policy_turn).put(list(deltas))
+    assert Policy(sink, policy_turn.request, policy_turn.note(POLICY)).put(list(deltas))
     return sink.batches.get_nowait()
 
 

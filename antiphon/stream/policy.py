@@ -4,9 +4,8 @@ The full list of tools always goes to the model, so that its prompt cache holds;
 forbade is suppressed here, before the Composer gives it an index.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from antiphon.providers.base import SUPPRESSED, Sink, Turn, WrappingSink
 from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
@@ -21,8 +20,10 @@ from antiphon.spec.tools import (
 )
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, Key
 from antiphon.stream.dialects import solicited
+from antiphon.stream.sinks import Sink, WrappingSink
 
 POLICY = "policy"
+"""Who a receipt names for what is suppressed here."""
 # Items of a hosted tool that come without a call.
 _NO_CALLS = frozenset({"mcp_list_tools", "additional_tools"})
 
@@ -91,12 +92,14 @@ def restricts(request: Request) -> bool:
 
 
 class Policy(WrappingSink):
-    """A sink that lets through only the calls which one request allows."""
+    """A sink that lets through only the calls which one request allows.
 
-    def __init__(self, sink: Sink, turn: Turn) -> None:
+    `note` is told the parameter that forbids a call, and what was suppressed.
+    """
+
+    def __init__(self, sink: Sink, request: Request, note: Callable[[str, str], None]) -> None:
         super().__init__(sink)
-        request = turn.request
-        self._turn = turn
+        self._note = note
         self._allowed = _allowed(request.tool_choice)
         self._required = _is_required(request.tool_choice)
         self._hosted_counts = _hosted_counts(request.tool_choice)
@@ -143,14 +146,10 @@ class Policy(WrappingSink):
 
     def _permits(self, delta: CallDelta) -> bool:
         if self._allowed is not None and delta.name not in self._allowed:
-            self._turn.receipt(
-                POLICY, "tool_choice", f"the model called {delta.name!r}, which is not allowed", SUPPRESSED
-            )
+            self._note("tool_choice", f"the model called {delta.name!r}, which is not allowed")
             return False
         if self._limit is not None and self._count >= self._limit[1]:
-            self._turn.receipt(
-                POLICY, self._limit[0], f"the call of {delta.name!r} is over the limit", SUPPRESSED
-            )
+            self._note(self._limit[0], f"the call of {delta.name!r} is over the limit")
             self._over_limit = self._limit[0] == "max_tool_calls"
             return False
         self._count += 1
