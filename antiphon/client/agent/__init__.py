@@ -187,12 +187,19 @@ class Agent:
         return self._words(await self.run(task, items=context))
 
     async def execute_open_responses(self, task: str, previous_response_id: str | None = None) -> Response:
-        """The task as one response, on top of the conversation of an earlier one; it never raises."""
+        """The task as one response, on top of the conversation of an earlier one; it never raises.
+
+        Its id is that of the last response on the server, so that the next task can go on from it.
+        """
+        run = self.stream(task, previous_response_id=previous_response_id)
 
         async def work() -> str:
-            return self._words(await self.run(task, previous_response_id=previous_response_id))
+            return self._words(await run)
 
-        return await execute_open_responses(self, work, previous_response_id)
+        response = await execute_open_responses(self, work, previous_response_id)
+        if run.steps:
+            response.id = run.steps[-1].response.id
+        return response
 
     def _words(self, result: AgentResult) -> str:
         for outcome in result.outcomes:
