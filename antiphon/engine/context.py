@@ -21,6 +21,7 @@ from antiphon.spec.limits import LARGE
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.store.base import Context, Store
 from antiphon.stream.pairing import Pairing, paired
+from antiphon.wires.responses_socket import TurnMemory
 
 COMPACTION = "compaction"
 _MOST_REFERENCES = 1000
@@ -35,21 +36,7 @@ class Resolved(Struct, gc=False):
     is_large: bool = False
 
 
-class Memory:
-    """Responses that a WebSocket remembers for itself, with `store: false` or not."""
-
-    def __init__(self) -> None:
-        self._contexts: dict[str, Context] = {}
-
-    def get(self, id: str) -> Context | None:
-        return self._contexts.get(id)
-
-    def keep(self, context: Context) -> None:
-        """Only the newest response of the connection can be continued from here."""
-        self._contexts = {context.response: context}
-
-    def evict(self, id: str) -> None:
-        self._contexts.pop(id, None)
+Memory = TurnMemory[Context]
 
 
 def alone(request: Request) -> Resolved | None:

@@ -235,7 +235,7 @@ class _Saving(Struct, eq=False):
             new = await in_worker_thread(record, run, self.caller) if is_large else record(run, self.caller)
             await self.engine.store.save(new)
         if self.memory is not None and run.response.status in ("completed", "incomplete"):
-            self.memory.keep(remembered(run))
+            self.memory.keep(run.response.id, remembered(run))
         if self.keep is not None:
             await self.keep(run)
 

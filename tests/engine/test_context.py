@@ -122,7 +122,7 @@ async def test_another_tenants_response_is_404(store: SqliteStore) -> None:
 
 async def test_the_memory_of_a_socket_comes_before_the_store(store: SqliteStore) -> None:
     memory = Memory()
-    memory.keep(Context("resp_9", "completed", (), encode(items(user("local"))[0]), b""))
+    memory.keep("resp_9", Context("resp_9", "completed", (), encode(items(user("local"))[0]), b""))
     assert texts((await resolved(store, memory=memory, previous_response_id="resp_9", input="b")).items) == [
         "local",
         "b",
