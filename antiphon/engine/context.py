@@ -4,7 +4,6 @@ from msgspec import Struct
 
 from antiphon.engine.image_check import check_pictures
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.sealing import Seal, SealBroken, is_sealed
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec import ids
 from antiphon.spec.codec import Opaque
@@ -21,9 +20,10 @@ from antiphon.spec.limits import LARGE
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.store.base import Context, Store
 from antiphon.stream.pairing import Pairing, paired
+from antiphon.wires.compaction import opened_summary
 from antiphon.wires.responses_socket import TurnMemory
+from antiphon.wires.sealing import Seal, is_sealed
 
-COMPACTION = "compaction"
 _MOST_REFERENCES = 1000
 
 
@@ -180,19 +180,8 @@ def _opened(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proo
         if not isinstance(item, Compaction):
             opened.append(item)
             continue
-        try:
-            sealed = seal.open(item.encrypted_content, tenant=tenant, purpose=COMPACTION)
-        except SealBroken as broken:
-            if proofs.takes_foreign and not is_sealed(item.encrypted_content):
-                opened.append(item)
-                continue
-            raise SpecError(
-                ErrorPayload(
-                    "invalid_request",
-                    f"this compaction item cannot be opened: {broken}",
-                    code="invalid_encrypted_content",
-                    param=f"input[{n - start}].encrypted_content",
-                )
-            ) from None
-        opened += decode_stored_items(sealed)
+        if proofs.takes_foreign and not is_sealed(item.encrypted_content):
+            opened.append(item)
+            continue
+        opened += opened_summary(item, f"input[{n - start}]", seal, tenant)
     return opened

@@ -11,7 +11,6 @@ from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import MediaFetcher, may_have_addresses
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save, checks_of
-from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.providers.silent import Silent
@@ -28,6 +27,7 @@ from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
 from antiphon.stream.policy import check_tools
 from antiphon.wires.schema.check import check_schema
 from antiphon.wires.schema.pool import SchemaPool
+from antiphon.wires.sealing import Seal
 
 _MANY = 1000
 

@@ -19,6 +19,13 @@ from antiphon.config import LocalSettings, UpstreamTimeouts
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
+from antiphon.spec.response import ADDED as ADDED
+from antiphon.spec.response import DROPPED as DROPPED
+from antiphon.spec.response import FALLBACK as FALLBACK
+from antiphon.spec.response import REWRITTEN as REWRITTEN
+from antiphon.spec.response import SUPPRESSED as SUPPRESSED
+from antiphon.spec.response import TRUNCATED as TRUNCATED
+from antiphon.spec.response import UNMET as UNMET
 from antiphon.spec.response import Receipt
 from antiphon.spec.tools import Tool
 from antiphon.stream.deltas import AnyDelta
@@ -29,15 +36,7 @@ from antiphon.wires.notes import Note
 if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient
 
-# What can happen to a part of a request; strict mode refuses the first two.
-DROPPED = "dropped"
-REWRITTEN = "rewritten"
-SUPPRESSED = "suppressed"
-UNMET = "unmet"
 _MOST_RECEIPTS = 256
-ADDED = "added"
-FALLBACK = "fallback"
-TRUNCATED = "truncated"
 
 
 class Turn(Struct, eq=False):

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.context import COMPACTION, Memory, Resolved, alone, resolve
+from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.engine import encode_all, stored
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
@@ -17,6 +16,8 @@ from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCallOutput, Item, Message, type_of
 from antiphon.store import Context, Conversation, NewResponse, SqliteStore
+from antiphon.wires.compaction import COMPACTION
+from antiphon.wires.sealing import Seal
 
 SEAL = Seal([bytes(32)])
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
