@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput
 from antiphon.spec.request import Request
 from antiphon.spec.tools import (
     AllowedTools,
@@ -106,6 +107,7 @@ class Policy(WrappingSink):
         self._limit = _limit(request)
         self._calls: dict[Key, CallDelta] = {}  # the delta that named the call now under this key
         self._forbidden: set[Key] = set()
+        self._unmade: set[str] = set()  # ids of the calls that were suppressed: their outputs are, too
         self._waiting: dict[Key, list[CallDelta]] = {}
         self._count = 0
         self._over_limit = False
@@ -118,7 +120,7 @@ class Policy(WrappingSink):
         for delta in deltas:
             if isinstance(delta, CallDelta):
                 passed += self._call(delta)
-            elif isinstance(delta, ItemEnd) and delta.key in self._forbidden:
+            elif self._is_of_a_suppressed_call(delta):
                 continue
             elif isinstance(delta, Finish):
                 passed += self._finish(delta)
@@ -128,6 +130,15 @@ class Policy(WrappingSink):
             else:
                 passed.append(delta)
         return passed
+
+    def _is_of_a_suppressed_call(self, delta: AnyDelta) -> bool:
+        """Is it the end of one, or the output of one that the answerer has run itself?"""
+        match delta:
+            case ItemEnd(key=key):
+                return key in self._forbidden
+            case ItemDelta(item=FunctionCallOutput(call_id=call_id) | CustomToolCallOutput(call_id=call_id)):
+                return call_id in self._unmade
+        return False
 
     def _call(self, delta: CallDelta) -> list[AnyDelta]:
         named = self._calls.get(delta.key)
@@ -142,6 +153,7 @@ class Policy(WrappingSink):
                 self._forbidden.discard(delta.key)
                 return list(waiting)
             self._forbidden.add(delta.key)
+            self._unmade.update(piece.call_id for piece in waiting if piece.call_id)
         return [] if delta.key in self._forbidden else [delta]
 
     def _permits(self, delta: CallDelta) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.spec.items import Message
+from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Message
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
@@ -46,9 +46,12 @@ def is_strict(request: Request) -> bool:
 async def mismatch(request: Request, response: Response, tenant: str, pool: SchemaPool) -> str | None:
     """What is wrong with the answer, in a sentence; None when it fits or when there is no text.
 
-    Each message is an answer by itself. A comment on the way to the answer is none.
+    Each message is an answer by itself. A comment on the way to the answer is none, and neither is what an
+    agent says before it has the output of a call that it made itself.
     """
-    for item in response.output:
+    output = response.output
+    ran = [n for n, item in enumerate(output) if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
+    for item in output[ran[-1] if ran else 0 :]:
         if isinstance(item, Message) and item.phase != "commentary" and (text := _answer(item)):
             wrong = await _objection(request, text, tenant, pool)
             if wrong is not None:
