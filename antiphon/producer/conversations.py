@@ -6,7 +6,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal
 
 from antiphon.spec.content import InputFile, InputImage, InputVideo
-from antiphon.spec.errors import SpecError, invalid_param, not_found
+from antiphon.spec.errors import (
+    UNSUPPORTED_CONTENT,
+    UNSUPPORTED_OPERATION,
+    UNSUPPORTED_PARAMETER,
+    SpecError,
+    invalid_param,
+    not_found,
+)
 from antiphon.spec.items import Compaction, Item, ItemReference, Message, parts_of
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import Response
@@ -20,10 +27,6 @@ if TYPE_CHECKING:
 
 Ability = Literal["tools", "json_schema", "images", "files", "videos"]
 """What an agent may be without."""
-
-UNSUPPORTED_PARAMETER: Final = "unsupported_parameter"
-UNSUPPORTED_CONTENT: Final = "unsupported_content"
-UNSUPPORTED_OPERATION: Final = "unsupported_operation"
 
 _PARTS: Final[dict[type, Ability]] = {InputImage: "images", InputFile: "files", InputVideo: "videos"}
 _CHECKERS: Final = ("jsonschema", "regex")

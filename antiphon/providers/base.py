@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import LocalSettings, UpstreamTimeouts
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import UNSUPPORTED_PARAMETER, ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
 from antiphon.spec.response import ADDED as ADDED
@@ -64,7 +64,7 @@ class Turn(Struct, eq=False):
                 ErrorPayload(
                     "invalid_request",
                     f"{provider} would have {action} this: {reason}",
-                    code="unsupported_parameter",
+                    code=UNSUPPORTED_PARAMETER,
                     param=param,
                 )
             )
