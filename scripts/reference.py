@@ -46,7 +46,7 @@ GROUPS = {
     "Events": ("antiphon.spec.events",),
     "Errors of the protocol": ("antiphon.spec.errors",),
     "Deltas": ("antiphon.stream.deltas",),
-    "Providers": ("antiphon.providers.base",),
+    "Providers": ("antiphon.providers.base", "antiphon.stream.sinks"),
 }
 
 _OR = " or "

@@ -12,6 +12,7 @@ import httpx
 
 from antiphon import __version__
 from antiphon.compliance.catalog import CHECKS, OBSERVED, Check, ServerRule
+from antiphon.compliance.declined import declined
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.observations import Finding, observations
 from antiphon.compliance.probe import Failed, NotOffered, Probe, ServerUnderTest, Skipped, TooWeak
@@ -169,7 +170,7 @@ async def _try(
     result = Result(check.rule, "skip")
     for number in range(1, check.tries + 1):
         probe = Probe(target, http, number)
-        result = await _once(check, probe)
+        result = _unless_declined(await _once(check, probe))
         result.tries = number
         made += probe.exchanges
         is_open = check.tempts and result.outcome == "pass"
@@ -182,6 +183,13 @@ async def _try(
 
 
 _WEAK: Final = "model too weak: "
+
+
+def _unless_declined(result: Result) -> Result:
+    """A rule that could not be kept because the server says that it lacks what the rule is about."""
+    if result.outcome != "pass" and result.exchanges and (what := declined(result.exchanges[-1])):
+        return Result(result.rule, "skip", f"capability absent: {what}", exchanges=result.exchanges)
+    return result
 
 
 async def _once(check: Check, probe: Probe) -> Result:

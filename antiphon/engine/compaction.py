@@ -1,6 +1,5 @@
 """Compaction for any model: the model writes a summary, which is encrypted into a `compaction` item."""
 
-from antiphon.engine.context import COMPACTION
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run
@@ -10,17 +9,17 @@ from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.content import InputText
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.spec.items import Compaction, Item, Message
+from antiphon.spec.items import Message
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response, Usage
 from antiphon.stream.composer import Composer
+from antiphon.wires.compaction import sealed_summary
 
 _TASK = (
     "Write a summary of our conversation so far, for yourself, so that you can go on with it later. "
     "Keep names, numbers, code words, decisions, open questions and what the user wants. "
     "Write only the summary."
 )
-_HEADING = "Summary of the conversation so far:\n\n"
 
 
 async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
@@ -46,11 +45,9 @@ async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
 
 async def finish(engine: Engine, run: Run, caller: Caller) -> CompactResource:
     text, usage = await _summary(run)
-    summary: list[Item] = [Message(role="developer", content=_HEADING + text)]
-    sealed = engine.seal.seal(encode(summary), tenant=caller.tenant, purpose=COMPACTION)
     return CompactResource(
         id=ids.new_id(ids.RESPONSE),
-        output=[Compaction(id=ids.new_id(ids.COMPACTION), encrypted_content=sealed)],
+        output=[sealed_summary(text, engine.seal, caller.tenant)],
         created_at=int(engine.clock()),
         usage=usage,
     )

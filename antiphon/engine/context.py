@@ -1,40 +1,30 @@
 """From a request to the one flat list of items that a provider is given."""
 
-from typing import Literal
-
 from msgspec import Struct
 
 from antiphon.engine.image_check import check_pictures
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.sealing import Seal, SealBroken, is_sealed
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec import ids
 from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import (
-    CLIENT_CALLS,
     Compaction,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
     Item,
     ItemReference,
     Message,
-    Reasoning,
-    is_call,
-    is_server_run,
     type_of,
 )
 from antiphon.spec.limits import LARGE
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.store.base import Context, Store
+from antiphon.stream.pairing import Pairing, paired
+from antiphon.wires.compaction import opened_summary
+from antiphon.wires.responses_socket import TurnMemory
+from antiphon.wires.sealing import Seal, is_sealed
 
-COMPACTION = "compaction"
-_OUTPUTS = frozenset(CLIENT_CALLS.values())
 _MOST_REFERENCES = 1000
-Pairing = Literal["reject", "repair"]
 
 
 class Resolved(Struct, gc=False):
@@ -46,21 +36,7 @@ class Resolved(Struct, gc=False):
     is_large: bool = False
 
 
-class Memory:
-    """Responses that a WebSocket remembers for itself, with `store: false` or not."""
-
-    def __init__(self) -> None:
-        self._contexts: dict[str, Context] = {}
-
-    def get(self, id: str) -> Context | None:
-        return self._contexts.get(id)
-
-    def keep(self, context: Context) -> None:
-        """Only the newest response of the connection can be continued from here."""
-        self._contexts = {context.response: context}
-
-    def evict(self, id: str) -> None:
-        self._contexts.pop(id, None)
+Memory = TurnMemory[Context]
 
 
 def alone(request: Request) -> Resolved | None:
@@ -107,7 +83,7 @@ async def resolve(
         if set(map(type, before)) | set(map(type, given)) == {Message}:
             # Nothing to pair or to open.
             return Resolved([*before, *given], given, previous, is_large)
-        items = _paired([*before, *given], len(before), pairing)
+        items = paired([*before, *given], len(before), pairing)
         items = proofs.opened(items, len(before))
         return Resolved(_opened(items, len(before), tenant, seal, proofs), given, previous, is_large)
 
@@ -197,78 +173,6 @@ async def _dereferenced(given: list[Item], before: list[Item], tenant: str, stor
     return [item for n, item in enumerate(resolved) if n not in references or item.id not in already]
 
 
-def _paired(items: list[Item], start: int, pairing: Pairing) -> list[Item]:
-    """Every output has its call before it, and every call its output after it."""
-    open_calls: dict[str, int] = {}
-    answered: set[str] = set()
-    kept: list[Item] = []
-    last_said = -1
-    for n, item in enumerate(items):
-        if isinstance(item, Message):
-            last_said = n if item.role == "assistant" else last_said
-            kept.append(item)
-            continue
-        call_id = getattr(item, "call_id", "")
-        if is_call(item):
-            open_calls[call_id] = n
-        elif _is_output(item):
-            if call_id not in open_calls and call_id not in answered:
-                if pairing == "reject":
-                    raise _orphan(call_id, n - start)
-                continue
-            open_calls.pop(call_id, None)
-            answered.add(call_id)
-        kept.append(item)
-    # xAI calls its own tools like a client's, and goes on by itself: that call waits for nobody.
-    open_calls = {
-        call_id: n
-        for call_id, n in open_calls.items()
-        if n > last_said or not isinstance(items[n], CustomToolCall)
-    }
-    if open_calls and pairing == "reject":
-        call_id, n = next(iter(open_calls.items()))
-        raise SpecError(
-            ErrorPayload(
-                "invalid_request",
-                f"the call {call_id!r} has no output; add a function_call_output with this call_id",
-                code="missing_tool_output",
-                param=f"input[{n - start}].call_id" if n >= start else "input",
-            )
-        )
-    for call_id, n in open_calls.items():
-        call = items[n]
-        placeholder: Item = FunctionCallOutput(call_id=call_id, output="(no output was recorded)")
-        if isinstance(call, CustomToolCall):
-            placeholder = CustomToolCallOutput(call_id=call_id, output="(no output was recorded)")
-        if isinstance(call, FunctionCall | CustomToolCall):
-            kept.insert(_turn_end(kept, next(k for k, one in enumerate(kept) if one is call)), placeholder)
-    return kept
-
-
-def _turn_end(items: list[Item], at: int) -> int:
-    """Where the results of the model's turn begin: calls that were made together stay together."""
-    while at < len(items) and (is_call(items[at]) or isinstance(items[at], Reasoning)):
-        at += 1
-    return at
-
-
-def _is_output(item: Item) -> bool:
-    return isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) or (
-        isinstance(item, Opaque) and item.type in _OUTPUTS and not is_server_run(item)
-    )
-
-
-def _orphan(call_id: str, n: int) -> SpecError:
-    return SpecError(
-        ErrorPayload(
-            "invalid_request",
-            f"there is no call {call_id!r} for this output; send the call before it",
-            code="missing_tool_call",
-            param=f"input[{n}].call_id" if n >= 0 else "previous_response_id",
-        )
-    )
-
-
 def _opened(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proofs) -> list[Item]:
     """Compaction items become the summary that they hold; an upstream that makes its own opens those."""
     opened: list[Item] = []
@@ -276,19 +180,8 @@ def _opened(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proo
         if not isinstance(item, Compaction):
             opened.append(item)
             continue
-        try:
-            sealed = seal.open(item.encrypted_content, tenant=tenant, purpose=COMPACTION)
-        except SealBroken as broken:
-            if proofs.takes_foreign and not is_sealed(item.encrypted_content):
-                opened.append(item)
-                continue
-            raise SpecError(
-                ErrorPayload(
-                    "invalid_request",
-                    f"this compaction item cannot be opened: {broken}",
-                    code="invalid_encrypted_content",
-                    param=f"input[{n - start}].encrypted_content",
-                )
-            ) from None
-        opened += decode_stored_items(sealed)
+        if proofs.takes_foreign and not is_sealed(item.encrypted_content):
+            opened.append(item)
+            continue
+        opened += opened_summary(item, f"input[{n - start}]", seal, tenant)
     return opened

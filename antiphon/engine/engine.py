@@ -9,12 +9,8 @@ from antiphon.config import Config, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import MediaFetcher, may_have_addresses
-from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run, Save, checks_of
-from antiphon.engine.schema_check import check_schema
-from antiphon.engine.schema_pool import SchemaPool
-from antiphon.engine.sealing import Seal
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.providers.silent import Silent
@@ -28,6 +24,10 @@ from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
+from antiphon.stream.policy import check_tools
+from antiphon.wires.schema.check import check_schema
+from antiphon.wires.schema.pool import SchemaPool
+from antiphon.wires.sealing import Seal
 
 _MANY = 1000
 
@@ -235,7 +235,7 @@ class _Saving(Struct, eq=False):
             new = await in_worker_thread(record, run, self.caller) if is_large else record(run, self.caller)
             await self.engine.store.save(new)
         if self.memory is not None and run.response.status in ("completed", "incomplete"):
-            self.memory.keep(remembered(run))
+            self.memory.keep(run.response.id, remembered(run))
         if self.keep is not None:
             await self.keep(run)
 

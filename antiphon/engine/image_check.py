@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from antiphon.engine.media import parts_of
 from antiphon.spec.content import InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
-from antiphon.spec.items import Item
+from antiphon.spec.items import Item, parts_of
 from antiphon.wires.media.data_urls import data_url
 
 INVALID = "invalid_image"

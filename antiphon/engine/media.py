@@ -22,7 +22,7 @@ from antiphon.providers.errors import UNSUPPORTED_CONTENT, ForbiddenAddress
 from antiphon.providers.media.image_info import kind_of
 from antiphon.spec.content import ContentPart, InputFile, InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
-from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
+from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message, parts_of
 from antiphon.wires.media.data_urls import UNKNOWN
 
 if TYPE_CHECKING:
@@ -230,16 +230,6 @@ def _wanted(turn: Turn, items: list[Item], kinds: frozenset[Kind]) -> list[tuple
                 place = f"input[{n - first}].{name}[{m}].{field}" if n >= first else "input"
                 found.append((place, want))
     return found
-
-
-def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
-    """The field of an item that has parts, and they; nothing where it is plain text."""
-    match item:
-        case Message(content=list() as parts):
-            return "content", parts
-        case FunctionCallOutput(output=list() as parts) | CustomToolCallOutput(output=list() as parts):
-            return "output", parts
-    return "", []
 
 
 def _want(part: ContentPart) -> _Wanted | None:

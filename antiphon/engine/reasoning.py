@@ -9,10 +9,10 @@ from copy import copy
 import msgspec
 from msgspec import Struct
 
-from antiphon.engine.sealing import Seal, SealBroken, is_sealed
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item, Reasoning
+from antiphon.wires.sealing import Seal, SealBroken, is_sealed
 
 REASONING = "reasoning"
 

@@ -3,21 +3,23 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
-from antiphon.engine import obfuscation, schema_check
+from antiphon.engine import obfuscation
 from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
-from antiphon.engine.policy import Policy, restricts
-from antiphon.engine.schema_pool import SchemaPool
-from antiphon.providers.base import Provider, Sink, Turn, UpstreamError
+from antiphon.providers.base import UNMET, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Failure
+from antiphon.stream.policy import POLICY, Policy, restricts
+from antiphon.wires.schema.check import SchemaCheck, needs_check
+from antiphon.wires.schema.pool import SchemaPool
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ def checks_of(provider: Provider, turn: Turn, schemas: SchemaPool) -> Checks | N
     request = turn.request
     restricted, checks_schema = restricts(request), False
     if request.text is not None and not provider.capabilities.enforces_schema:
-        checks_schema = schema_check.needs_check(request)
+        checks_schema = needs_check(request)
     obfuscates = request.stream_options is not None and obfuscation.is_wanted(request)
     if restricted or checks_schema or obfuscates:
         return Checks(restricted, schemas if checks_schema else None, obfuscates)
@@ -166,17 +168,19 @@ class Run(Struct, eq=False, weakref=True):
         """Have the provider answer; whatever goes wrong once the response has begun is the end of it."""
         if self._stopping is not None:
             raise SpecError(self._stopping, 503)
+        turn = self.turn
         sink: Sink = self
-        schema: schema_check.SchemaCheck | None = None
+        schema: SchemaCheck | None = None
         if (checks := self._checks) is not None:
             if checks.schemas is not None:
-                answered = self.composer.snapshot
-                sink = schema = schema_check.SchemaCheck(sink, self.turn, answered, checks.schemas)
+                unmet = partial(turn.receipt, POLICY, action=UNMET)
+                answered, pool = self.composer.snapshot, checks.schemas
+                sink = schema = SchemaCheck(sink, turn.request, answered, unmet, pool, turn.tenant)
             if checks.restricts_calls:
-                sink = Policy(sink, self.turn)
+                sink = Policy(sink, turn.request, turn.note(POLICY))
         self._task = asyncio.current_task()
         try:
-            await self._provider.answer(self.turn, sink)
+            await self._provider.answer(turn, sink)
             if schema is not None:
                 await schema.finish()
             if not self.composer.finished:

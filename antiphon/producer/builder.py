@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET
 
-from antiphon.producer.usage import estimate, mark_estimated
+from antiphon.producer.usage import estimate
 from antiphon.spec import ids
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart
@@ -28,7 +29,7 @@ from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import FunctionCallOutput, Phase
 from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.spec.request import Request
-from antiphon.spec.response import Response, Usage
+from antiphon.spec.response import DROPPED, ESTIMATED, Receipt, Response, Usage
 from antiphon.stream import lifecycle, sse
 from antiphon.stream.composer import Composer, show_all
 from antiphon.stream.deltas import (
@@ -73,7 +74,8 @@ class ResponseBuilder:
     """One response. Every method returns the events that it caused; all of them are kept, too.
 
     `request` gives what a response repeats of its request, and what `estimate_usage` counts. `shows` may hide
-    item types, or rename them; what is hidden leaves no hole in the indexes.
+    item types, or rename them; what is hidden leaves no hole in the indexes. Over a WebSocket a failure is
+    one event, `response.failed`; elsewhere an `error` comes before it, unless `error_event` is off.
     """
 
     def __init__(
@@ -85,13 +87,14 @@ class ResponseBuilder:
         clock: Callable[[], float] = time.time,
         new_id: Callable[[str], str] = ids.new_id,
         shows: Callable[[str], str | None] = show_all,
+        error_event: bool = True,
     ) -> None:
         response = new_response(request or Request(), model=model, now=clock())
         response.id = new_id(ids.RESPONSE)
         if previous_response_id is not None:
             response.previous_response_id = previous_response_id
         self._request = request
-        self._composer = Composer(response, clock=clock, new_id=new_id, shows=shows)
+        self._composer = Composer(response, clock=clock, new_id=new_id, shows=shows, error_event=error_event)
         self._new_id = new_id
         self._keys = 0
         self._ended: set[int] = set()
@@ -192,12 +195,20 @@ class ResponseBuilder:
         """The same in the vocabulary of providers, for streams that were written as deltas."""
         return self._kept(self._composer.feed(deltas))
 
+    def add_receipt(self, param: str, reason: str, *, action: str = DROPPED, provider: str = "") -> None:
+        """Tell the client, in `antiphon:receipts` of the response, what of its request was not honoured."""
+        response = self._composer.response
+        receipt = Receipt(param, action, reason, provider or response.model)
+        earlier = [] if response.receipts is UNSET else response.receipts
+        response.receipts = [*earlier, receipt]
+
     # --- the end ------------------------------------------------------------------------------------------
 
     def estimate_usage(self) -> list[AnyEvent]:
         """Count characters where nobody counted tokens, and mark the usage as an estimate."""
         if self._composer.response.usage is None and not self.finished:
-            mark_estimated(self._composer.response)
+            reason = "nobody counted tokens: four characters are one"
+            self.add_receipt("usage", reason, action=ESTIMATED)
             return self.feed([UsageDelta(estimate(self._request, self.response.output))])
         return []
 

@@ -15,7 +15,7 @@ from antiphon.spec.items import (
     Reasoning,
 )
 from antiphon.spec.request import Request
-from antiphon.spec.response import Receipt, Response, Usage
+from antiphon.spec.response import ESTIMATED, Response, Usage
 
 _CHARACTERS_A_TOKEN = 4
 
@@ -30,17 +30,10 @@ def estimate(request: Request | None, output: Sequence[Item]) -> Usage:
     return Usage.of(_tokens(size), _tokens(said), reasoning=_tokens(thought))
 
 
-def mark_estimated(response: Response) -> None:
-    """A receipt says that the counts are no counts."""
-    receipt = Receipt("usage", "estimated", "nobody counted tokens: four characters are one", response.model)
-    earlier = [] if response.receipts is UNSET else response.receipts
-    response.receipts = [*earlier, receipt]
-
-
 def is_estimated(response: Response) -> bool:
     """Were these tokens counted by a rule of thumb, because the agent did not report them?"""
     receipts = [] if response.receipts is UNSET else response.receipts
-    return any(receipt.param == "usage" and receipt.action == "estimated" for receipt in receipts)
+    return any(receipt.param == "usage" and receipt.action == ESTIMATED for receipt in receipts)
 
 
 def _tokens(characters: int) -> int:

@@ -16,26 +16,27 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import LocalSettings, UpstreamTimeouts
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import UNSUPPORTED_PARAMETER, ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
+from antiphon.spec.response import ADDED as ADDED
+from antiphon.spec.response import DROPPED as DROPPED
+from antiphon.spec.response import FALLBACK as FALLBACK
+from antiphon.spec.response import REWRITTEN as REWRITTEN
+from antiphon.spec.response import SUPPRESSED as SUPPRESSED
+from antiphon.spec.response import TRUNCATED as TRUNCATED
+from antiphon.spec.response import UNMET as UNMET
 from antiphon.spec.response import Receipt
 from antiphon.spec.tools import Tool
 from antiphon.stream.deltas import AnyDelta
+from antiphon.stream.sinks import Sink as Sink
+from antiphon.stream.sinks import WrappingSink as WrappingSink
 from antiphon.wires.notes import Note
 
 if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient
 
-# What can happen to a part of a request; strict mode refuses the first two.
-DROPPED = "dropped"
-REWRITTEN = "rewritten"
-SUPPRESSED = "suppressed"
-UNMET = "unmet"
 _MOST_RECEIPTS = 256
-ADDED = "added"
-FALLBACK = "fallback"
-TRUNCATED = "truncated"
 
 
 class Turn(Struct, eq=False):
@@ -63,7 +64,7 @@ class Turn(Struct, eq=False):
                 ErrorPayload(
                     "invalid_request",
                     f"{provider} would have {action} this: {reason}",
-                    code="unsupported_parameter",
+                    code=UNSUPPORTED_PARAMETER,
                     param=param,
                 )
             )
@@ -111,45 +112,6 @@ class Capabilities:
     context_window: int | None = None
     defaults: Mapping[str, float] = field(default_factory=dict)
     """Sampling parameters that it sets when the client does not; the response tells them."""
-
-
-class Sink(Protocol):
-    """Where a provider puts what the model says.
-
-    `put` never waits, so that it can be called where the upstream's bytes arrive. `accepted` and `queued`
-    may be called again; nothing comes of it once the response is in progress.
-    """
-
-    def accepted(self) -> None:
-        """The upstream has accepted the request; the first batch says so as well."""
-
-    def queued(self) -> None:
-        """The turn has to wait for a free slot before it can begin."""
-
-    def put(self, deltas: list[AnyDelta]) -> bool:
-        """Take a batch. False: it was taken, but put no more before `ready` has returned."""
-
-    async def ready(self) -> None:
-        """Wait until the next batch can be put."""
-
-
-class WrappingSink:
-    """A sink that hands everything on to another: the base of those that look at what passes."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def accepted(self) -> None:
-        self._sink.accepted()
-
-    def queued(self) -> None:
-        self._sink.queued()
-
-    def put(self, deltas: list[AnyDelta]) -> bool:
-        return self._sink.put(deltas)
-
-    async def ready(self) -> None:
-        await self._sink.ready()
 
 
 async def answer_from(batches: AsyncGenerator[list[AnyDelta], None], sink: Sink) -> None:

@@ -20,6 +20,9 @@ from antiphon.spec.errors import (
     TIMEOUT,
     ErrorPayload,
 )
+from antiphon.spec.errors import (
+    UNSUPPORTED_CONTENT as UNSUPPORTED_CONTENT,
+)
 from antiphon.wires.retry_after import retry_after
 
 FORBIDDEN_ADDRESS = "forbidden_address"
@@ -31,7 +34,6 @@ UPSTREAM_UNREACHABLE = "upstream_unreachable"
 MODEL_NOT_FOUND = "model_not_found"
 MODEL_OVERLOADED = "model_overloaded"
 REQUEST_TOO_LARGE = "request_too_large"
-UNSUPPORTED_CONTENT = "unsupported_content"
 
 _LONGEST_MESSAGE = 600
 _REQUEST_IDS = (

@@ -7,8 +7,8 @@ import re
 from antiphon.config import Config, ConfigErrors
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.server.access import AccessControl
-from antiphon.server.asgi_exchange import AsgiExchange, Receive, Scope, Send
-from antiphon.server.exchange import ClientGone, Exchange, Handler, Head
+from antiphon.server.asgi_exchange import AsgiExchange
+from antiphon.server.exchange import Exchange, Handler, Head
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import (
     chat,
@@ -23,6 +23,7 @@ from antiphon.server.routes import (
 )
 from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
+from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
 
 log = logging.getLogger("antiphon.server")
 

@@ -1,20 +1,10 @@
 """An exchange over ASGI: for every server but our own, and for a gateway inside another program."""
 
 import asyncio
-import contextlib
-from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
-from antiphon.server.exchange import ClientGone, Exchange, Head, Headers, as_length, too_large, two_hosts
+from antiphon.server.exchange import Exchange, Head, Headers, as_length, too_large, two_hosts
+from antiphon.wires.asgi import ClientGone, Receive, Scope, Send, Sender
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-_WAITING = 16
-"""With more messages than this to be sent, no more are to be put."""
 _SHORT = 0.1
 """Seconds after which the client is watched: a short answer is over before that needs a task of its own."""
 
@@ -90,40 +80,6 @@ class AsgiExchange(Exchange):
 
 def names_two_hosts(scope: Scope) -> bool:
     return [name for name, _ in scope["headers"]].count(b"host") > 1
-
-
-class Sender:
-    """Sends messages one after the other, so that whoever puts them need not wait."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._waiting: deque[Message] = deque()
-        self._sending: asyncio.Task[None] | None = None
-
-    def put(self, message: Message) -> bool:
-        """False: it was taken, but put no more before `ready` has returned."""
-        self._waiting.append(message)
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.ensure_future(self._send_all())
-        return self.has_room
-
-    @property
-    def has_room(self) -> bool:
-        return len(self._waiting) < _WAITING
-
-    async def ready(self) -> None:
-        """Wait until all is sent."""
-        if self._sending is not None:
-            await asyncio.shield(self._sending)
-
-    def stop(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-
-    async def _send_all(self) -> None:
-        while self._waiting:
-            with contextlib.suppress(OSError):  # so some servers say that the client is gone
-                await self._send(self._waiting.popleft())
 
 
 class _Watch:

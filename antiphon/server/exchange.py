@@ -29,10 +29,6 @@ _NOBODY = Caller()
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
-class ClientGone(Exception):
-    """The client closed the connection before its answer was complete."""
-
-
 def request_id(headers: Mapping[bytes, bytes]) -> str:
     """The caller's own id, or a new one."""
     return _given_id(headers) or new_id("req_")

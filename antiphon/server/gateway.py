@@ -13,7 +13,6 @@ from antiphon.engine.background import Background
 from antiphon.engine.engine import Engine
 from antiphon.engine.media import MediaFetcher
 from antiphon.engine.run import Run
-from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.watch import GRAIN, Watch
@@ -23,6 +22,7 @@ from antiphon.server.auditing import Audits
 from antiphon.server.memory import BodyMemory
 from antiphon.server.models import ModelLists
 from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
+from antiphon.wires.sealing import Seal
 
 log = logging.getLogger("antiphon.server")
 

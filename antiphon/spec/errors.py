@@ -38,6 +38,10 @@ CONTENT_FILTER = "content_filter"
 TOOL_EXECUTION_FAILED = "tool_execution_failed"
 TIMEOUT = "timeout"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+# What a server cannot do: `param` says which parameter or which part of the input; an operation is its path.
+UNSUPPORTED_PARAMETER = "unsupported_parameter"
+UNSUPPORTED_CONTENT = "unsupported_content"
+UNSUPPORTED_OPERATION = "unsupported_operation"
 
 
 class ErrorPayload(Struct, forbid_unknown_fields=True):

@@ -206,3 +206,13 @@ def reasoning(id: str, text: str = "", summary: str = "") -> Reasoning:
     if summary:
         made.set_summary(summary)
     return made
+
+
+def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
+    """The field of an item that has parts, and they; nothing where it is plain text."""
+    match item:
+        case Message(content=list() as parts):
+            return "content", parts
+        case FunctionCallOutput(output=list() as parts) | CustomToolCallOutput(output=list() as parts):
+            return "output", parts
+    return "", []

@@ -98,6 +98,17 @@ class ReasoningOptions(Struct, forbid_unknown_fields=True):
     summary: Summary | None = None
 
 
+# What can happen to a part of a request or of an answer; the gateway's strict mode refuses the first two.
+DROPPED = "dropped"
+REWRITTEN = "rewritten"
+SUPPRESSED = "suppressed"
+UNMET = "unmet"
+ADDED = "added"
+ESTIMATED = "estimated"
+FALLBACK = "fallback"
+TRUNCATED = "truncated"
+
+
 class Receipt(Struct, frozen=True):
     """One thing that was dropped, rewritten or suppressed on the way to a provider and back, and why."""
 

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from antiphon.client import AsyncClient, Client, StatusError, StreamBroken
+from antiphon.client.agent import Agent
+from antiphon.client.tools import tool
 from antiphon.spec.codec import Opaque
-from antiphon.spec.items import Compaction, FunctionCall, FunctionCallOutput, Message
+from antiphon.spec.items import Compaction, FunctionCall, FunctionCallOutput, Message, type_of
 from antiphon.spec.tools import FunctionTool
 from tests.server.servers import Serving
 
@@ -140,3 +142,30 @@ def test_the_synchronous_client_does_all_of_it_too(sync_client: Client) -> None:
     assert client.conversations.delete(made.id).deleted
     assert client.models.retrieve("demo").id == "demo"
     assert client.models.list()
+
+
+async def test_the_response_of_a_task_has_the_servers_id_and_can_be_continued(client: AsyncClient) -> None:
+    @tool
+    def look_up() -> str:
+        """Look it up."""
+        return "heron"
+
+    calling = {"when": {"last": "message"}, "steps": [{"call": "look_up", "arguments": {}}]}
+    looks = script({"turns": [calling, {"steps": [{"text": "It is there."}]}]})
+    agent = Agent(model="demo", client=client, tools=[look_up])
+    first = await agent.execute_open_responses(looks)
+    assert (first.status, first.output_text) == ("completed", "It is there.")
+    assert (await client.responses.retrieve(first.id)).output_text == "It is there."
+    second = await agent.execute_open_responses("Go on.", first.id)
+    assert (second.status, second.previous_response_id) == ("completed", first.id)
+    kinds = [type_of(item) async for item in client.responses.input_items(second.id, order="asc")]
+    assert kinds[:5] == ["message", "function_call", "function_call_output", "message", "message"]
+
+
+async def test_the_response_of_a_task_that_failed_on_the_server_has_its_id_too(client: AsyncClient) -> None:
+    failed = await Agent(model="demo", client=client).execute_open_responses(
+        script([{"text": "half"}, {"error": {"type": "model_error", "message": "overloaded"}}])
+    )
+    assert failed.error is not None
+    assert failed.error.code == "execution_failed"
+    assert (await client.responses.retrieve(failed.id)).status == "failed"

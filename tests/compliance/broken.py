@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.server.app import App
-from antiphon.server.asgi_exchange import Message, Receive, Scope, Send
+from antiphon.wires.asgi import Message, Receive, Scope, Send
 
 Json = dict[str, Any]
 

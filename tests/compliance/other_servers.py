@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from antiphon.config import Config
 from antiphon.server.app import App
-from antiphon.server.asgi_exchange import Receive, Scope, Send
+from antiphon.wires.asgi import Receive, Scope, Send
 from tests.server.servers import Serving, _InThread
 from tests.stream.mutations import END, Tape
 

@@ -7,13 +7,13 @@ from typing import Any
 from antiphon.config import Config, ProviderSettings
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
-from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Sink, Turn
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.events import AnyEvent
 from antiphon.store import SqliteStore
 from antiphon.stream.deltas import AnyDelta
+from antiphon.wires.sealing import Seal
 
 Step = list[AnyDelta] | BaseException | asyncio.Event | Callable[[Sink], None]
 

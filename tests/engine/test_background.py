@@ -17,12 +17,12 @@ from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import BackgroundJob, Pace
-from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.request import Request
 from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
+from antiphon.wires.sealing import Seal
 
 DEADLINE = 10.0
 QUICK = Pace(flush=0.01, poll=0.01, beat=0.02, sweep=0.05, stale=0.5, retry=0.01, patience=DEADLINE)

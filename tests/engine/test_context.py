@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.context import COMPACTION, Memory, Resolved, alone, resolve
+from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.engine import encode_all, stored
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
@@ -17,6 +16,8 @@ from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCallOutput, Item, Message, type_of
 from antiphon.store import Context, Conversation, NewResponse, SqliteStore
+from antiphon.wires.compaction import COMPACTION
+from antiphon.wires.sealing import Seal
 
 SEAL = Seal([bytes(32)])
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
@@ -122,7 +123,7 @@ async def test_another_tenants_response_is_404(store: SqliteStore) -> None:
 
 async def test_the_memory_of_a_socket_comes_before_the_store(store: SqliteStore) -> None:
     memory = Memory()
-    memory.keep(Context("resp_9", "completed", (), encode(items(user("local"))[0]), b""))
+    memory.keep("resp_9", Context("resp_9", "completed", (), encode(items(user("local"))[0]), b""))
     assert texts((await resolved(store, memory=memory, previous_response_id="resp_9", input="b")).items) == [
         "local",
         "b",

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from antiphon.config import Config, ProviderSettings
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.sealing import Seal
 from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
 from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.decode import decode_request
@@ -21,6 +20,7 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.store import SqliteStore
 from antiphon.stream.deltas import AnyDelta, Finish, ReasoningDelta, SignatureDelta, TextDelta
+from antiphon.wires.sealing import Seal
 
 BLOB = '{"type":"thinking","signature":"EqQB=="}'
 

@@ -275,3 +275,20 @@ def _act(builder: ResponseBuilder, name: str, handle: Handle, args: list[Any]) -
         builder.arguments_delta(handle, args[0])
     elif name == "say":
         builder.update_item(handle, {"text": args[0]})
+
+
+def test_a_receipt_tells_what_was_not_honoured() -> None:
+    builder = ResponseBuilder("my-agent")
+    builder.start()
+    builder.add_receipt("temperature", "this agent always answers the same")
+    builder.add_receipt("tools", "one was not called", action="suppressed", provider="policy")
+    builder.complete()
+    assert to_builtins(builder.response)["antiphon:receipts"] == [
+        {
+            "param": "temperature",
+            "action": "dropped",
+            "reason": "this agent always answers the same",
+            "provider": "my-agent",
+        },
+        {"param": "tools", "action": "suppressed", "reason": "one was not called", "provider": "policy"},
+    ]

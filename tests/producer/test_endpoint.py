@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -272,36 +273,42 @@ def test_what_is_no_async_generator_is_told_at_once() -> None:
 
 async def test_a_response_can_be_continued_as_soon_as_its_end_is_heard() -> None:
     """Before the last bytes are written: whoever reads them may be faster than we are."""
-    known: list[bool] = []
 
     async def answer(request: Request) -> AsyncIterator[str]:
         yield "Hello."
 
     app = ResponsesApp(answer)
-    body = b'{"input":"Hi","stream":true}'
-    messages = [{"type": "http.request", "body": body}]
+    statuses: list[int] = []
 
-    async def receive() -> Any:
-        return messages.pop() if messages else await asyncio.Event().wait()
+    async def ask(body: dict[str, Any], heard: Callable[[Any], Awaitable[None]]) -> None:
+        messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
 
-    async def send(message: Any) -> None:
-        if b"response.completed" in message.get("body", b""):
-            known.append(bool(app._conversations))
+        async def receive() -> Any:
+            return messages.pop() if messages else await asyncio.Event().wait()
 
-    scope = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": []}
-    await app(scope, receive, send)
-    assert known == [True]
+        await app({"type": "http", "method": "POST", "path": "/v1/responses", "headers": []}, receive, heard)
+
+    async def note(message: Any) -> None:
+        if "status" in message:
+            statuses.append(message["status"])
+
+    async def go_on(message: Any) -> None:
+        if found := re.search(rb'response.completed.*"id":"(resp_\w+)"', message.get("body", b"")):
+            await ask({"input": "Go on", "previous_response_id": found[1].decode()}, note)
+
+    await ask({"input": "Hi", "stream": True}, go_on)
+    assert statuses == [200]
 
 
-async def test_a_websocket_is_refused_with_an_error_in_json() -> None:
+async def test_a_websocket_elsewhere_is_refused_with_an_error_in_json() -> None:
     async def answer(request: Request) -> AsyncIterator[str]:
         yield "Hello."
 
     with serving(ResponsesApp(answer)) as url, pytest.raises(InvalidStatus) as refused:
-        await connect(f"{url.replace('http', 'ws')}/v1/responses")
+        await connect(f"{url.replace('http', 'ws')}/v1/chat")
     told = refused.value.response
     assert told.status_code == 404
-    assert json.loads(told.body or b"")["error"]["code"] == "no_websocket"
+    assert json.loads(told.body or b"")["error"]["code"] == "unknown_path"
 
 
 def test_a_plain_function_is_enough() -> None:
@@ -322,7 +329,7 @@ def test_it_can_be_a_part_of_a_larger_application() -> None:
         assert text_of(client.create(input="Hi")) == "Hello."
 
 
-async def test_a_session_of_our_client_falls_back_to_http() -> None:
+async def test_a_session_of_our_client_is_one_websocket() -> None:
     async def answer(request: Request) -> AsyncIterator[str]:
         yield f"{len(request.input or ())} items"
 
@@ -330,7 +337,7 @@ async def test_a_session_of_our_client_falls_back_to_http() -> None:
         async with AsyncClient(f"{url}/v1", trust_env=False) as ours, ours.session() as session:
             assert (await session.create("one")).output_text == "1 items"
             assert (await session.create("two")).output_text == "3 items"
-            assert session.transport == "http"
+            assert session.transport == "websocket"
 
 
 # --- an agent ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from websockets.sync.client import connect
 
 from antiphon.server.app import App
-from antiphon.server.asgi_exchange import Message, Sender
+from antiphon.wires.asgi import Message, Sender
 from tests.producer.serving import serving
 from tests.server.endings import Departing
 from tests.server.http_calls import turn
@@ -67,10 +67,18 @@ def test_a_second_host_is_refused(plain: Plain) -> None:
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "invalid_http")
 
 
-async def test_a_second_host_is_refused_in_a_handshake(tmp_path: Path, upstream: Upstream) -> None:
+@pytest.mark.parametrize(
+    ("extensions", "statuses"),
+    [({"websocket.http.response": {}}, [400, None]), ({}, [None])],
+    ids=["a server that can answer", "one that can only close"],
+)
+async def test_a_second_host_is_refused_in_a_handshake(
+    tmp_path: Path, upstream: Upstream, extensions: dict[str, object], statuses: list[int | None]
+) -> None:
     app = App(configure(tmp_path, upstream.toml))
     assert await app.open()
-    scope = {"type": "websocket", "path": "/v1/responses", "headers": [(b"host", b"localhost")] * 2}
+    headers = [(b"host", b"localhost")] * 2
+    scope = {"type": "websocket", "path": "/v1/responses", "headers": headers, "extensions": extensions}
     told: list[Message] = []
 
     async def receive() -> Message:
@@ -82,7 +90,8 @@ async def test_a_second_host_is_refused_in_a_handshake(tmp_path: Path, upstream:
     await app(scope, receive, send)
     assert app.gateway is not None
     await app.gateway.close()
-    assert [message.get("status") for message in told] == [400, None]
+    assert [message.get("status") for message in told] == statuses
+    assert told[-1]["type"] in ("websocket.http.response.body", "websocket.close")
 
 
 def test_a_body_that_is_too_large_is_refused(plain: Plain) -> None:

@@ -18,12 +18,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from antiphon.server.app import App
-from antiphon.server.asgi_exchange import Message
 from antiphon.server.gateway import Gateway
 from antiphon.server.http1.websockets import WebSocketConnection
 from antiphon.server.memory import BodyMemory, Held
-from antiphon.server.routes.websocket import _WAITING_BYTES
 from antiphon.spec.errors import SpecError
+from antiphon.wires.asgi import Message
+from antiphon.wires.responses_socket import WAITING_BYTES
 from tests.producer.serving import serving
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
@@ -246,7 +246,7 @@ def offer(connection: Line, data: bytes) -> int:
 
 def test_what_waits_on_a_socket_is_bounded(serve: Serve, upstream: Upstream) -> None:
     server = serve(upstream.toml)
-    size = 2 * _WAITING_BYTES
+    size = 2 * WAITING_BYTES
     with line(server) as connection:
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         connection.send(HANDSHAKE + framed(create(100).replace(b"scripted", b"model")))
@@ -262,7 +262,7 @@ def test_what_waits_on_a_socket_is_bounded(serve: Serve, upstream: Upstream) -> 
 def test_messages_that_waited_are_answered(serve: Serve, upstream: Upstream) -> None:
     server = serve(upstream.toml)
     upstream.answer = "Hello."
-    message = create(2 * _WAITING_BYTES).replace(b"scripted", b"model").decode()
+    message = create(2 * WAITING_BYTES).replace(b"scripted", b"model").decode()
     with dial(server) as connection:
         for _ in range(4):
             connection.send(message)
@@ -284,7 +284,7 @@ def test_a_client_whose_messages_wait_is_not_taken_for_dead(serve: Serve, upstre
     with line(server) as connection:
         connection.send(HANDSHAKE + framed(create(100).replace(b"scripted", b"model")))
         upstream.next()
-        offer(connection, framed(create(2 * _WAITING_BYTES)) * 3)
+        offer(connection, framed(create(2 * WAITING_BYTES)) * 3)
         until(lambda: websocket_behind(server).read_paused)
         assert not server.call(no_pong())
 

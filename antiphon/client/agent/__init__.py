@@ -27,7 +27,7 @@ from antiphon.client.resources.parameters import encoded
 from antiphon.client.tools import Tool, Toolbox
 from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_item
-from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
 from antiphon.spec.items import Item, ItemBase, Message
 from antiphon.spec.request import SAMPLING, Request
 from antiphon.spec.response import Response
@@ -44,6 +44,7 @@ _OF_THE_CALLER = (
     "max_output_tokens",
     "text",
     "reasoning",
+    "parallel_tool_calls",
     "truncation",
     "safety_identifier",
     "prompt_cache_key",
@@ -169,11 +170,16 @@ class Agent:
         """The answer to somebody's request as deltas of one response, its own calls and outputs included."""
         if request.tools:
             message = "this agent has its own tools and cannot use those of a request; leave them out"
-            raise SpecError(invalid_param("tools", message).with_code("unsupported_parameter"))
+            raise SpecError(invalid_param("tools", message).with_code(UNSUPPORTED_PARAMETER))
+        if request.tool_choice not in (None, "auto", "none"):
+            message = "this agent chooses among its own tools; `tool_choice` may be `auto` or `none`"
+            raise SpecError(invalid_param("tool_choice", message).with_code(UNSUPPORTED_PARAMETER))
         said = {name: getattr(request, name) for name in _OF_THE_CALLER}
         base = replace(self._request, **{name: value for name, value in said.items() if value is not None})
         if request.instructions:
             base.instructions = "\n\n".join(filter(None, (self.instructions, request.instructions)))
+        if request.tool_choice == "none":
+            base.tool_choice = "none"
         limits = self.limits
         if request.max_tool_calls is not None:
             fewer = (request.max_tool_calls, limits.tool_calls)
@@ -187,12 +193,19 @@ class Agent:
         return self._words(await self.run(task, items=context))
 
     async def execute_open_responses(self, task: str, previous_response_id: str | None = None) -> Response:
-        """The task as one response, on top of the conversation of an earlier one; it never raises."""
+        """The task as one response, on top of the conversation of an earlier one; it never raises.
+
+        Its id is that of the last response on the server, so that the next task can go on from it.
+        """
+        run = self.stream(task, previous_response_id=previous_response_id)
 
         async def work() -> str:
-            return self._words(await self.run(task, previous_response_id=previous_response_id))
+            return self._words(await run)
 
-        return await execute_open_responses(self, work, previous_response_id)
+        response = await execute_open_responses(self, work, previous_response_id)
+        if run.steps:
+            response.id = run.steps[-1].response.id
+        return response
 
     def _words(self, result: AgentResult) -> str:
         for outcome in result.outcomes:

@@ -4,8 +4,9 @@ import asyncio
 import http
 from typing import TYPE_CHECKING
 
-from antiphon.server.exchange import ClientGone, Exchange, Headers, as_length, too_large
+from antiphon.server.exchange import Exchange, Headers, as_length, too_large
 from antiphon.server.http1.parsed_head import ParsedHead
+from antiphon.wires.asgi import ClientGone
 
 if TYPE_CHECKING:
     from antiphon.server.http1.connection import ClientConnection

@@ -11,8 +11,8 @@ from websockets.protocol import OPEN
 
 from antiphon.server.app import App
 from antiphon.server.memory import Held
-from antiphon.server.routes.websocket import TEXTS
 from antiphon.spec.errors import SpecError
+from antiphon.wires.responses_socket import TEXTS
 
 _TEXT = 0x81
 """The first byte of a message that is one frame of text."""

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from antiphon.bridges.vscode import VsCodeOptions, VsCodeRequest, read_part
-from antiphon.engine.sealing import Seal
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import Finish, TextDelta
+from antiphon.wires.sealing import Seal
 from tests.bridges.scripts import ENDLESS, EVERYTHING, FAILURE, ROUND, TOML, said
 from tests.server.conftest import Serve
 from tests.server.endings import Inside

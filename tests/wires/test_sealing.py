@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.engine.sealing import Seal, SealBroken
+from antiphon.wires.sealing import Seal, SealBroken
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
 

@@ -1,4 +1,4 @@
-"""Opaque blobs that only this gateway can open: AES-GCM, bound to a tenant and a purpose.
+"""Opaque blobs that only their maker can open: AES-GCM, bound to a tenant and a purpose.
 
 A blob is `v1.` and then base64url of key number, nonce and ciphertext. Opening tries the key that the
 blob names; whoever changes a bit of it, or brings it to another tenant, gets a `SealBroken`.
@@ -34,7 +34,7 @@ class Seal:
 
     def open(self, blob: str, *, tenant: str, purpose: str) -> bytes:
         if not is_sealed(blob):
-            raise SealBroken("it was not sealed by this gateway")
+            raise SealBroken("it was not sealed here")
         try:
             raw = base64.b64decode(blob[len(_VERSION) :], altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.engine import json_schema, schema_pool
-from antiphon.engine.schema_child import COSTLY
-from antiphon.engine.schema_pool import CHILDREN, SMALL, SchemaPool
 from antiphon.spec.errors import SpecError
+from antiphon.wires.schema import json_schema
+from antiphon.wires.schema import pool as schema_pool
+from antiphon.wires.schema.child import COSTLY
+from antiphon.wires.schema.pool import CHILDREN, SMALL, SchemaPool
 
 Schema = dict[str, Any]
 ATTACK: Schema = {"type": [{"a": n} for n in range(1900)]}
@@ -191,7 +192,7 @@ async def test_closing_leaves_no_child() -> None:
 
 PROGRAM = """
 import asyncio, os
-from antiphon.engine.schema_pool import SchemaPool
+from antiphon.wires.schema.pool import SchemaPool
 
 async def main():
     pool = SchemaPool()

@@ -4,11 +4,11 @@ The full list of tools always goes to the model, so that its prompt cache holds;
 forbade is suppressed here, before the Composer gives it an index.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from antiphon.providers.base import SUPPRESSED, Sink, Turn, WrappingSink
 from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput
 from antiphon.spec.request import Request
 from antiphon.spec.tools import (
     AllowedTools,
@@ -21,8 +21,10 @@ from antiphon.spec.tools import (
 )
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, Key
 from antiphon.stream.dialects import solicited
+from antiphon.stream.sinks import Sink, WrappingSink
 
 POLICY = "policy"
+"""Who a receipt names for what is suppressed here."""
 # Items of a hosted tool that come without a call.
 _NO_CALLS = frozenset({"mcp_list_tools", "additional_tools"})
 
@@ -91,18 +93,21 @@ def restricts(request: Request) -> bool:
 
 
 class Policy(WrappingSink):
-    """A sink that lets through only the calls which one request allows."""
+    """A sink that lets through only the calls which one request allows.
 
-    def __init__(self, sink: Sink, turn: Turn) -> None:
+    `note` is told the parameter that forbids a call, and what was suppressed.
+    """
+
+    def __init__(self, sink: Sink, request: Request, note: Callable[[str, str], None]) -> None:
         super().__init__(sink)
-        request = turn.request
-        self._turn = turn
+        self._note = note
         self._allowed = _allowed(request.tool_choice)
         self._required = _is_required(request.tool_choice)
         self._hosted_counts = _hosted_counts(request.tool_choice)
         self._limit = _limit(request)
         self._calls: dict[Key, CallDelta] = {}  # the delta that named the call now under this key
         self._forbidden: set[Key] = set()
+        self._unmade: set[str] = set()  # ids of the calls that were suppressed: their outputs are, too
         self._waiting: dict[Key, list[CallDelta]] = {}
         self._count = 0
         self._over_limit = False
@@ -115,7 +120,7 @@ class Policy(WrappingSink):
         for delta in deltas:
             if isinstance(delta, CallDelta):
                 passed += self._call(delta)
-            elif isinstance(delta, ItemEnd) and delta.key in self._forbidden:
+            elif self._is_of_a_suppressed_call(delta):
                 continue
             elif isinstance(delta, Finish):
                 passed += self._finish(delta)
@@ -125,6 +130,15 @@ class Policy(WrappingSink):
             else:
                 passed.append(delta)
         return passed
+
+    def _is_of_a_suppressed_call(self, delta: AnyDelta) -> bool:
+        """Is it the end of one, or the output of one that the answerer has run itself?"""
+        match delta:
+            case ItemEnd(key=key):
+                return key in self._forbidden
+            case ItemDelta(item=FunctionCallOutput(call_id=call_id) | CustomToolCallOutput(call_id=call_id)):
+                return call_id in self._unmade
+        return False
 
     def _call(self, delta: CallDelta) -> list[AnyDelta]:
         named = self._calls.get(delta.key)
@@ -139,18 +153,15 @@ class Policy(WrappingSink):
                 self._forbidden.discard(delta.key)
                 return list(waiting)
             self._forbidden.add(delta.key)
+            self._unmade.update(piece.call_id for piece in waiting if piece.call_id)
         return [] if delta.key in self._forbidden else [delta]
 
     def _permits(self, delta: CallDelta) -> bool:
         if self._allowed is not None and delta.name not in self._allowed:
-            self._turn.receipt(
-                POLICY, "tool_choice", f"the model called {delta.name!r}, which is not allowed", SUPPRESSED
-            )
+            self._note("tool_choice", f"the model called {delta.name!r}, which is not allowed")
             return False
         if self._limit is not None and self._count >= self._limit[1]:
-            self._turn.receipt(
-                POLICY, self._limit[0], f"the call of {delta.name!r} is over the limit", SUPPRESSED
-            )
+            self._note(self._limit[0], f"the call of {delta.name!r} is over the limit")
             self._over_limit = self._limit[0] == "max_tool_calls"
             return False
         self._count += 1

@@ -44,7 +44,7 @@ class SchemaPool:
 
     async def objection_to_schema(self, tenant: str, schema: dict[str, Any], size: int) -> str | None:
         """Why this is no schema, or why that could not be found out; None when it is one."""
-        from antiphon.engine import json_schema  # loaded on first use: most requests have none
+        from antiphon.wires.schema import json_schema  # loaded on first use: most requests have none
 
         if size <= SMALL:
             with suppress(json_schema.TooCostly):
@@ -53,7 +53,7 @@ class SchemaPool:
 
     async def objection(self, tenant: str, schema: dict[str, Any], value: Any, size: int) -> str | None:
         """Why the value does not fit, or why that could not be found out; `size` is that of both."""
-        from antiphon.engine import json_schema
+        from antiphon.wires.schema import json_schema
 
         if size <= 2 * SMALL:
             with suppress(json_schema.TooCostly):
@@ -70,7 +70,7 @@ class SchemaPool:
         return {child.pid for child in self._all}
 
     async def _apart(self, tenant: str, schema: dict[str, Any], values: list[Any]) -> str | None:
-        from antiphon.engine.schema_child import Job, unchecked
+        from antiphon.wires.schema.child import Job, unchecked
 
         job = Job(schema, values)
         message = msgspec.json.encode(job)
@@ -135,7 +135,7 @@ class _Child:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "antiphon.engine.schema_child",
+            "antiphon.wires.schema.child",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             # It needs nothing else of what the gateway's environment holds, such as keys.

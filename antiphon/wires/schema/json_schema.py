@@ -4,7 +4,7 @@ A schema can be written so that a few bytes cost hours: expressions that backtra
 each level, lists whose every element is held against every other. So whatever is looked at counts as a
 step, and steps and CPU time are limited together. One call into C cannot be stopped from here, such as the
 compilation of an expression: where the budget forbids them, the check ends with `TooCostly`, and a child
-process does it again (`schema_child`), which can be killed.
+process does it again (`child`), which can be killed.
 """
 
 import time

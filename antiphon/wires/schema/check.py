@@ -5,17 +5,17 @@ from typing import Any
 
 import msgspec
 
-from antiphon.engine.policy import POLICY
-from antiphon.engine.schema_pool import SchemaPool
-from antiphon.providers.base import UNMET, Sink, Turn, WrappingSink
 from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.spec.items import Message
+from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Message
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
 from antiphon.stream.deltas import AnyDelta, Failure, Finish
+from antiphon.stream.sinks import Sink, WrappingSink
+from antiphon.wires.notes import Note
+from antiphon.wires.schema.pool import SchemaPool
 
 _LARGEST = 256 * 1024
 
@@ -46,9 +46,12 @@ def is_strict(request: Request) -> bool:
 async def mismatch(request: Request, response: Response, tenant: str, pool: SchemaPool) -> str | None:
     """What is wrong with the answer, in a sentence; None when it fits or when there is no text.
 
-    Each message is an answer by itself. A comment on the way to the answer is none.
+    Each message is an answer by itself. A comment on the way to the answer is none, and neither is what an
+    agent says before it has the output of a call that it made itself.
     """
-    for item in response.output:
+    output = response.output
+    ran = [n for n, item in enumerate(output) if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
+    for item in output[ran[-1] if ran else 0 :]:
         if isinstance(item, Message) and item.phase != "commentary" and (text := _answer(item)):
             wrong = await _objection(request, text, tenant, pool)
             if wrong is not None:
@@ -78,14 +81,25 @@ def _answer(message: Message) -> str:
 class SchemaCheck(WrappingSink):
     """A sink that keeps the end of the answer back until the answer has been held to its schema.
 
-    `answer` gives the response as it is composed so far. `finish` is to be awaited once the provider is done.
+    `answer` gives the response as it is composed so far, and `unmet` is told when that does not fit a schema
+    which is not strict. `finish` is to be awaited once the whole answer was put.
     """
 
-    def __init__(self, sink: Sink, turn: Turn, answer: Callable[[], Response], schemas: SchemaPool) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        request: Request,
+        answer: Callable[[], Response],
+        unmet: Note,
+        schemas: SchemaPool,
+        tenant: str = "",
+    ) -> None:
         super().__init__(sink)
-        self._turn = turn
+        self._request = request
         self._answer = answer
+        self._unmet = unmet
         self._schemas = schemas
+        self._tenant = tenant
         self._end: AnyDelta | None = None
 
     def put(self, deltas: list[AnyDelta]) -> bool:
@@ -101,8 +115,8 @@ class SchemaCheck(WrappingSink):
             self._sink.put([await self._judged(self._end)])
 
     async def _judged(self, end: AnyDelta) -> AnyDelta:
-        request = self._turn.request
-        wrong = await mismatch(request, self._answer(), self._turn.tenant, self._schemas)
+        request = self._request
+        wrong = await mismatch(request, self._answer(), self._tenant, self._schemas)
         if wrong is None:
             return end
         if is_strict(request):
@@ -110,5 +124,5 @@ class SchemaCheck(WrappingSink):
             return Failure(
                 ErrorPayload("model_error", message, code="output_schema_mismatch", param="text.format")
             )
-        self._turn.receipt(POLICY, "text.format", f"the answer does not fit: {wrong}", UNMET)
+        self._unmet("text.format", f"the answer does not fit: {wrong}")
         return end

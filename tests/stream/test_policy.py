@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.policy import Policy, check_tools, restricts
 from antiphon.providers.base import Turn
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
+from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, TextDelta
+from antiphon.stream.policy import POLICY, Policy, check_tools, restricts
 from tests.providers.compose import Collected
 
 TOOLS = [{"type": "function", "name": name} for name in ("look_up", "save", "send")]
@@ -22,7 +23,7 @@ def turn(**fields: Any) -> Turn:
 
 def said(policy_turn: Turn, *deltas: AnyDelta) -> list[AnyDelta]:
     sink = Collected()
-    assert Policy(sink, policy_turn).put(list(deltas))
+    assert Policy(sink, policy_turn.request, policy_turn.note(POLICY)).put(list(deltas))
     return sink.batches.get_nowait()
 
 
@@ -42,6 +43,17 @@ def test_none_suppresses_every_call_and_leaves_a_receipt() -> None:
         Finish(),
     ]
     assert [r.action for r in asked.receipts] == ["suppressed"]
+
+
+def test_the_output_of_a_suppressed_call_is_suppressed_and_that_of_another_is_not() -> None:
+    bad, good = CallDelta(0, "{}", "send", "c1"), CallDelta(1, "{}", "save", "c2")
+    outputs: list[AnyDelta] = [
+        ItemDelta(FunctionCallOutput(call_id="c1", output="x")),
+        ItemDelta(CustomToolCallOutput(call_id="c1", output="x")),
+        ItemDelta(FunctionCallOutput(call_id="c2", output="x")),
+    ]
+    asked = turn(tool_choice=allowed("save"))
+    assert said(asked, bad, good, *outputs, Finish()) == [good, outputs[-1], Finish()]
 
 
 def test_required_without_a_call_is_a_model_error() -> None:

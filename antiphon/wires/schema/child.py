@@ -1,4 +1,4 @@
-"""`python -m antiphon.engine.schema_child`: checks schemas for a gateway until its pipe ends.
+"""`python -m antiphon.wires.schema.child`: checks schemas for a gateway until its pipe ends.
 
 Each message is four bytes with a length and then JSON: a `Job` comes in, an `objection` or null goes out. The
 first null says that everything is loaded. A job that exceeds its CPU time ends the process, also within one
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from antiphon.engine.json_schema import Budget, TooCostly, objection, objection_to_schema
+from antiphon.wires.schema.json_schema import Budget, TooCostly, objection, objection_to_schema
 
 STEPS = 2_000_000
 SECONDS = 5.0

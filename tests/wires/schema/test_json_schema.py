@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.engine.json_schema import Budget, TooCostly, objection, objection_to_schema
+from antiphon.wires.schema.json_schema import Budget, TooCostly, objection, objection_to_schema
 
 SCHEMAS: list[dict[str, Any]] = [
     {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},

@@ -1,0 +1,70 @@
+"""One HTTP request to a producer's endpoint, and its answer, over ASGI."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
+from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
+
+T = TypeVar("T")
+Headers = list[tuple[bytes, bytes]]
+
+_JSON = (b"content-type", b"application/json")
+
+
+class Exchange:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._headers = dict(scope["headers"])
+        self._receive = receive
+        self._send = send
+        self.extra_headers: Headers = []
+
+    async def body(self, limit: int) -> bytes:
+        kind = self._headers.get(*_JSON).partition(b";")[0].strip().lower().decode("latin-1")
+        if kind != "application/json" and not kind.endswith("+json"):
+            error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
+            raise SpecError(error.with_code("unsupported_media_type"), 415)
+        chunks = bytearray()
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunks += message.get("body", b"")
+            if len(chunks) > limit:
+                error = invalid_request(f"the body is larger than {limit:,} bytes")
+                raise SpecError(error.with_code("body_too_large"), 413)
+            if not message.get("more_body", False):
+                return bytes(chunks)
+
+    async def gone(self) -> None:
+        """Ends when the client does."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def unless_gone(self, work: Coroutine[object, object, T]) -> T:
+        """What the work comes to; a client that goes away cancels it."""
+        working, gone = asyncio.ensure_future(work), asyncio.ensure_future(self.gone())
+        try:
+            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClientGone
+            return working.result()
+        finally:
+            gone.cancel()
+            working.cancel()
+            await asyncio.wait({working})
+
+    async def start(self, status: int, headers: Headers) -> None:
+        sent = [*headers, *self.extra_headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
+
+    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
+
+    async def answer(self, body: bytes, status: int = 200) -> None:
+        await self.start(status, [_JSON, (b"content-length", b"%d" % len(body))])
+        await self.write(body, last=True)
+
+    async def fail(self, error: ErrorPayload, status: int) -> None:
+        await self.answer(ErrorBody.encode(error), status)

@@ -1,0 +1,97 @@
+"""Holds calls and their outputs together: what a model is given has both or neither."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from antiphon.spec.codec import Opaque
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.items import (
+    CLIENT_CALLS,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+    is_call,
+    is_server_run,
+)
+
+Pairing = Literal["reject", "repair"]
+_OUTPUTS = frozenset(CLIENT_CALLS.values())
+
+
+def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> list[Item]:
+    """Every output has its call before it, and every call its output after it.
+
+    Of the items, those from `start` on came with this request: errors name their place in its `input`.
+    """
+    open_calls: dict[str, int] = {}
+    answered: set[str] = set()
+    kept: list[Item] = []
+    last_said = -1
+    for n, item in enumerate(items):
+        if isinstance(item, Message):
+            last_said = n if item.role == "assistant" else last_said
+            kept.append(item)
+            continue
+        call_id = getattr(item, "call_id", "")
+        if is_call(item):
+            open_calls[call_id] = n
+        elif _is_output(item):
+            if call_id not in open_calls and call_id not in answered:
+                if pairing == "reject":
+                    raise _orphan(call_id, n - start)
+                continue
+            open_calls.pop(call_id, None)
+            answered.add(call_id)
+        kept.append(item)
+    # xAI calls its own tools like a client's, and goes on by itself: that call waits for nobody.
+    open_calls = {
+        call_id: n
+        for call_id, n in open_calls.items()
+        if n > last_said or not isinstance(items[n], CustomToolCall)
+    }
+    if open_calls and pairing == "reject":
+        call_id, n = next(iter(open_calls.items()))
+        raise SpecError(
+            ErrorPayload(
+                "invalid_request",
+                f"the call {call_id!r} has no output; add a function_call_output with this call_id",
+                code="missing_tool_output",
+                param=f"input[{n - start}].call_id" if n >= start else "input",
+            )
+        )
+    for call_id, n in open_calls.items():
+        call = items[n]
+        placeholder: Item = FunctionCallOutput(call_id=call_id, output="(no output was recorded)")
+        if isinstance(call, CustomToolCall):
+            placeholder = CustomToolCallOutput(call_id=call_id, output="(no output was recorded)")
+        if isinstance(call, FunctionCall | CustomToolCall):
+            kept.insert(_turn_end(kept, next(k for k, one in enumerate(kept) if one is call)), placeholder)
+    return kept
+
+
+def _turn_end(items: list[Item], at: int) -> int:
+    """Where the results of the model's turn begin: calls that were made together stay together."""
+    while at < len(items) and (is_call(items[at]) or isinstance(items[at], Reasoning)):
+        at += 1
+    return at
+
+
+def _is_output(item: Item) -> bool:
+    return isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) or (
+        isinstance(item, Opaque) and item.type in _OUTPUTS and not is_server_run(item)
+    )
+
+
+def _orphan(call_id: str, n: int) -> SpecError:
+    return SpecError(
+        ErrorPayload(
+            "invalid_request",
+            f"there is no call {call_id!r} for this output; send the call before it",
+            code="missing_tool_call",
+            param=f"input[{n}].call_id" if n >= 0 else "previous_response_id",
+        )
+    )
