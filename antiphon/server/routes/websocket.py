@@ -19,7 +19,7 @@ from antiphon.server.auditing import Audit
 from antiphon.server.exchange import ClientGone, request_id, two_hosts
 from antiphon.server.gateway import Gateway
 from antiphon.server.memory import Held
-from antiphon.server.streaming import tell
+from antiphon.server.streaming import deliver
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
 from antiphon.spec.events import AnyEvent
@@ -227,7 +227,7 @@ class ResponsesSocket:
             request = await self._decoded(message)
             run = await gateway.engine.start(request, caller, memory=self._memory, error_event=False)
             end = SocketEnd(gateway, caller, run, self._texts)
-            await tell(gateway, run, end)
+            await deliver(gateway, run, end)
             succeeded = run.problem is None
         except ClientGone:
             raise
