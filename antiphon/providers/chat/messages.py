@@ -143,7 +143,7 @@ class _Messages:
             draft.thoughts.append(text)
 
     def _call(self, call: Call) -> dict[str, Any]:
-        return tool_call(self._call_id(call.call_id), *self._names.told(call))
+        return tool_call(self._call_id(call.call_id), *self._names.upstream_call(call))
 
     # --- what its tools answered --------------------------------------------------------------------------
 
