@@ -31,7 +31,7 @@ _REMEMBERED = 300.0
 """How long a server is taken at its word that it has no such address."""
 
 
-class Responses:
+class OpenResponses:
     """An upstream of our own wire: one address, one key, its quirks."""
 
     Settings = ResponsesSettings
