@@ -16,7 +16,7 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, CallDelta, ReasoningDelta, TextDelta
-from antiphon.wires.hashbrown.frames import telling
+from antiphon.wires.hashbrown.frames import frame_writer
 from bench.figures import Recorder
 from bench.options import Options
 
@@ -29,7 +29,7 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "AI SDK 5-7, UI stream": UIStream,
     "AI SDK 4, data stream v1": DataStream,
     "Hashbrown, generation": Frames,
-    "Hashbrown, open-responses": lambda: Frames(telling("open-responses")),
+    "Hashbrown, open-responses": lambda: Frames(frame_writer("open-responses")),
     "VS Code": VsCodeLines,
 }
 KINDS: dict[str, tuple[AnyDelta, AnyDelta]] = {

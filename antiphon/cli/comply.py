@@ -120,12 +120,12 @@ def comply(arguments: argparse.Namespace) -> int:
             print(f"{rule.id:44} {rule.level:6} {rule.says}")
         return 0
     if arguments.capture is not None:
-        return _tell(_captured(arguments.capture, _read(arguments.capture), None, arguments.only), arguments)
+        return _show(_captured(arguments.capture, _read(arguments.capture), None, arguments.only), arguments)
     if arguments.url is None:
         raise CommandFailed(
             "antiphon: name a server, such as http://127.0.0.1:8080/v1, or a --capture", MISTAKE
         )
-    return _tell(_live(arguments, rules), arguments)
+    return _show(_live(arguments, rules), arguments)
 
 
 def _read(file: str) -> bytes:
@@ -136,7 +136,7 @@ def _read(file: str) -> bytes:
 
 
 def audit_input(arguments: argparse.Namespace) -> int:
-    return _tell(_captured("standard input", sys.stdin.buffer.read(), arguments.form, []), arguments)
+    return _show(_captured("standard input", sys.stdin.buffer.read(), arguments.form, []), arguments)
 
 
 def _captured(subject: str, data: bytes, form: str | None, only: list[str]) -> "Report":
@@ -205,7 +205,7 @@ def _target(arguments: argparse.Namespace, url: str, model: str) -> "ServerUnder
     )
 
 
-def _tell(report: "Report", arguments: argparse.Namespace) -> int:
+def _show(report: "Report", arguments: argparse.Namespace) -> int:
     from antiphon.compliance.reports import html, machine, terminal
 
     if arguments.json == "-":

@@ -80,13 +80,13 @@ async def hashbrown_frames(
     server, last of all, and gives the one that goes. Whatever goes wrong is a frame too. With `threads=False`
     there are no frames about threads, and a `threadId` means nothing.
     """
-    telling = frames.telling(
+    writer = frames.frame_writer(
         dialect, content_filter=content_filter, preserve_chunk_boundaries=preserve_chunk_boundaries
     )
     try:
         body, messages = read_body(request if isinstance(request, bytes) else encode(request))
     except SpecError as error:
-        yield telling.fail(error.payload)
+        yield writer.fail(error.payload)
         return
     thread: list[AnyMessage] = []
     if body.thread_id and (threads or body.loads_only):
@@ -108,17 +108,17 @@ async def hashbrown_frames(
         wire = await _wire(body, thread, messages, start, transform_request)
     except (SpecError, UsageError) as error:
         wrong = ErrorPayload("invalid_request", str(error))
-        yield telling.fail(error.payload if isinstance(error, SpecError) else wrong)
+        yield writer.fail(error.payload if isinstance(error, SpecError) else wrong)
         return
     source = _Source(address, headers or {}, transport, timeouts or Timeouts())
     async with aclosing(source.events(wire, reader)) as batches:
         async for batch in batches:
-            told = telling.tell(batch) if isinstance(batch, list) else telling.fail(batch)
+            told = writer.frames(batch) if isinstance(batch, list) else writer.fail(batch)
             if told:
                 yield told
-            if telling.ended:
+            if writer.ended:
                 break
-    if not (threads and save_thread and reader.finished and telling.succeeds(reader.response)):
+    if not (threads and save_thread and reader.finished and writer.succeeds(reader.response)):
         return
     yield frames.THREAD_SAVE_START
     said = to_messages(settled(reader.response.output))

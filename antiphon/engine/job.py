@@ -132,7 +132,7 @@ class BackgroundJob:
             log.info("background response %s is no longer ours; its work is dropped", self.id)
         finally:
             self.ended.set()
-            self._tell()
+            self._wake_waiting()
             if self._producing is not None:
                 self._producing.cancel()
                 await asyncio.wait({self._producing})
@@ -171,7 +171,7 @@ class BackgroundJob:
         try:
             provider, _ = engine.target(run.turn.request, self.caller)
             run.turn.items = await engine.fitted(provider, run.turn, run.turn.items)
-            await run.tell(self, engine.config.server.created_after)
+            await run.deliver(self, engine.config.server.created_after)
         except Exception as error:
             problem = problem_of(error, run.turn.request_id)
             self._note(run.composer.fail(problem.payload))
@@ -208,7 +208,7 @@ class BackgroundJob:
             raise Lost
         self._due = 0.0 if self._over else self._loop.time() + self._pace.flush
         self.written = last
-        self._tell()
+        self._wake_waiting()
 
     def _write_later(self, events: list[bytes], state: Response | None) -> None:
         self._pending = events + self._pending
@@ -234,7 +234,7 @@ class BackgroundJob:
             append=append,
         )
 
-    def _tell(self) -> None:
+    def _wake_waiting(self) -> None:
         """Wake everyone who waits now; who comes later looks at `written` first."""
         self._news.set()
         self._news.clear()

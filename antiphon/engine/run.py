@@ -63,7 +63,7 @@ def checks_of(provider: Provider, turn: Turn, schemas: SchemaPool) -> Checks | N
 
 
 class Run(Struct, eq=False, weakref=True):
-    """Call `tell(end)` for its events, or `result()` for the whole, once. It is the last sink."""
+    """Call `deliver(end)` for its events, or `result()` for the whole, once. It is the last sink."""
 
     turn: Turn
     composer: Composer
@@ -76,7 +76,7 @@ class Run(Struct, eq=False, weakref=True):
     _end: End | None = None  # without one, no events are wanted
     _is_broken: bool = False  # the end has raised an exception
     _begun: bool = False  # the upstream has accepted, or the client has been told that there is a response
-    _silence: asyncio.TimerHandle | None = None  # tells the client even if the upstream says nothing
+    _patience_timer: asyncio.TimerHandle | None = None  # starts the response even if the upstream is silent
     _terminal: list[AnyEvent] = []  # waits until the response is stored
     _task: asyncio.Task[Any] | None = None  # the one that awaits the provider now
     _stopping: ErrorPayload | None = None
@@ -94,7 +94,7 @@ class Run(Struct, eq=False, weakref=True):
         error = self.composer.error
         return None if error is None else Problem(error, self._status or error.status)
 
-    async def tell(self, end: End, patience: float = 0.0) -> None:
+    async def deliver(self, end: End, patience: float = 0.0) -> None:
         """Make the response and put its events; the terminal one comes last, once the response is stored.
 
         Nothing is put before the upstream accepts, the turn is queued, or `patience` seconds have passed (0:
@@ -102,7 +102,7 @@ class Run(Struct, eq=False, weakref=True):
         """
         self._end = end
         if patience:
-            self._silence = asyncio.get_running_loop().call_later(patience, self.accepted)
+            self._patience_timer = asyncio.get_running_loop().call_later(patience, self.accepted)
         try:
             await self._answer()
             if self._save is not None:
@@ -140,11 +140,11 @@ class Run(Struct, eq=False, weakref=True):
         if self._end is None:
             self._begun = True
         else:
-            self._tell(self._end, events)
+            self._put_events(self._end, events)
 
     def queued(self) -> None:
         if self._end is not None:
-            self._tell(self._end, self.composer.start(queued=True))
+            self._put_events(self._end, self.composer.start(queued=True))
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         composer, end = self.composer, self._end
@@ -156,7 +156,7 @@ class Run(Struct, eq=False, weakref=True):
         if end is None:
             self._begun = True
             return True
-        return self._tell(end, events)
+        return self._put_events(end, events)
 
     async def ready(self) -> None:
         if self._end is not None:
@@ -202,7 +202,7 @@ class Run(Struct, eq=False, weakref=True):
         self._status = problem.status
         self.put([Failure(problem.payload)])
 
-    def _tell(self, end: End, events: list[AnyEvent]) -> bool:
+    def _put_events(self, end: End, events: list[AnyEvent]) -> bool:
         try:
             if not self._begun:
                 self._begun = True
@@ -218,9 +218,9 @@ class Run(Struct, eq=False, weakref=True):
             raise
 
     def _stop_waiting(self) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
-            self._silence = None
+        if self._patience_timer is not None:
+            self._patience_timer.cancel()
+            self._patience_timer = None
 
     async def _abandon(self) -> None:
         """The client is gone; the output so far is stored."""

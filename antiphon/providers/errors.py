@@ -148,7 +148,7 @@ def refused(
     error = _classify(provider, status, told, secrets)
     add_request_id(error.payload, headers)
     if error.status in (429, 503):
-        error.retry_after = retry_after(headers) or told.retry_after or _told_delay(told.message)
+        error.retry_after = retry_after(headers) or told.retry_after or _delay_in(told.message)
     return error
 
 
@@ -303,7 +303,7 @@ def _retry_delay(details: object) -> float | None:
     return None
 
 
-def _told_delay(message: str) -> float | None:
+def _delay_in(message: str) -> float | None:
     """OpenAI's `Please try again in 1.5s`, Azure's `Please retry after 26 seconds`."""
     found = _DELAY.search(message.lower())
     return float(found[1]) * _UNITS[found[2]] if found else None

@@ -24,7 +24,7 @@ OURS = {
     "chat": "antiphon.providers.chat:Chat",
     "gemini": "antiphon.providers.gemini:Gemini",
     "ollama": "antiphon.providers.ollama:Ollama",
-    "responses": "antiphon.providers.responses:Responses",
+    "responses": "antiphon.providers.responses:OpenResponses",
     "script": "antiphon.providers.script:Scripted",
     "vertex": "antiphon.providers.gemini.vertex:Vertex",
     "writer": "antiphon.providers.writer:Writer",

@@ -95,11 +95,11 @@ class Stream:
         return self._last + self._interval
 
 
-async def tell(gateway: Gateway, run: Run, end: End) -> None:
+async def deliver(gateway: Gateway, run: Run, end: End) -> None:
     """Create a response and put its events into this end; the gateway waits for it before it closes."""
     gateway.begin(run)
     try:
-        await run.tell(end, gateway.config.server.created_after)
+        await run.deliver(end, gateway.config.server.created_after)
     finally:
         gateway.end(run)
 
@@ -107,7 +107,7 @@ async def tell(gateway: Gateway, run: Run, end: End) -> None:
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
     stream = Stream(gateway, exchange, encoder, run.turn.request.tools)
     try:
-        await tell(gateway, run, stream)
+        await deliver(gateway, run, stream)
     finally:
         stream.stop()
 

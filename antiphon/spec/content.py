@@ -87,7 +87,7 @@ class Refusal(Part, tag="refusal"):
     refusal: Text
 
 
-class TextPart(Part, tag="text"):
+class TextContent(Part, tag="text"):
     text: Text
 
 
@@ -110,7 +110,7 @@ _Known = (
     | InputVideo
     | OutputText
     | Refusal
-    | TextPart
+    | TextContent
     | SummaryText
     | ReasoningText
 )
@@ -132,7 +132,7 @@ def text_of(content: "str | list[ContentPart]") -> str:
     words = []
     for part in content:
         match part:
-            case InputText(text=text) | OutputText(text=text) | TextPart(text=text):
+            case InputText(text=text) | OutputText(text=text) | TextContent(text=text):
                 words.append(text)
             case SummaryText(text=text) | ReasoningText(text=text):
                 words.append(text)

@@ -30,13 +30,13 @@ _OUTPUTS: dict[Words, str] = {
 }
 
 
-def told_call(call: FunctionCall | CustomToolCall, words: Words) -> str:
+def call_as_text(call: FunctionCall | CustomToolCall, words: Words) -> str:
     """A call as text of the assistant."""
     arguments = call.input if isinstance(call, CustomToolCall) else call.arguments
     return _CALLS[words].format(name=call.name, arguments=arguments, call_id=call.call_id)
 
 
-def told_output(output: FunctionCallOutput | CustomToolCallOutput, words: Words) -> str:
+def output_as_text(output: FunctionCallOutput | CustomToolCallOutput, words: Words) -> str:
     """A tool's output as text of the user."""
     return _OUTPUTS[words].format(call_id=output.call_id, output=text_of(output.output))
 

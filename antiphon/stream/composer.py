@@ -44,6 +44,7 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.open_items import (
     Emit,
+    EventBuffer,
     Keyed,
     OpenCall,
     OpenCustomCall,
@@ -52,11 +53,10 @@ from antiphon.stream.open_items import (
     OpenReasoning,
     OpenWhole,
     UnnamedCall,
-    Voice,
+    emit_nothing,
     is_another,
     is_over,
     presentable,
-    silence,
     with_id,
 )
 from antiphon.stream.sent_events import SentEvents
@@ -93,7 +93,7 @@ class Composer(Struct, eq=False, weakref=True):
     state: str = lifecycle.ABSENT
     finished: bool = False
     error: ErrorPayload | None = None
-    _voice: Voice | None = None  # once something is told
+    _buffer: EventBuffer | None = None  # once something is told
     _items: list[OpenItem] = []
     _closed: int = 0  # how many of them are done, counted from the front
     _current: OpenMessage | OpenReasoning | None = None
@@ -112,7 +112,7 @@ class Composer(Struct, eq=False, weakref=True):
             self._lifecycle(ev.ResponseQueuedEvent if queued else ev.ResponseInProgressEvent, status)
         elif self.state == lifecycle.QUEUED and not queued:
             self._lifecycle(ev.ResponseInProgressEvent, lifecycle.IN_PROGRESS)
-        return self._speak().take()
+        return self._event_buffer().take()
 
     def feed(self, deltas: Iterable[AnyDelta]) -> list[ev.AnyEvent]:
         """The events of a batch of deltas; the last one is terminal once `finished`.
@@ -120,10 +120,10 @@ class Composer(Struct, eq=False, weakref=True):
         Nearly every delta of every stream is text for the open part, so that case is handled in place,
         with local names, and calls nothing but the event.
         """
-        message, voice = self._text, self._voice or self._speak()
+        message, buffer = self._text, self._buffer or self._event_buffer()
         if message is None and self.state != lifecycle.IN_PROGRESS and not self.finished:
-            voice.events = self.start()
-        events, number = voice.events, voice.number
+            buffer.events = self.start()
+        events, number = buffer.events, buffer.number
         try:
             for delta in deltas:
                 if message is not None and type(delta) is TextDelta and delta.logprobs is None:
@@ -133,13 +133,13 @@ class Composer(Struct, eq=False, weakref=True):
                         events.append(_text_event(number, message.id, message.index, part, text))
                         number += 1
                 elif not self.finished:
-                    voice.number = number
-                    self._say(delta)
-                    number, message = voice.number, self._text
+                    buffer.number = number
+                    self._apply(delta)
+                    number, message = buffer.number, self._text
         except BaseException:
-            voice.number = max(number, voice.number)
+            buffer.number = max(number, buffer.number)
             raise
-        voice.number, voice.events = number, []
+        buffer.number, buffer.events = number, []
         return [] if self.muted else events
 
     def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
@@ -152,21 +152,21 @@ class Composer(Struct, eq=False, weakref=True):
         """Fail after all, in place of a terminal event that nobody has been given yet."""
         if not self.finished:
             return self.fail(error)
-        voice = self._speak()
-        voice.number -= 1
+        buffer = self._event_buffer()
+        buffer.number -= 1
         self.state = lifecycle.step(lifecycle.UNSENT, self.state, lifecycle.WITHDRAWN)
         self.finished = False
         self.response.incomplete_details = None
         self._fail(error)
-        return voice.take()
+        return buffer.take()
 
     def resume(self, sent: SentEvents) -> None:
         """Go on after events that were sent before, by this process or another."""
-        voice = self._voice = Voice(sent.next_number)
+        buffer = self._buffer = EventBuffer(sent.next_number)
         self.state, self.error = sent.state, sent.error
         self._items, self._closed = sent.items, sent.closed
         for item in self._items[self._closed :]:
-            item.emit = silence if self.muted else sent.only_new(voice.tell)
+            item.emit = emit_nothing if self.muted else sent.only_new(buffer.emit)
 
     def snapshot(self) -> Response:
         """The response as it stands now, as a value of its own."""
@@ -175,7 +175,7 @@ class Composer(Struct, eq=False, weakref=True):
 
     # --- what was said ------------------------------------------------------------------------------------
 
-    def _say(self, delta: AnyDelta) -> None:
+    def _apply(self, delta: AnyDelta) -> None:
         # What every answer has is looked for first, by its class, which is quicker than a pattern.
         if type(delta) is TextDelta:
             self._words_of_message(delta)
@@ -468,16 +468,16 @@ class Composer(Struct, eq=False, weakref=True):
             snapshot.receipts = list(snapshot.receipts)
         self._emit(event, snapshot)
 
-    def _speak(self) -> Voice:
+    def _event_buffer(self) -> EventBuffer:
         """Start to emit events; a response that is wanted whole never does."""
-        if self._voice is None:
-            self._voice = Voice(self.first_sequence_number)
-        return self._voice
+        if self._buffer is None:
+            self._buffer = EventBuffer(self.first_sequence_number)
+        return self._buffer
 
     @property
     def _emit(self) -> Emit:
         """What emits here, and in a new item."""
-        return silence if self.muted else self._speak().tell
+        return emit_nothing if self.muted else self._event_buffer().emit
 
     def _hide(self, item_type: str) -> None:
         if self.hidden is not None:

@@ -74,7 +74,7 @@ class Assembly:
     def item_added(self, place: EventTarget, item: Item | None) -> ev.Event:
         wire = self._next if place.output_index is None else place.output_index
         if item is None:
-            return self._tell(ev.OutputItemAddedEvent(place.sequence_number, wire, None))
+            return self._emit(ev.OutputItemAddedEvent(place.sequence_number, wire, None))
         item = as_output(item)
         growing = self._at.get(wire)
         if growing is None:
@@ -93,7 +93,7 @@ class Assembly:
         if item is None:
             growing = self._known(place) or next(iter(self._open.values()), None)
             if growing is None:
-                return self._tell(
+                return self._emit(
                     ev.OutputItemDoneEvent(place.sequence_number, place.output_index or 0, None)
                 )
             return self._complete(place, growing, growing.built(), "completed")
@@ -124,7 +124,7 @@ class Assembly:
         self._settle(place, growing, text, number, words_of(part))
         text.take(part)
         text.closed = True
-        return self._tell(kind.ended(place.sequence_number, growing.id, growing.index, number, text.built()))
+        return self._emit(kind.ended(place.sequence_number, growing.id, growing.index, number, text.built()))
 
     def delta(self, place: EventTarget, kind: Kind, words: str, logprobs: list[LogProb]) -> ev.Event:
         growing, kind = self._locate(place, kind)
@@ -144,12 +144,12 @@ class Assembly:
         growing, kind = self._locate(place, kind)
         number, text = self._text(place, growing, kind)
         # A call that was announced with its arguments may have nothing more to say.
-        told_before = "" if text.chunks else getattr(growing.item, kind.key, "")
-        self._settle(place, growing, text, number, words or told_before)
+        announced_words = "" if text.chunks else getattr(growing.item, kind.key, "")
+        self._settle(place, growing, text, number, words or announced_words)
         text.closed = True
         text.logprobs = list(logprobs) or text.logprobs
         rest = (list(text.logprobs),) if kind is TEXT and text.logprobs else ()
-        return self._tell(kind.done(*_where(place, growing, kind, number), text.value(), *rest))
+        return self._emit(kind.done(*_where(place, growing, kind, number), text.value(), *rest))
 
     def annotated(self, place: EventTarget, annotation: Annotation | None, at: int | None) -> ev.Event:
         growing, kind = self._locate(place, TEXT)
@@ -158,7 +158,7 @@ class Assembly:
         if annotation is not None:
             text.annotations[at : at + 1] = [annotation]
         where = (place.sequence_number, growing.id, growing.index, number)
-        return self._tell(ev.OutputTextAnnotationAddedEvent(*where, at, annotation))
+        return self._emit(ev.OutputTextAnnotationAddedEvent(*where, at, annotation))
 
     def finish(self, sequence_number: int, told: list[Item], status: ItemStatus) -> list[Item]:
         """The final output: that of the terminal event, or what was streamed if it has none."""
@@ -312,7 +312,7 @@ class Assembly:
             if kind_in(growing.item, kind) is not None:
                 self._latest[kind].append(growing)
         self._remember(growing)
-        return self._tell(ev.OutputItemAddedEvent(place.sequence_number, index, announced(growing.item)))
+        return self._emit(ev.OutputItemAddedEvent(place.sequence_number, index, announced(growing.item)))
 
     def _remember(self, growing: PartialItem, also: str = "") -> None:
         for name in filter(None, (growing.id, also)):
@@ -355,7 +355,7 @@ class Assembly:
         self, place: EventTarget, growing: PartialItem, text: PartialText, number: int, words: str, *rest: Any
     ) -> ev.Event:
         text.chunks.append(words)
-        return self._tell(text.kind.delta(*_where(place, growing, text.kind, number), words, *rest))
+        return self._emit(text.kind.delta(*_where(place, growing, text.kind, number), words, *rest))
 
     def _settle(
         self, place: EventTarget, growing: PartialItem, text: PartialText, number: int, whole: str
@@ -369,7 +369,7 @@ class Assembly:
         elif rest:
             if text.kind is not SUMMARY:  # a summary need not be streamed
                 self._odd(f"{text.kind.name} that no delta carried")
-            self._tell(text.kind.delta(*_where(place, growing, text.kind, number), rest))
+            self._emit(text.kind.delta(*_where(place, growing, text.kind, number), rest))
 
     def _complete(self, place: EventTarget, growing: PartialItem, item: Item, status: ItemStatus) -> ev.Event:
         for kind, number, words in growing.placed(item):
@@ -380,7 +380,7 @@ class Assembly:
         growing.done = True
         self._open.pop(growing.index, None)
         self._remember(growing, item.id)
-        return self._tell(ev.OutputItemDoneEvent(place.sequence_number, growing.index, growing.item))
+        return self._emit(ev.OutputItemDoneEvent(place.sequence_number, growing.index, growing.item))
 
     def _restored(self, growing: PartialItem, item: Item) -> Item:
         """The item as the server sent it last, with the streamed text if it has none."""
@@ -390,7 +390,7 @@ class Assembly:
         self._odd(f"item {growing.id} ends without the words that were streamed")
         return with_words_of(known, item)
 
-    def _tell(self, event: E) -> E:
+    def _emit(self, event: E) -> E:
         self.events.append(event)
         return event
 

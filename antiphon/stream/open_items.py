@@ -38,11 +38,11 @@ from antiphon.stream.deltas import CallDelta, Key, WholeItem
 Emit = Callable[..., None]
 
 
-def silence(*_: object) -> None:
+def emit_nothing(*_: object) -> None:
     """Emit nothing: for an item that is hidden or closed."""
 
 
-class Voice:
+class EventBuffer:
     """Numbers events, and holds them until they are taken.
 
     No Struct: those are made faster, but this one is written to with every event.
@@ -54,7 +54,7 @@ class Voice:
         self.number = number
         self.events: list[ev.AnyEvent] = []
 
-    def tell(self, event: Callable[..., ev.AnyEvent], *fields: object) -> None:
+    def emit(self, event: Callable[..., ev.AnyEvent], *fields: object) -> None:
         number = self.number
         self.number = number + 1
         self.events.append(event(number, *fields))
@@ -84,7 +84,7 @@ class OpenItem(ABC):
 
     def announce(self) -> None:
         self.state = lifecycle.step(self.table, self.state, lifecycle.ITEM_ADDED)
-        if self.emit is not silence:
+        if self.emit is not emit_nothing:
             self.emit(ev.OutputItemAddedEvent, self.index, self.snapshot("in_progress"))
 
     def close(self, status: ItemStatus) -> None:
@@ -92,7 +92,7 @@ class OpenItem(ABC):
         final = self.snapshot(status)
         self.settle(final, status)
         self.emit(ev.OutputItemDoneEvent, self.index, final)
-        self.emit = silence
+        self.emit = emit_nothing
 
     def settle(self, final: Item, status: ItemStatus = "completed") -> None:
         """This is what the item came to; `status` is how one ended that has none of its own."""
@@ -155,7 +155,7 @@ class OpenMessage(OpenItem):
             return
         self.logprobs += self.held
         part = self._open(self.part)
-        if self.emit is not silence:
+        if self.emit is not emit_nothing:
             if isinstance(part, OutputText):
                 self._emit(ev.OutputTextDoneEvent, part.text, part.logprobs)
             else:
@@ -179,7 +179,7 @@ class OpenMessage(OpenItem):
         return OutputText(text, list(self.annotations), list(self.logprobs) if self.logprobs else UNSET)
 
     def _emit(self, event: type[ev.Event], *fields: object) -> None:
-        if self.emit is not silence:
+        if self.emit is not emit_nothing:
             self.emit(event, self.id, self.index, self.part_index, *fields)
 
 

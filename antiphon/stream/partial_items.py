@@ -16,7 +16,7 @@ from antiphon.spec.content import (
     ReasoningText,
     Refusal,
     SummaryText,
-    TextPart,
+    TextContent,
 )
 from antiphon.spec.items import (
     CustomToolCall,
@@ -69,13 +69,13 @@ KIND_OF: dict[object, Kind] = {
 
 _KIND_OF_PART: dict[type, Kind] = {
     OutputText: TEXT,
-    TextPart: TEXT,
+    TextContent: TEXT,
     InputText: TEXT,
     Refusal: REFUSAL,
     ReasoningText: REASONING,
     SummaryText: SUMMARY,
 }
-TextLike = OutputText | TextPart | InputText | ReasoningText | SummaryText
+TextLike = OutputText | TextContent | InputText | ReasoningText | SummaryText
 
 # What an item can have, and under which other names servers tell it.
 _KIND_IN: dict[type, dict[Kind, Kind]] = {

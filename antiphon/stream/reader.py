@@ -234,7 +234,7 @@ class Reader:
         cls = ev.EVENTS.get(kind)
         if cls is None:
             other: ev.OtherEvent = self._decoded(fields, number)
-            return self._tell(other)
+            return self._emit(other)
         if kind == lifecycle.ERROR:
             aliases.error(fields)
             event = self._decoded(fields, number)
@@ -305,11 +305,11 @@ class Reader:
             event = ev.OtherEvent(
                 aliases.vendor_type(name), number, data if isinstance(data, dict) else event.fields
             )
-        return self._tell(event)
+        return self._emit(event)
 
     def _error(self, event: ev.ErrorEvent, fields: aliases.Fields) -> ev.ErrorEvent:
         self.error = event.error
-        self._tell(event)
+        self._emit(event)
         if aliases.number(fields, "status") is not None:
             # Over a WebSocket, an error with a status is all that comes of the turn.
             self._fail(event.error, event.sequence_number)
@@ -332,7 +332,7 @@ class Reader:
         self._settle_status(response, cls, due)
         if cls.is_terminal:
             return self._end(cls, response, fields, number)
-        event = self._tell(cls(number, response))
+        event = self._emit(cls(number, response))
         for n, item in enumerate(response.output):
             if n not in self._assembly.items:
                 ended = getattr(item, "status", None) in TERMINAL_STATUSES
@@ -359,7 +359,7 @@ class Reader:
         response.output = self._assembly.finish(number, response.output, status)
         self._base = response
         self.finished = True
-        return self._tell(_ENDS.get(response.status, cls)(number, response))
+        return self._emit(_ENDS.get(response.status, cls)(number, response))
 
     def _settle_status(self, response: Response, cls: type[ev.LifecycleEvent], due: str) -> None:
         """The event decides whether the response has ended, and the status how."""
@@ -392,11 +392,11 @@ class Reader:
             output=self._assembly.output(),
         )
         self.finished = True
-        self._tell(ev.ResponseFailedEvent(number, self.response))
+        self._emit(ev.ResponseFailedEvent(number, self.response))
 
     # --- bookkeeping --------------------------------------------------------------------------------------
 
-    def _tell(self, event: E) -> E:
+    def _emit(self, event: E) -> E:
         self.events.append(event)
         return event
 

@@ -23,7 +23,7 @@ from antiphon.stream.open_items import (
     OpenMessage,
     OpenReasoning,
     OpenWhole,
-    silence,
+    emit_nothing,
 )
 
 # The class of an event about a text or a part, the id of the item that it is about, and which of its parts.
@@ -86,12 +86,12 @@ def _part(event: ev.ContentEvent | ev.SummaryEvent | ev.CallEvent) -> int:
 def _opened(item: Item, index: int) -> OpenItem:
     match item:
         case Message():
-            return OpenMessage(silence, item.id, index, item.phase)
+            return OpenMessage(emit_nothing, item.id, index, item.phase)
         case Reasoning():
-            return OpenReasoning(silence, item.id, index)
+            return OpenReasoning(emit_nothing, item.id, index)
         case FunctionCall() | CustomToolCall():
             return (OpenCall if isinstance(item, FunctionCall) else OpenCustomCall)(
-                silence,
+                emit_nothing,
                 item.id,
                 index,
                 call_id=item.call_id,
@@ -99,7 +99,7 @@ def _opened(item: Item, index: int) -> OpenItem:
                 name=item.name,
                 namespace=item.namespace,
             )
-    return OpenWhole(silence, index, cast(WholeItem, item))  # an output has no references
+    return OpenWhole(emit_nothing, index, cast(WholeItem, item))  # an output has no references
 
 
 def _repeat(item: OpenItem, event: ev.Event) -> None:

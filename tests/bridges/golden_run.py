@@ -22,7 +22,7 @@ from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import deltas as d
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import lines
-from antiphon.wires.hashbrown.frames import telling
+from antiphon.wires.hashbrown.frames import frame_writer
 
 FOLDER = Path(__file__).parent / "golden"
 EVENTS = FOLDER / "events.jsonl"
@@ -33,7 +33,7 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "ai-sdk-ui.txt": UIStream,
     "ai-sdk-data-v1.txt": DataStream,
     "hashbrown-generation.bin": Frames,
-    "hashbrown-open-responses.bin": lambda: Frames(telling("open-responses")),
+    "hashbrown-open-responses.bin": lambda: Frames(frame_writer("open-responses")),
     "vscode.jsonl": VsCodeLines,
 }
 

@@ -101,7 +101,7 @@ class Heard:
 
 async def played(run: Run, patience: float = 5) -> list[AnyEvent]:
     heard = Heard()
-    await run.tell(heard, patience)
+    await run.deliver(heard, patience)
     assert heard.is_closed
     return heard.events
 

@@ -40,7 +40,7 @@ async def test_a_run_streams_and_is_stored_before_its_terminal_event(store: Sqli
             await super().close(events)
 
     heard = Looking()
-    await run.tell(heard, 5)
+    await run.deliver(heard, 5)
     assert heard.is_closed
     assert run.response.output[0].get_text() == "ab"  # type: ignore[union-attr]
 
@@ -61,7 +61,7 @@ async def test_an_early_refusal_is_raised_before_anything_is_said(store: SqliteS
     heard = Heard()
     run = await start(store, Playing(REFUSED))
     with pytest.raises(UpstreamError):
-        await run.tell(heard, 5)
+        await run.deliver(heard, 5)
     assert not heard.is_open
     with pytest.raises(UpstreamError):
         await (await start(store, Playing(REFUSED))).result()
@@ -71,7 +71,7 @@ async def test_an_early_refusal_is_raised_before_anything_is_said(store: SqliteS
 async def test_a_provider_that_says_nothing_is_an_early_refusal(store: SqliteStore) -> None:
     heard = Heard()
     with pytest.raises(UpstreamError) as refused:
-        await (await start(store, Playing())).tell(heard, 5)
+        await (await start(store, Playing())).deliver(heard, 5)
     assert (refused.value.status, refused.value.payload.code) == (502, "upstream_closed")
     assert not heard.is_open
 
@@ -86,7 +86,7 @@ async def test_a_late_refusal_is_a_failed_response(store: SqliteStore) -> None:
             held.set()
 
     heard = Opened()
-    await run.tell(heard, 0.01)
+    await run.deliver(heard, 0.01)
     assert types(heard.events) == ["created", "in_progress", "error", "failed"]
     assert run.problem is not None
     assert (run.problem.payload, run.problem.status) == (REFUSED.payload, 429)
@@ -122,7 +122,7 @@ async def test_a_batch_is_told_before_put_returns(store: SqliteStore) -> None:
         assert types(heard.events[before:]) == ["output_text.delta"]
 
     run = await start(store, Playing([], [TextDelta("a")], put, [TextDelta("c"), Finish()]))
-    await run.tell(heard, 5)
+    await run.deliver(heard, 5)
     assert audit(heard.events) == []
     assert run.response.output[0].get_text() == "abc"  # type: ignore[union-attr]
 
@@ -131,7 +131,7 @@ async def test_an_end_that_is_full_takes_the_batch_and_the_provider_waits(store:
     heard = Heard(full=True)
     words: list[list[AnyDelta]] = [[TextDelta(word)] for word in "abc"]
     run = await start(store, Playing([], *words, [Finish()]))
-    await run.tell(heard, 5)
+    await run.deliver(heard, 5)
     assert heard.waits == 4
     assert audit(heard.events) == []
     assert run.response.output[0].get_text() == "abc"  # type: ignore[union-attr]
@@ -146,7 +146,7 @@ async def test_what_is_put_without_waiting_is_neither_lost_nor_overtaken(store: 
 
     heard = Heard(full=True)
     run = await start(store, Playing([], put, [Finish()]))
-    await run.tell(heard, 5)
+    await run.deliver(heard, 5)
     assert audit(heard.events) == []
     assert run.response.output[0].get_text() == "abcd"  # type: ignore[union-attr]
 
@@ -163,7 +163,7 @@ async def test_an_end_that_fails_is_not_the_fault_of_the_provider(
     provider = Playing([], [TextDelta("a")], fail, [TextDelta("b")], [TextDelta("c"), Finish()])
     run = await start(store, provider)
     with pytest.raises(ArithmeticError):
-        await run.tell(heard, 5)
+        await run.deliver(heard, 5)
     assert provider.closed
     assert caplog.records == []
     kept = await store.get("", run.response.id)
@@ -180,7 +180,7 @@ async def test_the_end_is_never_told_at_once(store: SqliteStore) -> None:
         assert sink.put([TextDelta("too late")])
 
     run = await start(store, Playing([], put))
-    await run.tell(heard, 5)
+    await run.deliver(heard, 5)
     assert types(heard.events)[-1] == "completed"
     assert run.response.output[0].get_text() == "a"  # type: ignore[union-attr]
 
@@ -193,7 +193,7 @@ async def test_a_turn_that_waits_is_queued_first(store: SqliteStore) -> None:
 
     heard = Heard()
     run = await start(store, Playing(queue, [TextDelta("a"), Finish()]))
-    await run.tell(heard, 5)
+    await run.deliver(heard, 5)
     assert types(heard.events)[:3] == ["created", "queued", "in_progress"]
     assert audit(heard.events) == []
 
@@ -209,7 +209,7 @@ async def test_a_second_attempt_says_nothing_of_its_beginning(store: SqliteStore
 
     heard = Heard()
     run = await start(store, Playing([], again, [TextDelta("a")], again, [TextDelta("b"), Finish()]))
-    await run.tell(heard, 5)
+    await run.deliver(heard, 5)
     assert types(heard.events)[:2] == ["created", "in_progress"]
     assert audit(heard.events) == []
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.server.auto_upstream import Voice
+from tests.server.endings import TRANSPORTS, Asked
 from tests.server.servers import Serving, Spawned, configure
 from tests.server.upstream import Upstream
 
@@ -92,3 +93,9 @@ def serve_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
             return running.enter_context(Serving(configure(folder, toml, **settings)))
 
         yield start
+
+
+@pytest.fixture(params=TRANSPORTS)
+def asked(request: pytest.FixtureRequest) -> Asked:
+    """One request over each transport in turn."""
+    return TRANSPORTS[request.param]

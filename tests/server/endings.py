@@ -82,7 +82,10 @@ def turn(connection: ClientConnection, **request: Any) -> list[Json]:
     return events
 
 
-TRANSPORTS: Final[dict[str, Callable[..., Outcome]]] = {
+Asked = Callable[..., Outcome]
+"""One request over some transport."""
+
+TRANSPORTS: Final[dict[str, Asked]] = {
     "json": over_json,
     "sse": over_sse,
     "websocket": over_websocket,
@@ -171,3 +174,12 @@ class Inside:
         store = self._server.gateway.store
         assert isinstance(store, SqliteStore)
         return len(asyncio.all_tasks(store._loop))
+
+
+def kept(server: Server, outcome: Outcome) -> dict[str, Any]:
+    """The stored response, which must be the one that the client was given."""
+    assert outcome.response is not None
+    with Client(server.url) as client:
+        found: dict[str, Any] = client.ok("GET", f"/v1/responses/{outcome.response['id']}")
+    assert found == outcome.response
+    return found

@@ -40,13 +40,13 @@ class ChangedEnd:
 
 
 def change_events(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
-    """From here on every run is told with this change to its batches."""
-    whole = Run.tell
+    """From here on every run delivers its batches with this change."""
+    whole = Run.deliver
 
     async def changed(run: Run, end: End, patience: float = 0.0) -> None:
         await whole(run, ChangedEnd(end, change), patience)
 
-    monkeypatch.setattr(Run, "tell", changed)
+    monkeypatch.setattr(Run, "deliver", changed)
 
 
 def key_table(name: str, **settings: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from antiphon.spec.content import InputText
-from antiphon.spec.history_text import placed, told_call, told_output
+from antiphon.spec.history_text import call_as_text, output_as_text, placed
 from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
 
 CALL = FunctionCall(call_id="call_1", name="get_weather", arguments='{"city":"Paris"}')
@@ -13,21 +13,22 @@ CUSTOM = CustomToolCall(call_id="call_2", name="apply", input="a {patch}")
 
 
 def test_a_call_as_text() -> None:
-    assert told_call(CALL, "text") == '[Tool Call: get_weather({"city":"Paris"}) -> call_id: call_1]'
-    assert told_call(CUSTOM, "text") == "[Tool Call: apply(a {patch}) -> call_id: call_2]"
+    assert call_as_text(CALL, "text") == '[Tool Call: get_weather({"city":"Paris"}) -> call_id: call_1]'
+    assert call_as_text(CUSTOM, "text") == "[Tool Call: apply(a {patch}) -> call_id: call_2]"
 
 
 def test_a_call_as_a_comment() -> None:
     assert (
-        told_call(CALL, "comment") == '<!-- prior-tool: get_weather | id: call_1 | args: {"city":"Paris"} -->'
+        call_as_text(CALL, "comment")
+        == '<!-- prior-tool: get_weather | id: call_1 | args: {"city":"Paris"} -->'
     )
 
 
 def test_an_output_in_both_ways() -> None:
     output = FunctionCallOutput(call_id="call_1", output=[InputText("18 "), InputText("degrees")])
-    assert told_output(output, "text") == "[Tool Result: call_id: call_1]\n18 degrees"
+    assert output_as_text(output, "text") == "[Tool Result: call_id: call_1]\n18 degrees"
     done = CustomToolCallOutput(call_id="call_2", output="done")
-    assert told_output(done, "comment") == "<!-- prior-tool-result: call_2 -->\ndone"
+    assert output_as_text(done, "comment") == "<!-- prior-tool-result: call_2 -->\ndone"
 
 
 @pytest.mark.parametrize(

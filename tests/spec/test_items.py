@@ -18,7 +18,7 @@ from antiphon.spec.content import (
     ReasoningText,
     Refusal,
     SummaryText,
-    TextPart,
+    TextContent,
     UrlCitation,
     text_of,
 )
@@ -161,7 +161,7 @@ def test_all_the_words_of_a_content_and_none_of_its_media() -> None:
         InputText("a"),
         InputImage("u"),
         OutputText("b"),
-        TextPart("c"),
+        TextContent("c"),
         SummaryText("d"),
         ReasoningText("e"),
         Refusal("f"),

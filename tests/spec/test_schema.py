@@ -77,7 +77,7 @@ OURS: dict[str, Any] = {
     "InputVideoContent": content.InputVideo,
     "OutputTextContent": content.OutputText,
     "RefusalContent": content.Refusal,
-    "TextContent": content.TextPart,
+    "TextContent": content.TextContent,
     "SummaryTextContent": content.SummaryText,
     "ReasoningTextContent": content.ReasoningText,
     "Annotation": content.Annotation,

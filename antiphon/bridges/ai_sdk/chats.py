@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.bridges.ai_sdk.history import continued
 from antiphon.bridges.ai_sdk.messages import Said
-from antiphon.bridges.ai_sdk.request import Asked
+from antiphon.bridges.ai_sdk.request import ChatRequest
 from antiphon.engine.engine import Caller, Engine, stored
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
@@ -44,7 +44,7 @@ class ChatTurn:
     forgotten: list[Item] = field(default_factory=list)
 
 
-async def prepare(engine: Engine, caller: Caller, asked: Asked) -> ChatTurn:
+async def prepare(engine: Engine, caller: Caller, asked: ChatRequest) -> ChatTurn:
     """Complete the request with what is new in the chat."""
     request = asked.request
     engine.target(request, caller)  # nothing is written for a model that does not exist
@@ -59,7 +59,7 @@ async def prepare(engine: Engine, caller: Caller, asked: Asked) -> ChatTurn:
     return turn
 
 
-async def restore(engine: Engine, caller: Caller, asked: Asked, turn: ChatTurn) -> None:
+async def restore(engine: Engine, caller: Caller, asked: ChatRequest, turn: ChatTurn) -> None:
     """The request was refused, so the chat is what it was before."""
     if turn.forgotten and asked.request.conversation:
         expires = engine.expires_at(engine.clock())
@@ -67,7 +67,7 @@ async def restore(engine: Engine, caller: Caller, asked: Asked, turn: ChatTurn) 
         await engine.store.add_items(caller.tenant, again)
 
 
-async def _continue(engine: Engine, tenant: str, name: str, asked: Asked) -> tuple[str, ChatTurn]:
+async def _continue(engine: Engine, tenant: str, name: str, asked: ChatRequest) -> tuple[str, ChatTurn]:
     store = engine.store
     found = await find(engine, tenant, name)
     raw = await store.conversation_context(tenant, found.id) if found else None

@@ -105,14 +105,14 @@ def items_of(messages: Iterable[tuple[str, Raw]]) -> tuple[list[Said], str | Non
     last: str | None = None
     for place, raw in messages:
         message = read(_Message, raw, place)
-        teller = _Teller(message.role, place)
-        teller.tell(message)
-        said += teller.said
+        reader = _MessageReader(message.role, place)
+        reader.read(message)
+        said += reader.said
         last = message.id if message.role == "assistant" else None
     return said, last
 
 
-class _Teller:
+class _MessageReader:
     """One message on its way to items. The outputs of a step follow all of its calls."""
 
     def __init__(self, role: Role, path: str) -> None:
@@ -122,7 +122,7 @@ class _Teller:
         self._content: list[ContentPart] = []
         self._outputs: list[Said] = []
 
-    def tell(self, message: _Message) -> None:
+    def read(self, message: _Message) -> None:
         if message.role == "data":
             return
         if message.parts:
@@ -294,21 +294,21 @@ class _Teller:
             raise wrong(join(place, "type"), f"{what} belongs into a message of the {role}, not {self._role}")
 
 
-_READERS: dict[str, Callable[[_Teller, Raw, str], None]] = {
-    "text": _Teller._text,
-    "input_text": _Teller._text,
-    "output_text": _Teller._text,
-    "reasoning": _Teller._think,
-    "file": _Teller._media,
-    "image": _Teller._media,
-    "image_url": _Teller._content_part,
-    "input_image": _Teller._content_part,
-    "input_file": _Teller._content_part,
-    "dynamic-tool": _Teller._tool,
+_READERS: dict[str, Callable[[_MessageReader, Raw, str], None]] = {
+    "text": _MessageReader._text,
+    "input_text": _MessageReader._text,
+    "output_text": _MessageReader._text,
+    "reasoning": _MessageReader._think,
+    "file": _MessageReader._media,
+    "image": _MessageReader._media,
+    "image_url": _MessageReader._content_part,
+    "input_image": _MessageReader._content_part,
+    "input_file": _MessageReader._content_part,
+    "dynamic-tool": _MessageReader._tool,
 }
-_MODEL_READERS: dict[str, Callable[[_Teller, Raw, str], None]] = {
-    "tool-call": _Teller._tool_call,
-    "tool-result": _Teller._tool_result,
+_MODEL_READERS: dict[str, Callable[[_MessageReader, Raw, str], None]] = {
+    "tool-call": _MessageReader._tool_call,
+    "tool-result": _MessageReader._tool_result,
 }
 
 

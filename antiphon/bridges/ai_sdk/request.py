@@ -42,7 +42,7 @@ class ChatBody(Struct, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     """A chat request. `request` has no input yet: that depends on what of `said` is already stored."""
 
     request: Request
@@ -57,7 +57,7 @@ class Asked:
     """The id of the assistant's message that the answer goes on with."""
 
 
-def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> Asked:
+def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
     fields = split_body(body, max_bytes=max_bytes)
     snake_case(fields, shape_of(ChatBody).fields)
     ours = {name: fields.pop(name) for name in shape_of(ChatBody).fields if name in fields}
@@ -71,7 +71,7 @@ def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> Asked:
     name = chat.session_id or chat.id or None
     if name is not None and len(name) > 512:
         raise wrong("session_id" if chat.session_id else "id", "expected at most 512 characters")
-    return Asked(
+    return ChatRequest(
         request=_request(fields),
         said=said,
         chat=name,

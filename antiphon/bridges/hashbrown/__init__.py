@@ -91,15 +91,15 @@ class Frames:
     headers: Headers = ()
 
     def __init__(
-        self, telling: frames.Telling | None = None, thread: Thread | None = None, first: bytes = b""
+        self, writer: frames.FrameWriter | None = None, thread: Thread | None = None, first: bytes = b""
     ) -> None:
-        self._telling = telling or frames.telling()
+        self._writer = writer or frames.frame_writer()
         self._thread = thread
         self._first = first
 
     def encode(self, events: list[AnyEvent]) -> bytes:
         first, self._first = self._first, b""
-        return first + self._telling.tell(events)
+        return first + self._writer.frames(events)
 
     def keepalive(self) -> bytes:
         return frames.KEEPALIVE
@@ -108,5 +108,5 @@ class Frames:
         return self._thread.told if self._thread else b""
 
     async def keep(self, run: Run) -> None:
-        if self._thread is not None and self._telling.succeeds(run.response):
+        if self._thread is not None and self._writer.succeeds(run.response):
             await self._thread.save(run)

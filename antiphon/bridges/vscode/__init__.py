@@ -26,7 +26,7 @@ from antiphon.bridges.vscode.parts import (
     user,
 )
 from antiphon.bridges.vscode.request import (
-    Asked,
+    ReadChat,
     VsCodeOptions,
     VsCodeRequest,
     VsCodeTool,
@@ -48,12 +48,12 @@ __all__ = [
     "REQUIRED",
     "SYSTEM",
     "USER",
-    "Asked",
     "DataPart",
     "Line",
     "Part",
     "PartStream",
     "PromptTsxPart",
+    "ReadChat",
     "TextPart",
     "ThinkingPart",
     "TokenUsage",

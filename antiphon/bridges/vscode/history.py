@@ -6,7 +6,7 @@ from typing import Literal
 
 from antiphon.spec.content import ContentPart, InputText, text_of
 from antiphon.spec.error_paths import wrong
-from antiphon.spec.history_text import ToolHistory, told_call, told_output
+from antiphon.spec.history_text import ToolHistory, call_as_text, output_as_text
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 
 Orphans = Literal["reject", "repair"]
@@ -160,7 +160,7 @@ def _output_text(entry: HistoryEntry) -> str:
     return text_of(entry.item.output) if isinstance(entry.item, FunctionCallOutput) else ""
 
 
-# --- telling ----------------------------------------------------------------------------------------------
+# --- calls as text ----------------------------------------------------------------------------------------
 
 
 def retold(entries: list[HistoryEntry], mode: ToolHistory) -> list[HistoryEntry]:
@@ -175,9 +175,9 @@ def retold(entries: list[HistoryEntry], mode: ToolHistory) -> list[HistoryEntry]
             case Reasoning():
                 continue
             case FunctionCall() as call:
-                _append(kept, entry, told_call(call, mode))
+                _append(kept, entry, call_as_text(call, mode))
             case FunctionCallOutput() as output:
-                said = Message(role="user", content=told_output(output, mode))
+                said = Message(role="user", content=output_as_text(output, mode))
                 kept.append(replace(entry, item=said))
             case _:
                 kept.append(entry)

@@ -73,7 +73,7 @@ class VsCodeRequest(Struct, rename="camel", kw_only=True):
 
 
 @dataclass(slots=True)
-class Asked:
+class ReadChat:
     """The request, what could not be kept of the chat, and where each item of its input comes from."""
 
     request: Request
@@ -83,12 +83,12 @@ class Asked:
     marker: str = ""
 
 
-def read_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> Asked:
+def read_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ReadChat:
     """The body of `POST /api/vscode/chat` as a request; the first mistake in it is a `SpecError`."""
     return to_request(decode_body(VsCodeRequest, body, max_bytes=max_bytes))
 
 
-def to_request(chat: VsCodeRequest) -> Asked:
+def to_request(chat: VsCodeRequest) -> ReadChat:
     """A chat of VS Code as a request of Open Responses."""
     options = chat.options
     for name in extras(options):
@@ -103,7 +103,7 @@ def to_request(chat: VsCodeRequest) -> Asked:
     session = chat.session_id or talk.session
     if session is None and options.marker:
         session = ids.new_id(_SESSION)
-    return Asked(
+    return ReadChat(
         structs.replace(
             request,
             model=chat.model,

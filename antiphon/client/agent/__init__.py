@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from antiphon.client.agent.calls import Approve, ToolRunner
 from antiphon.client.agent.deltas import deltas_of
 from antiphon.client.agent.events import AgentResult, Hooks, Limits
-from antiphon.client.agent.model import Asked, asking, is_session
+from antiphon.client.agent.model import AgentClient, asking, is_session
 from antiphon.client.agent.run import AgentRun
 from antiphon.client.agent.tasks import CapabilityViolation, TaskFailed, execute_open_responses
 from antiphon.client.errors import UsageError
@@ -66,7 +66,7 @@ class Agent:
         model: str | None = None,
         tools: Iterable[AgentTool] = (),
         instructions: str | None = None,
-        client: Asked | None = None,
+        client: AgentClient | None = None,
         request: Request | None = None,
         limits: Limits | None = None,
         approve: Approve | None = None,

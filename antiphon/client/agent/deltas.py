@@ -51,22 +51,22 @@ _CUTS: dict[str, FinishReason] = {
 
 async def deltas_of(run: AgentRun) -> AsyncIterator[list[AnyDelta]]:
     """What the run says, in batches, and its end."""
-    telling = _Telling()
+    reader = _DeltaReader()
     try:
         async for event in run:
-            if deltas := telling.hear(event):
+            if deltas := reader.read(event):
                 yield deltas
     except AntiphonError as error:
         raise _as_ours(error) from error
 
 
-class _Telling:
+class _DeltaReader:
     def __init__(self) -> None:
         self._call_ids: dict[str, str] = {}  # of this step: our ids of calls, by the model's
         self._used: set[str] = set()
-        self._told: set[str] = set()  # outputs of the step
+        self._outputs_given: set[str] = set()  # outputs of the step
 
-    def hear(self, event: AgentEvent) -> list[AnyDelta]:
+    def read(self, event: AgentEvent) -> list[AnyDelta]:
         match event:
             case ev.OutputTextDeltaEvent(delta=text, logprobs=logprobs):
                 return [TextDelta(text, None if logprobs is UNSET else logprobs)]
@@ -92,7 +92,7 @@ class _Telling:
                 bound = {"item_id", "output_index"} & event.fields.keys()
                 return [] if bound else [VendorDelta(event.type, event.fields)]
             case StepStarted():
-                self._call_ids, self._told = {}, set()
+                self._call_ids, self._outputs_given = {}, set()
             case ToolEnded(outcome=outcome):
                 return self._output(outcome)
             case RunEnded(result=result):
@@ -137,9 +137,9 @@ class _Telling:
     def _output(self, outcome: ToolOutcome) -> list[AnyDelta]:
         call_id = outcome.call.call_id
         named = self._call_ids.get(call_id)
-        if named is None or call_id in self._told:
+        if named is None or call_id in self._outputs_given:
             return []
-        self._told.add(call_id)
+        self._outputs_given.add(call_id)
         return [ItemDelta(with_status(replace(outcome.item, call_id=named), "completed"))]
 
 

@@ -15,13 +15,13 @@ from antiphon.client.sync.streams import EventStream as SyncStream
 from antiphon.client.sync.streams import from_another_loop
 from antiphon.spec.request import Request
 
-Asked: TypeAlias = AsyncClient | AsyncSession | Client | Session | AgentModel
+AgentClient: TypeAlias = AsyncClient | AsyncSession | Client | Session | AgentModel
 
 _APART = frozenset({"input", "model", "stream"})
 
 
 @asynccontextmanager
-async def asking(client: Asked | None) -> AsyncIterator[AgentModel]:
+async def asking(client: AgentClient | None) -> AsyncIterator[AgentModel]:
     """The model behind a client; without one, a client for the address in the environment."""
     if client is None:
         async with AsyncClient() as own:

@@ -164,7 +164,7 @@ class AgentRun:
             self._task = asyncio.get_running_loop().create_task(self._work(), name="antiphon-agent")
             self._task.add_done_callback(self._conclude)
 
-    async def _tell(self, event: AgentEvent) -> None:
+    async def _emit(self, event: AgentEvent) -> None:
         while self._events.qsize() >= _WAITING_EVENTS:
             self._room.clear()
             await self._room.wait()
@@ -222,12 +222,12 @@ class AgentRun:
         if self._hooks.before_step is not None:
             changed = await settled(self._hooks.before_step(number, request))
             request = request if changed is None else changed
-        await self._tell(StepStarted(number, request))
+        await self._emit(StepStarted(number, request))
         response = await self._ask(model, request)
         self._take(response)
         if self._hooks.after_step is not None:
             await settled(self._hooks.after_step(number, response))
-        await self._tell(StepEnded(number, response))
+        await self._emit(StepEnded(number, response))
         return response
 
     async def _ask(self, model: AgentModel, request: Request) -> Response:
@@ -246,7 +246,7 @@ class AgentRun:
         async with model.open(request) as stream:
             self._partial = stream
             async for event in stream:
-                await self._tell(event)
+                await self._emit(event)
             response = stream.response
         self._partial = None
         return response
@@ -288,19 +288,19 @@ class AgentRun:
         for call in calls[room:]:
             message = "the call was not run: the limit of tool calls is reached; answer with what you have"
             refused = self._outcomes[call.call_id] = failed(call, "limit", message)
-            await self._tell(ToolEnded(number, refused))
+            await self._emit(ToolEnded(number, refused))
         self._calls_made += len(calls[:room])
         running = [asyncio.ensure_future(self._caller.run(call)) for call in calls[:room]]
         waiting = set(running)
         try:
             for call in calls[:room]:
-                await self._tell(ToolStarted(number, call))
+                await self._emit(ToolStarted(number, call))
             while waiting:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     outcome = task.result()
                     self._outcomes[outcome.call.call_id] = outcome
-                    await self._tell(ToolEnded(number, outcome))
+                    await self._emit(ToolEnded(number, outcome))
         finally:
             for task in waiting:
                 task.cancel()

@@ -3,15 +3,21 @@
 Only what both protocols can say goes this way; what needs the server's memory is refused in a sentence.
 """
 
-from collections.abc import Iterator
-
 from antiphon.client.errors import StatusError, UsageError
 from antiphon.client.resources.parameters import encoded
 from antiphon.spec.codec import Opaque
-from antiphon.spec.content import InputFile, InputImage, InputText, OutputText, Refusal, text_of
+from antiphon.spec.content import (
+    ContentPart,
+    InputFile,
+    InputImage,
+    InputText,
+    OutputText,
+    Refusal,
+    text_of,
+)
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, type_of
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, type_of
 from antiphon.spec.request import SAMPLING, Request
 from antiphon.spec.tools import (
     AllowedTools,
@@ -20,14 +26,15 @@ from antiphon.spec.tools import (
     JsonObjectFormat,
     JsonSchemaFormat,
 )
-from antiphon.wires.chat.requests import (
+from antiphon.wires.chat.messages import (
+    ChatMessages,
     Fields,
-    function_tool,
-    json_schema,
-    named_choice,
+    file_part,
+    image_part,
+    text_part,
     tool_call,
-    tool_message,
 )
+from antiphon.wires.chat.requests import function_tool, json_schema, named_choice
 
 # A 404 that speaks of one of these is about the request, not about the endpoint.
 _OTHER_CODES = frozenset(
@@ -63,7 +70,7 @@ def read_request(body: bytes) -> Request:
 
 
 def chat_body(request: Request) -> bytes:
-    body: Fields = {"model": request.model, "messages": list(_messages(request))}
+    body: Fields = {"model": request.model, "messages": _messages(request)}
     body |= {name: value for name in _SAME if (value := getattr(request, name)) is not None}
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -83,76 +90,63 @@ def chat_body(request: Request) -> bytes:
     return encoded({name: value for name, value in body.items() if value is not None})
 
 
-def _messages(request: Request) -> Iterator[Fields]:
+def _messages(request: Request) -> list[Fields]:
+    chat = ChatMessages()
     if request.instructions:
-        yield {"role": "system", "content": request.instructions}
+        chat.system(request.instructions)
     items = request.input or []
     if isinstance(items, str):
-        yield {"role": "user", "content": items}
-        return
-    answer: Fields | None = None
+        chat.user(items)
+        return chat.done
     for item in items:
-        part = _of_answer(item)
-        if part is None:
-            if answer is not None:
-                yield answer
-                answer = None
-            if (message := _message(item)) is not None:
-                yield message
-        else:
-            # One turn of the model is one message, its words and its calls together.
-            answer = _joined(answer, part)
-    if answer is not None:
-        yield answer
+        _add(chat, item)
+    return chat.done
 
 
-def _of_answer(item: Item) -> Fields | None:
+def _add(chat: ChatMessages, item: Item) -> None:
     match item:
         case Message(role="assistant"):
-            return {"content": text_of(item.content)}
+            chat.assistant(text_of(item.content))
+        case Message(role="user"):
+            chat.user(_content(item))
+        case Message():
+            chat.system(_words(item))
         case FunctionCall():
-            return {"tool_calls": [tool_call(item.call_id, item.name, item.arguments)]}
-    return None
-
-
-def _joined(answer: Fields | None, part: Fields) -> Fields:
-    joined = dict(answer or {"role": "assistant", "content": None})
-    if "content" in part:
-        joined["content"] = f"{joined['content'] or ''}{part['content']}"
-    if "tool_calls" in part:
-        joined["tool_calls"] = [*joined.get("tool_calls", []), *part["tool_calls"]]
-    return joined
-
-
-def _message(item: Item) -> Fields | None:
-    match item:
-        case Message(role=role):
-            return {"role": "system" if role == "developer" else role, "content": _content(item)}
+            chat.assistant("", [tool_call(item.call_id, item.name, item.arguments)])
         case FunctionCallOutput():
-            return tool_message(item.call_id, text_of(item.output))
-    if type_of(item) == "reasoning":
-        return None
-    raise UsageError(
-        f"an item of type {type_of(item)!r} needs `/responses`, which this server does not have; leave it out"
-    )
+            chat.output(item.call_id, text_of(item.output))
+        case Reasoning():
+            pass  # no server that is known only by its address wants it back
+        case _:
+            raise UsageError(
+                f"an item of type {type_of(item)!r} needs `/responses`, which this server does not have; "
+                "leave it out"
+            )
+
+
+def _words(message: Message) -> str:
+    content = _content(message)
+    if not isinstance(content, str):
+        raise UsageError("instructions cannot be sent as a chat unless they are text")
+    return content
 
 
 def _content(message: Message) -> str | list[Fields]:
     content = message.content
     if isinstance(content, str) or all(isinstance(part, InputText) for part in content):
         return text_of(content)
-    parts: list[Fields] = []
-    for part in content:
-        match part:
-            case InputText(text=text) | OutputText(text=text) | Refusal(refusal=text):
-                parts.append({"type": "text", "text": text})
-            case InputImage(image_url=str() as url, detail=detail):
-                parts.append({"type": "image_url", "image_url": {"url": url, "detail": detail}})
-            case InputFile(filename=name, file_data=str() as data):
-                parts.append({"type": "file", "file": {"filename": name or "file", "file_data": data}})
-            case _:
-                raise UsageError("a part of the input cannot be sent as a chat; send text, images or files")
-    return parts
+    return [_part(part) for part in content]
+
+
+def _part(part: ContentPart) -> Fields:
+    match part:
+        case InputText(text=text) | OutputText(text=text) | Refusal(refusal=text):
+            return text_part(text)
+        case InputImage(image_url=str() as url, detail=detail):
+            return image_part(url, detail)
+        case InputFile(filename=name, file_data=str() as data):
+            return file_part(name or "file", data)
+    raise UsageError("a part of the input cannot be sent as a chat; send text, images or files")
 
 
 def _tool(tool: object) -> Fields:

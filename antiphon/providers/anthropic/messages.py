@@ -197,7 +197,7 @@ class MessagesBuilder:
         return [block for part in message.content for block in text_block(text_of([part]))]
 
     def _call(self, call: Call, where: str) -> Block:
-        name, arguments = self._names.told(call)
+        name, arguments = self._names.upstream_call(call)
         given = as_object(self._turn, self._provider, where, arguments)
         id = self._id(call.call_id)
         self.called.add(name)

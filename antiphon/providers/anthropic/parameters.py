@@ -44,7 +44,7 @@ class AnthropicParameters:
         self._turn.receipt(self._provider, param, why, action)
 
     @property
-    def is_told_not_to_think(self) -> bool:
+    def turns_thinking_off(self) -> bool:
         reasoning = self._request.reasoning
         return reasoning is not None and reasoning.effort == "none"
 

@@ -55,7 +55,7 @@ def prepare(turn: Turn, shape: AnthropicOptions) -> Prepared:
     model = find(turn.model)
     names = flatten(turn, shape.provider, VENDOR)
     settings = AnthropicParameters(turn, model, shape.provider)
-    thoughts = not (settings.is_told_not_to_think and model.off == "disabled")
+    thoughts = not (settings.turns_thinking_off and model.off == "disabled")
     talk = MessagesBuilder(turn, model, shape.provider, names, thoughts=thoughts)
     limit = settings.limit(shape.max_tokens)
     tools = settings.tools(names, talk.called)

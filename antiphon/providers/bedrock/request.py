@@ -162,7 +162,7 @@ class _Conversation:
         return [{"reasoningContent": block}]
 
     def _call(self, call: Call, where: str) -> Block:
-        name, arguments = self._names.told(call)
+        name, arguments = self._names.upstream_call(call)
         given = as_object(self._turn, self._provider, where, arguments)
         self.called[name] = None
         return {"toolUse": {"toolUseId": _tool_id(call.call_id), "name": name, "input": given}}

@@ -7,7 +7,8 @@ from antiphon.providers.chat.profiles import Profile
 from antiphon.providers.errors import unsupported
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
-from antiphon.wires.media.data_urls import data_url, file_bytes
+from antiphon.wires.chat.messages import file_part, image_part, text_part
+from antiphon.wires.media.data_urls import data_url
 
 
 class Parts:
@@ -49,7 +50,7 @@ class Parts:
                 reason = f"a part of type {part.type!r} has no place on this wire"
                 self._turn.receipt(self._provider, where, reason)
                 return []
-        return [{"type": "text", "text": text_of([part])}]
+        return [text_part(text_of([part]))]
 
     def _image(self, image: InputImage, where: str) -> dict[str, Any]:
         if not self._profile.images:
@@ -62,13 +63,11 @@ class Parts:
             raise unsupported(self._provider, where, "this server takes images only as data URLs")
         if not image.image_url.startswith(("data:", "https://", "http://")):
             raise unsupported(self._provider, where, "it is neither a data URL nor an address of the web")
-        target: dict[str, Any] = {"url": image.image_url}
-        if image.detail != "auto" and not self._profile.image_details:
-            reason = "this server does not take how closely to look at an image"
-            self._turn.receipt(self._provider, f"{where}.detail", reason)
-        elif image.detail != "auto":
-            target["detail"] = image.detail
-        return {"type": "image_url", "image_url": target}
+        if image.detail == "auto" or self._profile.image_details:
+            return image_part(image.image_url, image.detail)
+        reason = "this server does not take how closely to look at an image"
+        self._turn.receipt(self._provider, f"{where}.detail", reason)
+        return image_part(image.image_url)
 
     def _file(self, file: InputFile, where: str) -> dict[str, Any]:
         if not self._profile.files:
@@ -80,7 +79,4 @@ class Parts:
             raise unsupported(
                 self._provider, where, "this server takes files only as `file_data`, not by address"
             )
-        data = file.file_data
-        if not data.startswith("data:"):
-            data = f"data:{file_bytes(data, name).media_type};base64,{data}"
-        return {"type": "file", "file": {"filename": name, "file_data": data}}
+        return file_part(name, file.file_data)

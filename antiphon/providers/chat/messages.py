@@ -11,7 +11,7 @@ from antiphon.providers.chat.profiles import Profile
 from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.spec.content import Refusal, text_of
 from antiphon.spec.items import Message, Reasoning
-from antiphon.wires.chat.requests import tool_call, tool_message
+from antiphon.wires.chat.messages import ChatMessages, text_part, tool_call
 from antiphon.wires.reasoning.kept import put_by, words_of
 from antiphon.wires.tools.names import ToolNames
 
@@ -50,7 +50,7 @@ def messages(turn: Turn, profile: Profile, provider: str, names: ToolNames) -> l
 
 
 class _Messages:
-    """Adds to `done`, item by item."""
+    """Writes the items behind what is `done`."""
 
     def __init__(
         self, turn: Turn, profile: Profile, provider: str, names: ToolNames, done: list[dict[str, Any]]
@@ -59,7 +59,7 @@ class _Messages:
         self._profile = profile
         self._provider = provider
         self._names = names
-        self._done = done
+        self._chat = ChatMessages(done, joins_system=not profile.developer_role)
 
     def all(self) -> list[dict[str, Any]]:
         for speech in speeches(self._turn, self._provider):
@@ -70,7 +70,7 @@ class _Messages:
             else:
                 for entry in speech.entries:
                     self._message(entry)
-        return self._done
+        return self._chat.done
 
     def _message(self, entry: Entry) -> None:
         message = entry.item
@@ -78,18 +78,10 @@ class _Messages:
         if message.role == "user":
             said = message.content
             content = said if isinstance(said, str) else self._parts(f"{entry.where}.content").user(said)
-            self._done.append({"role": "user", "content": content})
+            self._chat.user(content)
         else:
             is_developer = message.role == "developer" and self._profile.developer_role
-            self._system("developer" if is_developer else "system", text_of(message.content))
-
-    def _system(self, role: str, text: str) -> None:
-        last = self._done[-1] if self._done else None
-        if last is not None and last["role"] == role == "system" and not self._profile.developer_role:
-            # Many chat templates take only one system message in a row.
-            last["content"] += f"\n\n{text}"
-        else:
-            self._done.append({"role": role, "content": text})
+            self._chat.system(text_of(message.content), "developer" if is_developer else "system")
 
     # --- what the model said ------------------------------------------------------------------------------
 
@@ -105,18 +97,17 @@ class _Messages:
                     draft.calls.append(call)
         if draft.is_empty:
             return
-        message: dict[str, Any] = {"role": "assistant", "content": "\n".join(draft.texts) or None}
+        fields: dict[str, Any] = {}
         if draft.refusals:
-            message["refusal"] = "\n".join(draft.refusals)
-        if draft.calls:
-            message["tool_calls"] = [self._call(call) for call in draft.calls]
+            fields["refusal"] = "\n".join(draft.refusals)
         if draft.annotations:
-            message[_ANNOTATIONS] = draft.annotations
+            fields[_ANNOTATIONS] = draft.annotations
         if draft.details:
-            message[_DETAILS] = draft.details
+            fields[_DETAILS] = draft.details
         elif draft.thoughts and draft.calls and self._profile.reasoning_field is not None:
-            message[self._profile.reasoning_field] = "\n".join(draft.thoughts)
-        self._done.append(message)
+            fields[self._profile.reasoning_field] = "\n".join(draft.thoughts)
+        calls = [self._call(call) for call in draft.calls]
+        self._chat.assistant("\n".join(draft.texts), calls, **fields)
 
     def _words(self, message: Message, draft: _Draft) -> None:
         parts = message.content if isinstance(message.content, list) else []
@@ -143,7 +134,7 @@ class _Messages:
             draft.thoughts.append(text)
 
     def _call(self, call: Call) -> dict[str, Any]:
-        return tool_call(self._call_id(call.call_id), *self._names.told(call))
+        return tool_call(self._call_id(call.call_id), *self._names.upstream_call(call))
 
     # --- what its tools answered --------------------------------------------------------------------------
 
@@ -155,14 +146,14 @@ class _Messages:
             assert isinstance(output, Output)
             where = f"{entry.where}.output"
             text, others = self._parts(where).output(output.output)
-            self._done.append(tool_message(self._call_id(output.call_id), text))
+            self._chat.output(self._call_id(output.call_id), text)
             if others:
                 reason = "pictures and files in a tool's output are sent in a user message after it"
                 self._turn.receipt(self._provider, where, reason, REWRITTEN)
-                media.append({"type": "text", "text": f"From the output of the tool call {output.call_id}:"})
+                media.append(text_part(f"From the output of the tool call {output.call_id}:"))
                 media += others
         if media:
-            self._done.append({"role": "user", "content": media})
+            self._chat.user(media)
 
     def _call_id(self, call_id: str) -> str:
         if not self._profile.short_call_ids or _SHORT_ID.fullmatch(call_id):

@@ -127,11 +127,11 @@ def format_fields(
         case JsonSchemaFormat() as wanted:
             reason = "this server has no json_schema, so it is asked for JSON, with the schema in the prompt"
             turn.receipt(provider, "text.format", reason, REWRITTEN)
-            _tell(messages, in_words(wanted))
+            _add_instruction(messages, in_words(wanted))
         case JsonObjectFormat() as wanted if not profile.json_object:
             reason = "this server has no json_object, so it is asked for JSON in words"
             turn.receipt(provider, "text.format", reason, REWRITTEN)
-            _tell(messages, in_words(wanted))
+            _add_instruction(messages, in_words(wanted))
         case JsonObjectFormat():
             pass
         case _:
@@ -139,7 +139,7 @@ def format_fields(
     return {"response_format": {"type": "json_object"}} if profile.json_object else {}
 
 
-def _tell(messages: list[dict[str, Any]], text: str) -> None:
+def _add_instruction(messages: list[dict[str, Any]], text: str) -> None:
     """Words for the model in the first system message."""
     if messages and messages[0]["role"] == "system":
         messages[0]["content"] += f"\n\n{text}"

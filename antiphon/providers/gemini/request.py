@@ -291,7 +291,7 @@ class _Contents:
         self._turn.receipt(self._provider, param, why, SUPPRESSED)
 
     def _call(self, call: Call, where: str) -> dict[str, Any]:
-        name, arguments = self._names.told(call)
+        name, arguments = self._names.upstream_call(call)
         self._called[call.call_id] = name
         given = as_object(self._turn, self._provider, where, arguments)
         return {"id": call.call_id, "name": name, "args": given}

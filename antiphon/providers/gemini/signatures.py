@@ -17,7 +17,7 @@ SEARCH = "web_search_call"
 NO_PROOF = "skip_thought_signature_validator"
 
 
-class Proof(Struct, omit_defaults=True, frozen=True):
+class PartSignature(Struct, omit_defaults=True, frozen=True):
     """A signature, the part that it stands on, and the thought that was told just before that part.
 
     `on` is the call, the text or the other part that follows, the text before it, or the thought itself.
@@ -35,11 +35,11 @@ class Proof(Struct, omit_defaults=True, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def from_blob(blob: str | None) -> Proof | None:
+def from_blob(blob: str | None) -> PartSignature | None:
     if not blob:
         return None
     try:
-        return msgspec.json.decode(blob, type=Proof)
+        return msgspec.json.decode(blob, type=PartSignature)
     except UNREADABLE:
         return None
 
@@ -49,11 +49,11 @@ class ModelParts:
 
     def __init__(self) -> None:
         self.parts: list[dict[str, Any]] = []
-        self._waiting: Proof | None = None
+        self._waiting: PartSignature | None = None
         self.lost = 0
         """How many signatures have no part to stand on any more."""
 
-    def proof(self, proof: Proof) -> None:
+    def proof(self, proof: PartSignature) -> None:
         self._give_up()
         if proof.thought or proof.on == "thought":
             self.parts.append({"text": proof.thought, "thought": True})
@@ -97,7 +97,7 @@ class ModelParts:
         self._give_up()
         return self.parts
 
-    def _sign_last(self, proof: Proof) -> None:
+    def _sign_last(self, proof: PartSignature) -> None:
         signed = {"text": proof.text, "thoughtSignature": proof.signature}
         if proof.text:
             last = self.parts[-1] if self.parts else {}

@@ -7,7 +7,7 @@ import msgspec
 
 from antiphon.providers import errors
 from antiphon.providers.gemini.grounding import cited, grounded
-from antiphon.providers.gemini.signatures import SEARCH, VENDOR, Proof
+from antiphon.providers.gemini.signatures import SEARCH, VENDOR, PartSignature
 from antiphon.providers.gemini.wire import (
     HOSTED,
     PARTS,
@@ -101,7 +101,7 @@ class GeminiStream:
         self._calls = 0
         self._words: list[str] = []  # the text of the open message
         self._thoughts: list[str] = []  # what was thought since, if nothing else was said after it
-        self._proof: Proof | None = None  # of the text so far; annotations of that text may yet come
+        self._proof: PartSignature | None = None  # of the text so far; annotations of that text may yet come
         self._noted: set[tuple[str, int, int]] = set()
         self._searches: dict[str, None] = {}  # what Google has searched for
         self._is_odd = False  # there was a part of a kind that is not known
@@ -256,10 +256,10 @@ class GeminiStream:
     def _text(self, text: str, signature: str, logprobs: list[LogProb] | None) -> None:
         self._prove()
         if signature and text and not self._words:
-            self._sign(Proof(signature, "next", "".join(self._thoughts), text=text))
+            self._sign(PartSignature(signature, "next", "".join(self._thoughts), text=text))
         elif signature:
             # It belongs to the end of a message that is open: its item comes after it.
-            self._proof = Proof(signature, "last", "".join(self._thoughts), text=text)
+            self._proof = PartSignature(signature, "last", "".join(self._thoughts), text=text)
         self._thoughts.clear()
         if text:
             self._words.append(text)
@@ -271,7 +271,7 @@ class GeminiStream:
             self._thoughts.append(text)
             self._deltas.append(SummaryDelta(text))
         if signature:
-            self._sign(Proof(signature, "thought", "".join(self._thoughts)))
+            self._sign(PartSignature(signature, "thought", "".join(self._thoughts)))
             self._deltas.append(ItemEnd())
 
     def _call(self, call: GeminiFunctionCall, signature: str) -> None:
@@ -283,7 +283,7 @@ class GeminiStream:
         self._leave()
         name = call.name or "unknown"
         if signature:
-            self._sign(Proof(signature, "call", "".join(self._thoughts), name=name))
+            self._sign(PartSignature(signature, "call", "".join(self._thoughts), name=name))
         self._thoughts.clear()
         arguments = msgspec.json.format(bytes(call.args), indent=-1).decode("utf-8", "replace")
         self._deltas += self._told.whole(
@@ -297,7 +297,7 @@ class GeminiStream:
         part = {name: msgspec.json.decode(raw)}
         kept = part if name in HOSTED else None
         if signature or kept:
-            self._sign(Proof(signature, "part", "".join(self._thoughts), name=name, part=kept))
+            self._sign(PartSignature(signature, "part", "".join(self._thoughts), name=name, part=kept))
         self._thoughts.clear()
         match part:
             case {"inlineData": {"mimeType": str(media), "data": str(data)}} if media.startswith("image/"):
@@ -307,7 +307,7 @@ class GeminiStream:
                 item = vendor_item(VENDOR.removesuffix(":"), kind, id="", data=part)
         self._deltas.append(ItemDelta(item))
 
-    def _sign(self, proof: Proof) -> None:
+    def _sign(self, proof: PartSignature) -> None:
         self._thoughts.clear()
         self._deltas.append(SignatureDelta(proof.to_blob()))
 

@@ -202,7 +202,7 @@ class _Messages:
         self._done.append(message)
 
     def _call(self, call: Call, where: str) -> dict[str, Any]:
-        name, arguments = self._names.told(call)
+        name, arguments = self._names.upstream_call(call)
         self._called[call.call_id] = name
         given = as_object(self._turn, self._provider, where, arguments)
         return {"function": {"name": name, "arguments": given}}

@@ -31,7 +31,7 @@ _REMEMBERED = 300.0
 """How long a server is taken at its word that it has no such address."""
 
 
-class Responses:
+class OpenResponses:
     """An upstream of our own wire: one address, one key, its quirks."""
 
     Settings = ResponsesSettings
@@ -177,9 +177,9 @@ class Responses:
 class _OnAnswer(WrappingSink):
     """Tells when the upstream begins to answer."""
 
-    def __init__(self, sink: Sink, tell: Callable[[], None]) -> None:
+    def __init__(self, sink: Sink, notify: Callable[[], None]) -> None:
         super().__init__(sink)
-        self._tell: Callable[[], None] | None = tell
+        self._notify: Callable[[], None] | None = notify
 
     def accepted(self) -> None:
         self._answered()
@@ -190,9 +190,9 @@ class _OnAnswer(WrappingSink):
         return super().put(deltas)
 
     def _answered(self) -> None:
-        if self._tell is not None:
-            self._tell()
-            self._tell = None
+        if self._notify is not None:
+            self._notify()
+            self._notify = None
 
 
 def _unproved(item: Item) -> Item:

@@ -1,7 +1,7 @@
-"""The events of another server told again as deltas: its words stay, its ids and indexes do not.
+"""The events of another server as deltas: its words stay, its ids and indexes do not.
 
 The Reader has put the events in order before: items are announced, and every word comes in one delta.
-What only a snapshot holds, such as a proof, an annotation or a log probability, is told when it comes.
+What only a snapshot holds, such as a proof, an annotation or a log probability, is added when it comes.
 """
 
 from collections.abc import Callable
@@ -48,8 +48,8 @@ _Call = FunctionCall | CustomToolCall
 _Whole = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
 
 
-class _Told:
-    """How far an item has been told."""
+class _ItemProgress:
+    """How far an item has been read."""
 
     __slots__ = ("annotations", "done", "held", "is_call", "logprobs", "named", "phase", "spoken")
 
@@ -64,7 +64,7 @@ class _Told:
         self.logprobs: set[int] = set()  # parts that have some
 
 
-class Retelling:
+class EventsToDeltas:
     """Feed it events of the specification; `deltas` gathers what they say."""
 
     def __init__(self, names: ToolNames | None, note: Note) -> None:
@@ -77,10 +77,10 @@ class Retelling:
         self._names = names
         self._flat = Calls(names or ToolNames())
         self._note = note
-        self._items: dict[int, _Told] = {}
+        self._items: dict[int, _ItemProgress] = {}
         self._keys: dict[str, int] = {}  # whole items by their id upstream
         self._cut: dict[int, _Whole] = {}  # whole items that were cut short, if the response was
-        self._tell: dict[type, Callable[[Any], None]] = {
+        self._readers: dict[type, Callable[[Any], None]] = {
             ev.OutputItemAddedEvent: self.added,
             ev.OutputItemDoneEvent: self._done,
             ev.OutputTextDeltaEvent: self._text,
@@ -98,13 +98,13 @@ class Retelling:
     @property
     def is_settled(self) -> bool:
         """Something was said, and every item has come to its end."""
-        return bool(self._items) and all(told.done for told in self._items.values())
+        return bool(self._items) and all(progress.done for progress in self._items.values())
 
-    def tell(self, event: ev.AnyEvent) -> None:
+    def read(self, event: ev.AnyEvent) -> None:
         kind = type(event)
         # An event with fields that we do not know is of a class of its own.
-        if (telling := self._tell.get(kind) or self._tell.get(kind.__mro__[1])) is not None:
-            telling(event)
+        if (reader := self._readers.get(kind) or self._readers.get(kind.__mro__[1])) is not None:
+            reader(event)
 
     def end(self, *, is_cut: bool) -> None:
         """The response ends: what was cut short is left open where the end says so itself."""
@@ -117,12 +117,12 @@ class Retelling:
         item, index = event.item, event.output_index
         if item is None:
             return
-        told = self._items.setdefault(index, _Told(item))
+        progress = self._items.setdefault(index, _ItemProgress(item))
         if isinstance(item, _Call):
-            told.is_call = True
-            self._name(index, told, item)
+            progress.is_call = True
+            self._name(index, progress, item)
         elif isinstance(item, Message):
-            told.phase = item.phase
+            progress.phase = item.phase
         elif isinstance(item, _Whole) and item.id not in self._keys:
             self._keys[item.id] = index
             self._begin_whole(index, item)
@@ -131,13 +131,13 @@ class Retelling:
         item, index = event.item, event.output_index
         if item is None:
             return
-        told = self._items.setdefault(index, _Told(item))
-        if told.done:
+        progress = self._items.setdefault(index, _ItemProgress(item))
+        if progress.done:
             return
-        told.done = True
+        progress.done = True
         match item:
             case Message():
-                self._message_done(index, told, item)
+                self._message_done(index, progress, item)
             case Reasoning():
                 for part in (*item.summary, *(item.content or ())):
                     if isinstance(part, Opaque):
@@ -146,12 +146,12 @@ class Retelling:
                             f"a part of type {part.type!r} in reasoning cannot be passed on as events",
                         )
                 if item.encrypted_content:
-                    self._enter(index, told)
+                    self._enter(index, progress)
                     self.deltas.append(SignatureDelta(Proof(item.id, item.encrypted_content).to_blob()))
                 self._leave(index, item.status == "incomplete")
             case FunctionCall() | CustomToolCall():
-                self._name(index, told, item)
-                self._call_done(index, told, is_cut=item.status == "incomplete")
+                self._name(index, progress, item)
+                self._call_done(index, progress, is_cut=item.status == "incomplete")
             case FunctionCallOutput() | CustomToolCallOutput() | Compaction() | Opaque():
                 if getattr(item, "status", None) == "incomplete":
                     self._cut[index] = item
@@ -159,15 +159,15 @@ class Retelling:
                 self.current = None
                 self.deltas.append(ItemDelta(item, index))
 
-    def _enter(self, index: int, told: _Told) -> None:
+    def _enter(self, index: int, progress: _ItemProgress) -> None:
         """The next words are of this item."""
         if self.current == index:
             return
         if self.current is not None:
             self.deltas.append(ItemEnd(status="completed"))
-        self.deltas.append(MessageStart(told.phase))
+        self.deltas.append(MessageStart(progress.phase))
         self.current, self.part = index, None
-        told.spoken = True
+        progress.spoken = True
 
     def _leave(self, index: int, is_cut: bool) -> None:
         if self.current == index:
@@ -177,20 +177,20 @@ class Retelling:
 
     # --- words --------------------------------------------------------------------------------------------
 
-    def _open(self, index: int, part: int) -> _Told:
-        told = self._items[index]
-        self._enter(index, told)
+    def _open(self, index: int, part: int) -> _ItemProgress:
+        progress = self._items[index]
+        self._enter(index, progress)
         if self.part != part:
             if self.part is not None:
                 self.deltas.append(PartEnd())
             self.part = part
-        return told
+        return progress
 
     def _text(self, event: ev.OutputTextDeltaEvent) -> None:
-        told = self._open(event.output_index, event.content_index)
+        progress = self._open(event.output_index, event.content_index)
         logprobs = event.logprobs or None
         if logprobs:
-            told.logprobs.add(event.content_index)
+            progress.logprobs.add(event.content_index)
         self.deltas.append(TextDelta(event.delta, logprobs))
 
     def _refusal(self, event: ev.RefusalDeltaEvent) -> None:
@@ -207,8 +207,8 @@ class Retelling:
 
     def _annotated(self, event: ev.OutputTextAnnotationAddedEvent) -> None:
         if event.annotation is not None:
-            told = self._open(event.output_index, event.content_index)
-            told.annotations[event.content_index] = told.annotations.get(event.content_index, 0) + 1
+            progress = self._open(event.output_index, event.content_index)
+            progress.annotations[event.content_index] = progress.annotations.get(event.content_index, 0) + 1
             self.deltas.append(AnnotationDelta(event.annotation))
 
     def _text_done(self, event: ev.OutputTextDoneEvent) -> None:
@@ -221,19 +221,19 @@ class Retelling:
     def _complete(
         self, index: int, part: int, annotations: list[Annotation], logprobs: list[LogProb]
     ) -> None:
-        """What a snapshot of the open part adds to what was told of it."""
+        """What a snapshot of the open part adds to what is known of it."""
         if (index, part) != (self.current, self.part):
             return
-        told = self._items[index]
-        if logprobs and part not in told.logprobs:
-            told.logprobs.add(part)
+        progress = self._items[index]
+        if logprobs and part not in progress.logprobs:
+            progress.logprobs.add(part)
             self.deltas.append(TextDelta("", logprobs))
-        known = told.annotations.get(part, 0)
+        known = progress.annotations.get(part, 0)
         if new := annotations[known:]:
-            told.annotations[part] = known + len(new)
+            progress.annotations[part] = known + len(new)
             self.deltas += map(AnnotationDelta, new)
 
-    def _message_done(self, index: int, told: _Told, message: Message) -> None:
+    def _message_done(self, index: int, progress: _ItemProgress, message: Message) -> None:
         parts = message.content if isinstance(message.content, list) else []
         for n, part in enumerate(parts):
             if isinstance(part, OutputText):
@@ -242,17 +242,17 @@ class Retelling:
                 self._note(
                     "output", f"a part of type {part.type!r} in a message cannot be passed on as events"
                 )
-        if not told.spoken and message.status != "incomplete":
+        if not progress.spoken and message.status != "incomplete":
             # It has no words, but it is there.
-            self.deltas += [WordsStart(index, phase=told.phase), ItemEnd(index)]
+            self.deltas += [WordsStart(index, phase=progress.phase), ItemEnd(index)]
         self._leave(index, message.status == "incomplete")
 
     # --- calls --------------------------------------------------------------------------------------------
 
-    def _name(self, index: int, told: _Told, call: _Call) -> None:
-        if told.named or not call.name:
+    def _name(self, index: int, progress: _ItemProgress, call: _Call) -> None:
+        if progress.named or not call.name:
             return
-        told.named = self.called = True
+        progress.named = self.called = True
         self.current = None
         call_id = call.call_id
         if self._is_flat(call):
@@ -267,17 +267,17 @@ class Retelling:
                     namespace=call.namespace,
                 )
             )
-        held, told.held = "".join(told.held), []
+        held, progress.held = "".join(progress.held), []
         self._piece(index, held)
 
     def _arguments(
         self, event: ev.FunctionCallArgumentsDeltaEvent | ev.CustomToolCallInputDeltaEvent
     ) -> None:
-        told = self._items[event.output_index]
-        if told.named:
+        progress = self._items[event.output_index]
+        if progress.named:
             self._piece(event.output_index, event.delta)
         else:
-            told.held.append(event.delta)
+            progress.held.append(event.delta)
 
     def _piece(self, index: int, piece: str) -> None:
         self.deltas += self._flat.arguments(index, piece)
@@ -286,10 +286,10 @@ class Retelling:
         """Was it declared under another name, because the server has only functions?"""
         return self._names is not None and isinstance(call, FunctionCall) and not call.namespace
 
-    def _call_done(self, index: int, told: _Told, *, is_cut: bool) -> None:
-        if not told.named:
+    def _call_done(self, index: int, progress: _ItemProgress, *, is_cut: bool) -> None:
+        if not progress.named:
             self.called = True
-            self.deltas.append(CallDelta(index, "".join(told.held)))
+            self.deltas.append(CallDelta(index, "".join(progress.held)))
         self.deltas += self._flat.flush(index)
         if not is_cut:
             self.deltas.append(ItemEnd(index, "completed"))

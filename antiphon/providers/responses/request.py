@@ -25,7 +25,7 @@ from antiphon.spec.content import (
     SummaryText,
     text_of,
 )
-from antiphon.spec.history_text import placed, told_call
+from antiphon.spec.history_text import call_as_text, placed
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -188,7 +188,7 @@ class _Preparing:
         mode = self._quirks.tool_history
         told: Item = structs.replace(call, id="", status=None)
         if self._names is not None:
-            name, arguments = self._names.told(call)
+            name, arguments = self._names.upstream_call(call)
             told = FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
         if mode == "native":
             return told
@@ -196,7 +196,7 @@ class _Preparing:
             self._receipt(where, "calls of earlier turns are left out, as configured", SUPPRESSED)
             return None
         self._receipt(where, "calls of earlier turns are sent as text, as configured", REWRITTEN)
-        return Message(role="assistant", content=told_call(call, mode))
+        return Message(role="assistant", content=call_as_text(call, mode))
 
     def _reasoning(self, item: Reasoning, where: str) -> Reasoning | None:
         if not self._quirks.proofs:

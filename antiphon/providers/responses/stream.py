@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers import errors
-from antiphon.providers.responses.deltas import Retelling
+from antiphon.providers.responses.deltas import EventsToDeltas
 from antiphon.providers.responses.plain import plain
 from antiphon.spec import events as ev
 from antiphon.spec.codec import NULL, UNREADABLE
@@ -52,7 +52,7 @@ class ResponsesStream:
         self._secrets = secrets
         self._note = note
         self._reader = Reader()
-        self._told = Retelling(names, note)
+        self._converted = EventsToDeltas(names, note)
         self._lines = LineSplitter(max_line)
         self._ending = False
         self._limit = max_line
@@ -165,26 +165,26 @@ class ResponsesStream:
     def _payload(self, data: bytes, name: str | None = None) -> None:
         if self.over:
             return
-        reader, told = self._reader, self._told
+        reader, converted = self._reader, self._converted
         event = reader.feed(data, name)
         if (
             type(event) is ev.OutputTextDeltaEvent
-            and event.output_index == told.current
-            and event.content_index == told.part
+            and event.output_index == converted.current
+            and event.content_index == converted.part
             and not event.logprobs
             and len(reader.events) == 1
         ):
             # Nearly every event is this one: more words of the open text.
-            told.deltas.append(TextDelta(event.delta))
+            converted.deltas.append(TextDelta(event.delta))
             return
         for one in reader.events:
-            told.tell(one)
+            converted.read(one)
             if one.is_terminal and isinstance(one, ev.LifecycleEvent):
                 self._end(one)
         if event is None:
             self._odd(data.strip())
         elif isinstance(event, ev.OutputItemAddedEvent):
-            told.added(event)  # a late announcement can bring the name of a call
+            converted.added(event)  # a late announcement can bring the name of a call
 
     def _odd(self, data: bytes) -> None:
         """The end mark, something that only keeps the line open, or nonsense."""
@@ -193,8 +193,8 @@ class ResponsesStream:
         if data == b"[DONE]":
             if (complaint := self._complaint()) is not None:
                 self._fail(complaint)
-            elif self._told.is_settled:
-                self._finish(Finish("tool_calls" if self._told.called else "stop"))
+            elif self._converted.is_settled:
+                self._finish(Finish("tool_calls" if self._converted.called else "stop"))
             return
         try:
             json.loads(data)
@@ -208,7 +208,7 @@ class ResponsesStream:
     def _end(self, event: ev.LifecycleEvent) -> None:
         response = event.response
         if response.usage is not None:
-            self._told.deltas.append(UsageDelta(response.usage))
+            self._converted.deltas.append(UsageDelta(response.usage))
         if response.status == "cancelled":
             self._finish(Finish("cancelled"))
         elif isinstance(event, ev.ResponseFailedEvent):
@@ -216,7 +216,7 @@ class ResponsesStream:
         elif isinstance(event, ev.ResponseIncompleteEvent):
             self._finish(Finish(self._reason(response)))
         else:
-            self._finish(Finish("tool_calls" if self._told.called else "stop"))
+            self._finish(Finish("tool_calls" if self._converted.called else "stop"))
 
     def _reason(self, response: Response) -> FinishReason:
         told = response.incomplete_details.reason if response.incomplete_details else ""
@@ -234,15 +234,15 @@ class ResponsesStream:
         return errors.reported(self._provider, told, secrets=self._secrets).payload
 
     def _finish(self, finish: Finish) -> None:
-        self._told.end(is_cut=finish.reason in CUTS)
-        self._told.deltas.append(finish)
+        self._converted.end(is_cut=finish.reason in CUTS)
+        self._converted.deltas.append(finish)
         self.over = True
 
     def _fail(self, error: ErrorPayload) -> None:
-        self._told.end(is_cut=True)
-        self._told.deltas.append(Failure(error))
+        self._converted.end(is_cut=True)
+        self._converted.deltas.append(Failure(error))
         self.over = True
 
     def _take(self) -> list[AnyDelta]:
-        deltas, self._told.deltas = self._told.deltas, []
+        deltas, self._converted.deltas = self._converted.deltas, []
         return deltas

@@ -315,7 +315,7 @@ class ClientConnection(asyncio.Protocol):
         self._is_in_the_middle = False
         request.is_complete = True
         if request.news is not None:
-            request.tell()
+            request.wake()
 
     # --- within -------------------------------------------------------------------------------------------
 

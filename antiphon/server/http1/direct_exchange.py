@@ -31,8 +31,8 @@ class DirectExchange(Exchange):
         "_begun",
         "_connection",
         "_goes_on",
+        "_has_sent_continue",
         "_skipped",
-        "_was_told_to_go_on",
         "is_answered",
         "keeps",
         "news",
@@ -46,7 +46,7 @@ class DirectExchange(Exchange):
         self.is_answered = False
         self.news: asyncio.Future[None] | None = None
         """Somebody waits for more of the request, or for its end."""
-        self._was_told_to_go_on = False
+        self._has_sent_continue = False
         self._skipped = 0
         self._begun = b""
         """The head of the answer, written and not sent yet: it leaves with what follows."""
@@ -66,7 +66,7 @@ class DirectExchange(Exchange):
                 self.came = bytearray(self.came)
             self.came += body
         if self.news is not None:
-            self.tell()
+            self.wake()
         elif len(self.came) > BODY_HIGH_WATER:
             self._connection.pause_reading()
 
@@ -76,7 +76,7 @@ class DirectExchange(Exchange):
         if self._skipped > SKIPPED:
             self._connection.close()
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         if (news := self.news) is not None:
             self.news = None
             if not news.done():
@@ -84,7 +84,7 @@ class DirectExchange(Exchange):
 
     def left(self) -> None:
         super().left()
-        self.tell()
+        self.wake()
 
     # --- for the routes -----------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class DirectExchange(Exchange):
                 raise too_large(limit)
             self.hold(len(self.came), declared)
             if self._waits_for_go_ahead():
-                self._was_told_to_go_on = True
+                self._has_sent_continue = True
                 self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.news = asyncio.get_running_loop().create_future()
             self._connection.resume_reading()
@@ -110,7 +110,7 @@ class DirectExchange(Exchange):
 
     def _waits_for_go_ahead(self) -> bool:
         expected = self.head.headers.get(b"expect", b"").lower() == b"100-continue"
-        return expected and not (self._was_told_to_go_on or self.head.is_old)
+        return expected and not (self._has_sent_continue or self.head.is_old)
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
         connection = self._connection

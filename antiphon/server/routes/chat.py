@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from antiphon.bridges.ai_sdk import chats
 from antiphon.bridges.ai_sdk.data_stream import DataStream
-from antiphon.bridges.ai_sdk.request import Asked, decode_chat
+from antiphon.bridges.ai_sdk.request import ChatRequest, decode_chat
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
 from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
 from antiphon.bridges.error_paths import at_its_place
@@ -69,7 +69,7 @@ async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
         await exchange.finish()
 
 
-async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked) -> None:
+async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest) -> None:
     caller = _caller(exchange, protocol)
     turn = await chats.prepare(gateway.engine, caller, asked)
     try:
@@ -84,7 +84,12 @@ async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: As
 
 
 async def _foreground(
-    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller, turn: chats.ChatTurn
+    gateway: Gateway,
+    exchange: Exchange,
+    protocol: str,
+    asked: ChatRequest,
+    caller: Caller,
+    turn: chats.ChatTurn,
 ) -> None:
     run = await gateway.engine.start(asked.request, caller)
     if asked.stream:
@@ -100,7 +105,7 @@ async def _foreground(
 
 
 async def _resumable(
-    gateway: Gateway, exchange: Exchange, protocol: str, asked: Asked, caller: Caller
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest, caller: Caller
 ) -> None:
     if asked.chat is None:
         raise wrong("id", "a chat that can be resumed needs an `id`", "missing_field")

@@ -64,11 +64,11 @@ async def _answer(
     if body.thread_id and (thread is not None or body.loads_only):
         thread, failure = await _load(gateway, exchange, choice, body.thread_id)
         if thread is None:
-            await _tell(exchange, frames.THREAD_LOAD_START + frames.thread_not_loaded(failure))
+            await _answer_frames(exchange, frames.THREAD_LOAD_START + frames.thread_not_loaded(failure))
             return
         first = frames.THREAD_LOAD_START + frames.thread_loaded(thread.messages if body.loads_only else None)
         if body.loads_only:
-            await _tell(exchange, first)
+            await _answer_frames(exchange, first)
             return
     said = thread or Thread(engine)
     items = said.items(messages)
@@ -77,8 +77,8 @@ async def _answer(
     request = to_request(body, items)
     # The client knows threads, and no responses: what it cannot ask for again is not kept.
     request.store = False
-    telling = frames.telling(choice.dialect, content_filter=choice.content_filter)
-    encoder = Frames(telling, thread, first)
+    writer = frames.frame_writer(choice.dialect, content_filter=choice.content_filter)
+    encoder = Frames(writer, thread, first)
     try:
         run = await engine.start(request, exchange.caller, keep=encoder.keep)
         await stream_run(gateway, exchange, run, encoder)
@@ -108,5 +108,5 @@ async def _load(
     return thread, unknown_thread(id)
 
 
-async def _tell(exchange: Exchange, told: bytes) -> None:
-    await exchange.answer(told, content_type=CONTENT_TYPE, headers=[(b"cache-control", b"no-cache")])
+async def _answer_frames(exchange: Exchange, body: bytes) -> None:
+    await exchange.answer(body, content_type=CONTENT_TYPE, headers=[(b"cache-control", b"no-cache")])

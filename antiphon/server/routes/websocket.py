@@ -13,7 +13,7 @@ from antiphon.server.auditing import Audit
 from antiphon.server.exchange import request_id, two_hosts
 from antiphon.server.gateway import Gateway
 from antiphon.server.memory import Held
-from antiphon.server.streaming import tell
+from antiphon.server.streaming import deliver
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorPayload, SpecError, not_found
 from antiphon.spec.events import AnyEvent
@@ -114,7 +114,7 @@ class GatewaySocket(ResponsesSocket[Context]):
         gateway, caller = self._gateway, self._caller
         run = await gateway.engine.start(request, caller, memory=self.memory, error_event=False)
         self._end = SocketEnd(gateway, caller, run, self.texts)
-        await tell(gateway, run, self._end)
+        await deliver(gateway, run, self._end)
         return run.problem is None
 
     async def fail(self, error: Exception) -> None:

@@ -1,10 +1,7 @@
 """Parts of a `/chat/completions` request in the shape of that wire, for the gateway and the client."""
 
-from typing import Any
-
 from antiphon.spec.tools import JsonSchemaFormat
-
-Fields = dict[str, Any]
+from antiphon.wires.chat.messages import Fields
 
 
 def function_tool(name: str, description: str | None, parameters: Fields, *, strict: bool | None) -> Fields:
@@ -31,13 +28,3 @@ def json_schema(wanted: JsonSchemaFormat) -> Fields:
     if wanted.strict:
         definition["strict"] = True
     return {"type": "json_schema", "json_schema": definition}
-
-
-def tool_call(call_id: str, name: str, arguments: str) -> Fields:
-    """A call in an assistant message."""
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def tool_message(call_id: str, content: str) -> Fields:
-    """The message that answers a call."""
-    return {"role": "tool", "tool_call_id": call_id, "content": content}

@@ -78,12 +78,12 @@ def thread_not_saved(reason: str) -> bytes:
     return _typed("thread-save-failure", error=reason)
 
 
-class Telling(Protocol):
-    """The frames of one run. After the last of them, nothing more is told."""
+class FrameWriter(Protocol):
+    """The frames of one run. After the last of them, nothing more is written."""
 
     ended: bool
 
-    def tell(self, events: Sequence[ev.AnyEvent]) -> bytes:
+    def frames(self, events: Sequence[ev.AnyEvent]) -> bytes:
         """Whole frames for these events."""
         ...
 
@@ -96,18 +96,18 @@ class Telling(Protocol):
         ...
 
 
-def telling(
+def frame_writer(
     dialect: FrameDialect = "generation",
     *,
     content_filter: ContentFilter = "failed",
     preserve_chunk_boundaries: bool = False,
-) -> Telling:
-    """A run to be told in this dialect.
+) -> FrameWriter:
+    """A writer of frames in this dialect.
 
     `content_filter` is how `open-responses` ends an answer that a filter cut short. Deltas without a word are
     left out, unless chunk boundaries are to be preserved.
 
-    >>> telling().fail(ErrorPayload("server_error", "no"))
+    >>> frame_writer().fail(ErrorPayload("server_error", "no"))
     b'\\x00\\x00\\x00({"type":"generation-error","error":"no"}'
     """
     if dialect == "generation":
@@ -149,7 +149,7 @@ class Generation:
         self._argued: set[str] = set()
         self._proofs: list[dict[str, Any]] = []
 
-    def tell(self, events: Sequence[ev.AnyEvent]) -> bytes:
+    def frames(self, events: Sequence[ev.AnyEvent]) -> bytes:
         chunks: list[bytes] = []
         if not self._started:
             self._started = True
@@ -304,7 +304,7 @@ class OpenResponses:
         self._content_filter = content_filter
         self._preserves = preserve_chunk_boundaries
 
-    def tell(self, events: Sequence[ev.AnyEvent]) -> bytes:
+    def frames(self, events: Sequence[ev.AnyEvent]) -> bytes:
         chunks: list[bytes] = []
         for cls, group in groupby(events, type):
             if self.ended:

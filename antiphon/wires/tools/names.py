@@ -48,7 +48,7 @@ class ToolNames:
         """Its name upstream, also for a tool of the history that is no longer declared."""
         return self._names.get(origin) or flat_name(origin)
 
-    def told(self, call: FunctionCall | CustomToolCall) -> tuple[str, str]:
+    def upstream_call(self, call: FunctionCall | CustomToolCall) -> tuple[str, str]:
         """A call of the history as the upstream knows it: the name of the function, and its arguments."""
         if isinstance(call, CustomToolCall):
             return self.upstream(DeclaredTool(call.name, call.namespace, "custom")), wrap(call.input)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.bridges.ai_sdk.messages import DENIED, NO_OUTPUT, Said
-from antiphon.bridges.ai_sdk.request import Asked, decode_chat
+from antiphon.bridges.ai_sdk.request import ChatRequest, decode_chat
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import InputFile, InputImage, InputText, InputVideo, OutputText
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -28,7 +28,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 PIXEL = f"data:image/png;base64,{PNG}"
 
 
-def decode(**body: Any) -> Asked:
+def decode(**body: Any) -> ChatRequest:
     return decode_chat(msgspec.json.encode(body))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.client import Agent, AsyncClient, MCPServer, Timeouts
-from antiphon.client.agent.model import Asked
+from antiphon.client.agent.model import AgentClient
 from antiphon.client.tools import Tool, tool
 from antiphon.spec.items import type_of
 from antiphon.spec.request import Request
@@ -35,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 @asynccontextmanager
-async def asked(how: str, server: Serving, folder: Path) -> AsyncIterator[Asked]:
+async def asked(how: str, server: Serving, folder: Path) -> AsyncIterator[AgentClient]:
     if how == "local":
         config = folder / "antiphon.toml"
         config.write_text(f'[store]\npath = "{folder / "data"}"\n[local]\nthreads = 1\n', encoding="utf-8")
@@ -50,7 +50,7 @@ async def asked(how: str, server: Serving, folder: Path) -> AsyncIterator[Asked]
                 yield session
 
 
-async def run_forced(client: Asked, one: Tool) -> None:
+async def run_forced(client: AgentClient, one: Tool) -> None:
     request = Request(
         tool_choice=FunctionToolChoice(one.name), parallel_tool_calls=False, max_output_tokens=48
     )

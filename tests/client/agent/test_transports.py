@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from antiphon.client import Agent, AsyncClient, Client, Hooks, UsageError
-from antiphon.client.agent.model import Asked
+from antiphon.client.agent.model import AgentClient
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.items import type_of
 from antiphon.spec.request import Request
@@ -27,7 +27,7 @@ QUESTION = "What is the weather in Paris and in Tokyo?"
 
 
 @asynccontextmanager
-async def asked(how: str, gateway: Serving, config: Path) -> AsyncIterator[Asked]:
+async def asked(how: str, gateway: Serving, config: Path) -> AsyncIterator[AgentClient]:
     url = f"{gateway.url}/v1"
     if how == "local":
         async with AsyncClient(transport="local", config=config) as local:

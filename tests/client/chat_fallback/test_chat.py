@@ -123,7 +123,7 @@ async def test_a_conversation_with_tools_becomes_messages() -> None:
             "role": "user",
             "content": [
                 {"type": "text", "text": "Look"},
-                {"type": "image_url", "image_url": {"url": "data:x", "detail": "auto"}},
+                {"type": "image_url", "image_url": {"url": "data:x"}},
             ],
         },
         {

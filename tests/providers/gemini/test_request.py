@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.gemini.request import prepare
-from antiphon.providers.gemini.signatures import NO_PROOF, Proof
+from antiphon.providers.gemini.signatures import NO_PROOF, PartSignature
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Message
 from tests.providers.compose import make_turn
@@ -34,7 +34,7 @@ def output(text: Any = "ok", call_id: str = "a") -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": text}
 
 
-def reasoning(proof: Proof | None) -> dict[str, Any]:
+def reasoning(proof: PartSignature | None) -> dict[str, Any]:
     blob = proof.to_blob() if proof else None
     return {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": blob}
 
@@ -163,16 +163,16 @@ def test_items_that_have_no_place() -> None:
 def test_signatures_through_a_tool_loop() -> None:
     made = contents(
         USER,
-        reasoning(Proof("c2lnMQ==", "call", "Hm.", name="get_weather")),
+        reasoning(PartSignature("c2lnMQ==", "call", "Hm.", name="get_weather")),
         call(),
         call("get_time", "b"),
         output(),
         output("later", "b"),
-        reasoning(Proof("c2lnMg==", "call", name="get_time")),
+        reasoning(PartSignature("c2lnMg==", "call", name="get_time")),
         call("get_time", "c"),
         output("now", "c"),
         {"role": "assistant", "content": "It rains."},
-        reasoning(Proof("c2lnMw==", "last", text="")),
+        reasoning(PartSignature("c2lnMw==", "last", text="")),
     )
     assert made[1:] == [
         model({"text": "Hm.", "thought": True}, called(thoughtSignature="c2lnMQ=="), called("get_time", "b")),
@@ -199,7 +199,7 @@ def test_a_call_of_another_model_is_sent_as_google_wants_it(name: str, sent: str
 
 
 def test_a_signature_whose_call_is_gone() -> None:
-    proof = Proof("s", "call", name="get_time")
+    proof = PartSignature("s", "call", name="get_time")
     made, turn = build({"input": [USER, reasoning(proof), call(), output()]}, OLD)
     assert made["contents"][1] == model(called())
     assert receipts(turn) == {"input.reasoning": "suppressed"}
@@ -430,12 +430,12 @@ def test_an_image_and_what_googles_tools_did_go_back() -> None:
     told = {"toolCall": {"id": "t", "toolType": "FILE_SEARCH"}}
     made = contents(
         USER,
-        reasoning(Proof("c2ln", "part", name="inlineData")),
+        reasoning(PartSignature("c2ln", "part", name="inlineData")),
         picture,
         named,
-        reasoning(Proof("c2lnMg==", "part", name="toolCall", part=told)),
+        reasoning(PartSignature("c2lnMg==", "part", name="toolCall", part=told)),
         searched,
-        reasoning(Proof("", "part", name="executableCode", part=ran)),
+        reasoning(PartSignature("", "part", name="executableCode", part=ran)),
         {"type": "google:executable_code", "id": "p", "status": "completed", "data": ran},
         USER,
     )

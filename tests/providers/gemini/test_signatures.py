@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.gemini.content import inline_part
-from antiphon.providers.gemini.signatures import ModelParts, Proof, from_blob
+from antiphon.providers.gemini.signatures import ModelParts, PartSignature, from_blob
 from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Reasoning
 from antiphon.spec.response import Response
@@ -108,7 +108,7 @@ def test_a_thought_and_the_signature_after_it_are_one_item() -> None:
     made = response(sse(text("Hm.", thought=True)) + sse(call("f", {}, **SIGNED), finish="STOP"))
     [reasoning, _] = plain(made)["output"]
     assert reasoning["summary"] == [{"type": "summary_text", "text": "Hm."}]
-    assert from_blob(reasoning["encrypted_content"]) == Proof("c2ln", "call", "Hm.", name="f")
+    assert from_blob(reasoning["encrypted_content"]) == PartSignature("c2ln", "call", "Hm.", name="f")
 
 
 def test_a_text_that_is_cut_short_is_the_last_item() -> None:
@@ -119,13 +119,13 @@ def test_a_text_that_is_cut_short_is_the_last_item() -> None:
 
 def test_a_signature_whose_part_is_gone_is_left_out() -> None:
     made = ModelParts()
-    made.proof(Proof("a", "call", name="f"))
+    made.proof(PartSignature("a", "call", name="f"))
     made.call({"name": "g"})
-    made.proof(Proof("b", "last", text="world"))
+    made.proof(PartSignature("b", "last", text="world"))
     made.text("Hello")
-    made.proof(Proof("c", "next", text="Bye"))
+    made.proof(PartSignature("c", "next", text="Bye"))
     made.text("Hello")
-    made.proof(Proof("d", "call", name="f"))
+    made.proof(PartSignature("d", "call", name="f"))
     assert made.end() == [{"functionCall": {"name": "g"}}, {"text": "Hello"}, {"text": "Hello"}]
     assert made.lost == 4
 

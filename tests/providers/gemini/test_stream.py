@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.gemini.signatures import Proof
+from antiphon.providers.gemini.signatures import PartSignature
 from antiphon.providers.gemini.stream import GeminiStream
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.errors import ErrorPayload
@@ -57,7 +57,7 @@ def test_everything_becomes_a_delta() -> None:
         SummaryDelta("well."),
         TextDelta("Grüße, "),
         TextDelta("世界 🎼"),
-        SignatureDelta(Proof("c2ln", "call", name="get_weather").to_blob()),
+        SignatureDelta(PartSignature("c2ln", "call", name="get_weather").to_blob()),
         CallDelta(0, name="get_weather", call_id="id-1"),
         CallDelta(0, '{"city":"Tōkyō"}'),
         ItemEnd(0, "completed"),

@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed
 
 from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.responses import Responses
+from antiphon.providers.responses import OpenResponses
 from tests.providers.build import build
 from tests.providers.conformance import asked
 from tests.providers.conformance.said import Mind, Script
@@ -53,11 +53,11 @@ class FakeResponses(FakeServer):
     def plays(self, *scripts: Script) -> None:
         self._replies.extend(scripts)
 
-    def provider(self, http: UpstreamClient) -> Responses:
+    def provider(self, http: UpstreamClient) -> OpenResponses:
         return self.made(http)
 
-    def made(self, http: UpstreamClient, quirks: str = "openai", **options: Any) -> Responses:
-        return build(Responses, "responses", http, self.base_url, quirks=quirks, **options)
+    def made(self, http: UpstreamClient, quirks: str = "openai", **options: Any) -> OpenResponses:
+        return build(OpenResponses, "responses", http, self.base_url, quirks=quirks, **options)
 
     def mistakes(self, received: Received) -> list[str]:
         if received.path.endswith("/input_tokens"):
@@ -126,13 +126,13 @@ class FakeResponsesSocket:
     def plays(self, *scripts: Script) -> None:
         self._replies.extend(scripts)
 
-    def provider(self, http: UpstreamClient) -> Responses:
+    def provider(self, http: UpstreamClient) -> OpenResponses:
         return self.made(http)
 
-    def made(self, http: UpstreamClient, **options: Any) -> Responses:
+    def made(self, http: UpstreamClient, **options: Any) -> OpenResponses:
         timeouts = options.pop("timeouts", None) or UpstreamTimeouts(connect=5, first_byte=5, idle=5)
         return build(
-            Responses,
+            OpenResponses,
             "responses",
             http,
             self.base_url,

@@ -15,7 +15,7 @@ from antiphon.providers import responses
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES, create_provider
-from antiphon.providers.responses import Responses
+from antiphon.providers.responses import OpenResponses
 from antiphon.providers.responses.quirks import QUIRKS
 from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.stream.deltas import Failure, TextDelta
@@ -31,7 +31,7 @@ from tests.providers.responses.fake import FakeResponses
 KEY = "sk-very-secret-key"
 SHORT = UpstreamTimeouts(first_byte=0.1)
 PAGE = Path(__file__).parents[3] / "docs" / "providers" / "responses.md"
-Made = Callable[..., Responses]
+Made = Callable[..., OpenResponses]
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ async def upstream() -> AsyncIterator[FakeResponses]:
 
 @pytest.fixture
 def made(http: UpstreamClient, upstream: FakeResponses) -> Made:
-    def make(base_url: str = upstream.base_url, **options: Any) -> Responses:
-        return build(Responses, "up", http, base_url, **{"quirks": "openai", **options})
+    def make(base_url: str = upstream.base_url, **options: Any) -> OpenResponses:
+        return build(OpenResponses, "up", http, base_url, **{"quirks": "openai", **options})
 
     return make
 
 
-async def failed(provider: Responses, **options: Any) -> UpstreamError:
+async def failed(provider: OpenResponses, **options: Any) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await batches(provider, make_turn(**options))
     return caught.value
@@ -283,7 +283,7 @@ async def test_an_unknown_model_is_no_reason_to_fall_back(upstream: FakeResponse
 
 async def test_lm_studio_before_it_had_responses(http: UpstreamClient, upstream: FakeResponses) -> None:
     upstream.says(refusal(200, b'{"error":"Unexpected endpoint or method. (POST /v1/responses)"}'))
-    error = await failed(build(Responses, "up", http, upstream.base_url, quirks="openai", fallback=False))
+    error = await failed(build(OpenResponses, "up", http, upstream.base_url, quirks="openai", fallback=False))
     assert "base_url" in error.payload.message
 
 
@@ -329,7 +329,7 @@ async def test_made_from_a_configuration(
         fallback=False,
     )
     provider = create_provider(config, environment(http, tmp_path))
-    assert isinstance(provider, Responses)
+    assert isinstance(provider, OpenResponses)
     assert (provider.quirks.tool_history, provider.quirks.system_prompt) == ("comment", "both")
     upstream.says(Script((Text("Hello."),)))
     assert told(await answer(provider, make_turn({"input": "Hi", "instructions": "Brief."}))) == ["Hello."]

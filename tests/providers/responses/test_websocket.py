@@ -12,7 +12,7 @@ import pytest
 from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.responses import Responses
+from antiphon.providers.responses import OpenResponses
 from antiphon.stream.deltas import TextDelta
 from tests.providers.build import build
 from tests.providers.chat.fake import FakeChat
@@ -38,13 +38,13 @@ async def upstream() -> AsyncIterator[FakeResponsesSocket]:
 
 
 @pytest.fixture
-async def provider(upstream: FakeResponsesSocket, http: UpstreamClient) -> AsyncIterator[Responses]:
+async def provider(upstream: FakeResponsesSocket, http: UpstreamClient) -> AsyncIterator[OpenResponses]:
     made = upstream.made(http)
     yield made
     await made.close()
 
 
-async def failed(provider: Responses) -> UpstreamError:
+async def failed(provider: OpenResponses) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await batches(provider, make_turn())
     return caught.value
@@ -54,7 +54,7 @@ async def failed(provider: Responses) -> UpstreamError:
 
 
 async def test_turns_follow_each_other_on_one_connection(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     for _ in range(3):
         upstream.says(HELLO)
@@ -81,7 +81,7 @@ async def test_nothing_of_it_is_logged(
 
 
 async def test_turns_at_the_same_time_have_a_connection_each(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     upstream.says(*[HELLO] * 4)
     for _ in range(2):
@@ -90,7 +90,7 @@ async def test_turns_at_the_same_time_have_a_connection_each(
     assert upstream.connections == 2
 
 
-async def test_the_first_batch_is_empty(upstream: FakeResponsesSocket, provider: Responses) -> None:
+async def test_the_first_batch_is_empty(upstream: FakeResponsesSocket, provider: OpenResponses) -> None:
     upstream.says(HELLO)
     first, *rest = await batches(provider, make_turn())
     assert first == []
@@ -98,7 +98,7 @@ async def test_the_first_batch_is_empty(upstream: FakeResponsesSocket, provider:
 
 
 async def test_a_connection_that_went_stale_is_replaced(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     upstream.says(HELLO, Step.CLOSE, HELLO)
     for _ in range(2):
@@ -107,7 +107,7 @@ async def test_a_connection_that_went_stale_is_replaced(
 
 
 async def test_a_connection_that_is_too_old_is_replaced(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     upstream.says(HELLO, [WORN_OUT], HELLO)
     for _ in range(2):
@@ -116,7 +116,7 @@ async def test_a_connection_that_is_too_old_is_replaced(
 
 
 async def test_a_warning_that_the_connection_will_end_is_no_error(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     warning = {"type": "error", "status": 400, "error": {"code": "connection_expiring", "message": "soon"}}
     created, *rest = wire.events(HELLO, {})
@@ -140,7 +140,7 @@ async def test_a_warning_that_the_connection_will_end_is_no_error(
 )
 async def test_a_refused_turn_is_an_early_error(
     upstream: FakeResponsesSocket,
-    provider: Responses,
+    provider: OpenResponses,
     status: int | None,
     error: dict[str, str],
     expected: int,
@@ -152,7 +152,7 @@ async def test_a_refused_turn_is_an_early_error(
     assert KEY not in refused.payload.message
 
 
-async def test_a_cut_keeps_what_was_said(upstream: FakeResponsesSocket, provider: Responses) -> None:
+async def test_a_cut_keeps_what_was_said(upstream: FakeResponsesSocket, provider: OpenResponses) -> None:
     upstream.says(Script((Text("Once upon"),), ending="cut"))
     response = await answer(provider, make_turn())
     assert told(response) == ["!Once upon"]
@@ -161,7 +161,7 @@ async def test_a_cut_keeps_what_was_said(upstream: FakeResponsesSocket, provider
 
 
 async def test_a_close_before_the_answer_is_an_early_error(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     upstream.says(Step.CLOSE)
     error = await failed(provider)
@@ -197,7 +197,7 @@ async def test_limits(http: UpstreamClient, limits: UpstreamTimeouts, events: in
 
 
 async def test_a_turn_that_is_given_up_closes_its_connection(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     upstream.says(Step.HANG, HELLO)
     task = asyncio.create_task(batches(provider, make_turn()))
@@ -211,7 +211,7 @@ async def test_a_turn_that_is_given_up_closes_its_connection(
 
 
 async def test_a_stream_that_is_left_closes_its_connection(
-    upstream: FakeResponsesSocket, provider: Responses
+    upstream: FakeResponsesSocket, provider: OpenResponses
 ) -> None:
     upstream.says(HELLO, HELLO)
     async with aclosing(answering(provider, make_turn())) as stream:
@@ -222,7 +222,7 @@ async def test_a_stream_that_is_left_closes_its_connection(
 
 async def test_nobody_listens(http: UpstreamClient) -> None:
     with refusing_address() as address:
-        error = await failed(build(Responses, "up", http, address, websocket=True))
+        error = await failed(build(OpenResponses, "up", http, address, websocket=True))
     assert (error.status, error.payload.code) == (502, "upstream_unreachable")
 
 
@@ -255,7 +255,7 @@ async def test_any_plain_answer_to_the_handshake_leads_to_http(http: UpstreamCli
 
 async def test_a_server_with_neither_is_asked_through_chat(http: UpstreamClient) -> None:
     async with FakeChat() as chat:
-        provider = build(Responses, "up", http, chat.base_url, quirks="openai", websocket=True)
+        provider = build(OpenResponses, "up", http, chat.base_url, quirks="openai", websocket=True)
         turn = make_turn("Hi")
         assert told(await answer(provider, turn)) == ["Hi"]
     assert [one.action for one in turn.receipts] == ["fallback", "fallback"]

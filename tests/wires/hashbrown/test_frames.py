@@ -42,7 +42,7 @@ TERMINAL = {
 
 def told(*deltas: AnyDelta, dialect: hb.FrameDialect = "generation", **options: Any) -> list[Frame]:
     events, _ = compose(*deltas)
-    return unframed(hb.telling(dialect, **options).tell(events))
+    return unframed(hb.frame_writer(dialect, **options).frames(events))
 
 
 def of_type(frames: list[Frame], kind: str) -> list[Frame]:
@@ -72,11 +72,11 @@ def test_batches_of_any_size_give_the_same_frames(
     deltas: list[AnyDelta], size: int, dialect: hb.FrameDialect
 ) -> None:
     events, _ = compose(*deltas)
-    whole, pieces = hb.telling(dialect), hb.telling(dialect)
-    apart = b"".join(pieces.tell(events[n : n + size]) for n in range(0, len(events), size))
-    assert whole.tell(events) == apart
+    whole, pieces = hb.frame_writer(dialect), hb.frame_writer(dialect)
+    apart = b"".join(pieces.frames(events[n : n + size]) for n in range(0, len(events), size))
+    assert whole.frames(events) == apart
     assert whole.ended
-    assert pieces.tell(events) == b""
+    assert pieces.frames(events) == b""
 
 
 @given(deltas=runs, dialect=st.sampled_from(hb.FRAME_DIALECTS))
@@ -91,7 +91,7 @@ def test_every_run_ends_exactly_once_and_with_its_last_frame(
 @given(deltas=runs)
 def test_what_the_client_puts_together_is_what_the_response_says(deltas: list[AnyDelta]) -> None:
     events, response = compose(*deltas)
-    made = message(unframed(hb.telling().tell(events)))
+    made = message(unframed(hb.frame_writer().frames(events)))
     calls = [item for item in response.output if isinstance(item, FunctionCall)]
     assert [call["id"] for call in made["toolCalls"]] == [call.call_id for call in calls]
     assert [call["index"] for call in made["toolCalls"]] == list(range(len(calls)))
@@ -202,7 +202,7 @@ def test_an_error_in_the_open_responses_dialect_is_the_last_frame() -> None:
 @DIALECTS
 def test_a_failed_response_without_an_error_event_is_an_error(dialect: hb.FrameDialect) -> None:
     response = Response(id="r", model="m", created_at=0, status="failed", error=ResponseError("x", "no luck"))
-    (*_, last) = unframed(hb.telling(dialect).tell([ev.ResponseFailedEvent(0, response)]))
+    (*_, last) = unframed(hb.frame_writer(dialect).frames([ev.ResponseFailedEvent(0, response)]))
     said = {"type": "server_error", "message": "no luck", "code": "x"}
     assert last == (
         {"type": "generation-error", "error": "no luck"}
@@ -214,10 +214,10 @@ def test_a_failed_response_without_an_error_event_is_an_error(dialect: hb.FrameD
 @DIALECTS
 def test_nothing_follows_an_error(dialect: hb.FrameDialect) -> None:
     events, _ = compose(TextDelta("more"), Finish())
-    telling = hb.telling(dialect)
-    telling.tell(events[:1])
-    assert len(unframed(telling.fail(BROKEN))) == 1
-    assert telling.tell(events[1:]) == b""
+    writer = hb.frame_writer(dialect)
+    writer.frames(events[:1])
+    assert len(unframed(writer.fail(BROKEN))) == 1
+    assert writer.frames(events[1:]) == b""
 
 
 def test_optional_events_may_be_missing() -> None:
@@ -227,8 +227,8 @@ def test_optional_events_may_be_missing() -> None:
         ev.OutputTextDeltaEvent(0, "msg_1", 0, 0, "Hi"),
         ev.ResponseCompletedEvent(1, response),
     ]
-    assert message(unframed(hb.telling().tell(events)))["content"] == "Hi"
-    kinds = frame_types(unframed(hb.telling("open-responses").tell(events)))
+    assert message(unframed(hb.frame_writer().frames(events)))["content"] == "Hi"
+    kinds = frame_types(unframed(hb.frame_writer("open-responses").frames(events)))
     assert kinds == ["response.output_text.delta", "response.completed"]
 
 
@@ -276,7 +276,7 @@ def test_many_deltas_at_once_keep_their_places_and_what_is_beside_the_words() ->
         ev.ReasoningSummaryTextDeltaEvent(5, "c", 2, 1, "5"),
         ev.ReasoningSummaryTextDeltaEvent(6, "c", 2, 0, "6"),
     ]
-    frames = unframed(hb.telling("open-responses").tell(events))
+    frames = unframed(hb.frame_writer("open-responses").frames(events))
     assert [(f["itemId"], f.get("contentIndex", f.get("summaryIndex")), f["delta"]) for f in frames] == [
         ("a", 0, "1"),
         ("a", 1, "2"),
@@ -302,8 +302,8 @@ def test_many_deltas_at_once_keep_their_places_and_what_is_beside_the_words() ->
 )
 def test_many_like_deltas_give_the_frames_that_each_would_give(make: Any) -> None:
     deltas = [make(n) for n in range(5)]
-    apart = [unframed(hb.telling("open-responses").tell([delta]))[0] for delta in deltas]
-    assert unframed(hb.telling("open-responses").tell(deltas)) == apart
+    apart = [unframed(hb.frame_writer("open-responses").frames([delta]))[0] for delta in deltas]
+    assert unframed(hb.frame_writer("open-responses").frames(deltas)) == apart
     assert [frame["delta"] for frame in apart] == [delta.delta for delta in deltas]
 
 
@@ -328,7 +328,7 @@ def test_items_parts_refusals_and_reasoning_have_their_frames() -> None:
 
 def test_an_error_frame_has_no_empty_fields() -> None:
     told_headers = ErrorPayload("too_many_requests", "wait", headers={"retry-after": "3"})
-    (frame,) = unframed(hb.telling("open-responses").fail(told_headers))
+    (frame,) = unframed(hb.frame_writer("open-responses").fail(told_headers))
     error = {"type": "too_many_requests", "message": "wait", "headers": {"retry-after": "3"}}
     assert frame == {"type": "error", "error": error}
 
@@ -362,8 +362,8 @@ def test_vendor_events_have_no_frame_in_either_dialect() -> None:
     custom = CustomToolCall(id="c", call_id="call_1", name="patch", input="")
     events.insert(-1, ev.CustomToolCallInputDeltaEvent(90, "c", 1, "x"))
     events.insert(-1, ev.OutputItemAddedEvent(91, 1, custom))
-    assert message(unframed(hb.telling().tell(events)))["content"] == "Hi"
-    kinds = frame_types(unframed(hb.telling("open-responses").tell(events)))
+    assert message(unframed(hb.frame_writer().frames(events)))["content"] == "Hi"
+    kinds = frame_types(unframed(hb.frame_writer("open-responses").frames(events)))
     assert set(kinds) <= hb.FRAME_TYPES
     assert response.status == "completed"
 
@@ -371,8 +371,8 @@ def test_vendor_events_have_no_frame_in_either_dialect() -> None:
 def test_there_are_two_dialects_and_generation_is_the_default() -> None:
     events, _ = compose(TextDelta("Hi"), Finish())
     assert hb.FRAME_DIALECTS == ("generation", "open-responses")
-    assert hb.telling().tell(events) == hb.telling("generation").tell(events)
-    released = set(frame_types(unframed(hb.telling().tell(events))))
+    assert hb.frame_writer().frames(events) == hb.frame_writer("generation").frames(events)
+    released = set(frame_types(unframed(hb.frame_writer().frames(events))))
     assert released == {"generation-start", "generation-chunk", "generation-finish"}
     assert set(frame_types(told(TextDelta("Hi"), Finish(), dialect="open-responses"))) <= hb.FRAME_TYPES
 
@@ -385,16 +385,16 @@ def test_a_delta_without_words_is_left_out_unless_chunk_boundaries_are_preserved
         ev.OutputTextDeltaEvent(0, "m", 0, 0, ""),
         ev.OutputTextDeltaEvent(1, "m", 0, 0, "a"),
     ]
-    preserving = hb.telling(dialect, preserve_chunk_boundaries=True)
-    less, more = unframed(hb.telling(dialect).tell(events)), unframed(preserving.tell(events))
+    preserving = hb.frame_writer(dialect, preserve_chunk_boundaries=True)
+    less, more = unframed(hb.frame_writer(dialect).frames(events)), unframed(preserving.frames(events))
     assert len(more) == len(less) + 1
 
 
 @DIALECTS
 def test_arguments_never_come_as_an_empty_delta(dialect: hb.FrameDialect) -> None:
-    telling = hb.telling(dialect, preserve_chunk_boundaries=True)
-    telling.tell(compose(CallDelta(0, "{}", "f", "call_1"), Finish())[0][:3])
-    assert telling.tell([ev.FunctionCallArgumentsDeltaEvent(9, "fc_1", 0, "")]) == b""
+    writer = hb.frame_writer(dialect, preserve_chunk_boundaries=True)
+    writer.frames(compose(CallDelta(0, "{}", "f", "call_1"), Finish())[0][:3])
+    assert writer.frames([ev.FunctionCallArgumentsDeltaEvent(9, "fc_1", 0, "")]) == b""
 
 
 def test_a_content_filter_fails_in_the_open_responses_dialect() -> None:
@@ -489,12 +489,12 @@ def test_only_an_answer_is_worth_keeping(
 ) -> None:
     details = IncompleteDetails(reason) if reason else None
     response = Response(id="r", model="m", created_at=0, status=status, incomplete_details=details)
-    assert hb.telling(dialect).succeeds(response) is keeps
+    assert hb.frame_writer(dialect).succeeds(response) is keeps
 
 
 def test_what_a_filter_cut_is_kept_where_it_counts_as_an_answer() -> None:
     details = IncompleteDetails("content_filter")
     response = Response(id="r", model="m", created_at=0, status="incomplete", incomplete_details=details)
-    assert hb.telling("generation").succeeds(response)
-    assert not hb.telling("open-responses").succeeds(response)
-    assert hb.telling("open-responses", content_filter="incomplete").succeeds(response)
+    assert hb.frame_writer("generation").succeeds(response)
+    assert not hb.frame_writer("open-responses").succeeds(response)
+    assert hb.frame_writer("open-responses", content_filter="incomplete").succeeds(response)
