@@ -24,6 +24,7 @@ from antiphon.config.upstreams import (
     ProviderSettings,
     UnusableType,
     UpstreamTimeouts,
+    unknown_type,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "local_alias",
     "locate",
     "show",
+    "unknown_type",
 ]

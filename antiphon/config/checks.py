@@ -92,20 +92,23 @@ def _provider(
     path: Path = ("providers", provider.name)
     if not _PROVIDER_NAME.fullmatch(provider.name):
         reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
-    if provider.needs_base_url and "base_url" not in _table(reader, path):
+    given = _table(reader, path)
+    if provider.needs_base_url and "base_url" not in given:
         reader.wrong(path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"')
     if isinstance(provider, HttpSettings):
         for header in provider.headers:
             if not _HEADER_NAME.fullmatch(header):
                 reader.wrong((*path, "headers", header), "not the name of an HTTP header")
-    secret = provider.api_key
-    if provider.api_key_env is not None:
-        if secret is not None:
-            reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
-        secret = _from_environment(reader, (*path, "api_key_env"), provider.api_key_env, environ)
-    given = _table(reader, (*path, "timeouts"))
-    own = {key: getattr(provider.timeouts, key) for key in keys(UpstreamTimeouts) if key in given}
-    return replace(provider, api_key=secret, timeouts=replace(config.timeouts, **own))
+    secret, variable = provider.api_key, provider.api_key_env
+    if secret is not None and "api_key_env" in given:
+        reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
+    elif secret is not None:
+        variable = None
+    elif variable is not None:
+        secret = _from_environment(reader, (*path, "api_key_env"), variable, environ)
+    limits = _table(reader, (*path, "timeouts"))
+    own = {key: getattr(provider.timeouts, key) for key in keys(UpstreamTimeouts) if key in limits}
+    return replace(provider, api_key=secret, api_key_env=variable, timeouts=replace(config.timeouts, **own))
 
 
 def _key(reader: ConfigReader, key: ClientKey, environ: Mapping[str, str] | None) -> ClientKey:

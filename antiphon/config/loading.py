@@ -70,8 +70,6 @@ def load(
     for key, (option, text) in (options or {}).items():
         document.lay_over(tuple(key.split(".")), text, Where(option))
     config = complete(reader, reader.section(Config, document.tree, ()), environ if secrets else None)
-    if types is not None:
-        reader.mistakes.extend(config.unknown_types(types))
     if reader.mistakes:
         raise ConfigErrors(sorted(reader.mistakes, key=_in_reading_order))
     return replace(

@@ -1,6 +1,6 @@
 """The shape of the configuration: every section, every key, its type and its default."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from msgspec import Meta, field
@@ -22,7 +22,7 @@ from antiphon.config.kinds import (
     Targets,
     Variable,
 )
-from antiphon.config.mistakes import Mistake, quote, suggest
+from antiphon.config.mistakes import quote
 from antiphon.config.upstreams import ProviderSettings, UpstreamTimeouts
 
 
@@ -154,18 +154,6 @@ class Config(Section, frozen=True, kw_only=True):
 
     def provider(self, name: str) -> ProviderSettings:
         return self.providers[name]
-
-    def unknown_types(self, known: Collection[str]) -> list[Mistake]:
-        listed = f"; the known types are {', '.join(sorted(known))}"
-        return [
-            Mistake(
-                provider.origin,
-                ("providers", name, "type"),
-                f"unknown provider type{suggest(provider.type, known) or listed}",
-            )
-            for name, provider in self.providers.items()
-            if provider.type not in known
-        ]
 
     def available(self) -> list[str]:
         """Every alias, then `NAME/…` for each provider that takes any model name."""

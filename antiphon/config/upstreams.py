@@ -1,5 +1,6 @@
 """The tables `[providers.NAME]`: what every upstream has. The keys of a type stand beside its code."""
 
+from collections.abc import Collection
 from functools import cached_property
 from math import inf
 from typing import ClassVar
@@ -8,7 +9,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from antiphon.config.kinds import ExtraOptions, Name, Seconds, Section, Url, Variable
-from antiphon.config.mistakes import ConfigErrors, Mistake, Where
+from antiphon.config.mistakes import ConfigErrors, Mistake, Where, suggest
 from antiphon.config.secret import Secret
 
 
@@ -71,4 +72,10 @@ class HttpSettings(DeclaredSettings, frozen=True, kw_only=True):
 
 
 class UnusableType(Exception):
-    """A provider type is known but cannot be used; the message says why."""
+    """A provider type cannot be used, or goes by another name; the message says which."""
+
+
+def unknown_type(kind: str, known: Collection[str]) -> str:
+    """What to write instead of a provider type that nobody knows."""
+    listed = f"; the known types are {', '.join(sorted(known))}"
+    return f"unknown provider type{suggest(kind, known) or listed}"
