@@ -4,7 +4,15 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from antiphon.cli.common import MISTAKE, CommandFailed, add_command, add_config_option, add_group, load_config
+from antiphon.cli.common import (
+    MISTAKE,
+    CommandFailed,
+    add_command,
+    add_config_option,
+    add_group,
+    load_config,
+    mistakes,
+)
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -55,11 +63,13 @@ def add_to(commands: "Commands") -> None:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    from antiphon.config import check_exposure, show
+    from antiphon.config import ConfigErrors, check_exposure, show
 
     config = load_config(arguments.config)
     if reason := check_exposure(config):
         raise CommandFailed(f"antiphon: {reason}", MISTAKE)
+    if config.warnings:
+        raise mistakes(ConfigErrors(config.warnings))
     sources = [config.source or "no file", *config.variables]
     print(f"# The configuration is good. Read from: {', '.join(sources)}.")
     print(show(config), end="")

@@ -1,6 +1,6 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
-from antiphon.config.checks import check_exposure, local_alias
+from antiphon.config.checks import check_exposure
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
@@ -15,6 +15,7 @@ from antiphon.config.schema import (
     StoreSettings,
     Target,
     UnknownModel,
+    local_alias,
 )
 from antiphon.config.secret import Secret
 from antiphon.config.show import show

@@ -5,22 +5,19 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from antiphon.config.mistakes import Path, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
-from antiphon.config.schema import ClientKey, Config, LocalSettings, UnknownModel
+from antiphon.config.schema import LOCAL, ClientKey, Config, UnknownModel, local_alias
 from antiphon.config.secret import Secret
 from antiphon.config.upstreams import HttpSettings, ProviderSettings, UpstreamTimeouts
 
-LOCAL: Final = "local"
-"""The provider that is there without any configuration."""
-
 _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+# Spelled otherwise, it may be a key in the wrong place, and is not repeated.
+_SHOWN_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
@@ -32,6 +29,7 @@ def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | 
     local = replace(config.local, model=os.path.expanduser(config.local.model))
     config = _with_local(replace(config, local=local), reader.types or {})
     providers = {name: _provider(reader, config, item, environ) for name, item in config.providers.items()}
+    config = replace(config, providers=providers)
     clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
     store = replace(config.store, path=config.store.path and os.path.expanduser(config.store.path))
@@ -42,7 +40,7 @@ def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | 
     if reader.types is not None:
         _check_models(reader, config)
     _check_keys(reader, clients)
-    return replace(config, providers=providers, keys=clients, server=server, store=store)
+    return replace(config, keys=clients, server=server, store=store)
 
 
 def check_exposure(config: Config) -> str | None:
@@ -79,17 +77,13 @@ def _with_local(config: Config, types: Mapping[str, type[ProviderSettings]]) -> 
     return replace(config, providers=providers, models=models, default_model=config.default_model or alias)
 
 
-def local_alias(local: LocalSettings) -> str:
-    """What clients call the embedded model: its name, or the file's name without its ending."""
-    path = urlsplit(local.model).path if "://" in local.model else local.model
-    name = PurePath(path).name
-    return name.removesuffix(".gguf") or name or LOCAL
-
-
 def _provider(
     reader: ConfigReader, config: Config, provider: ProviderSettings, environ: Mapping[str, str] | None
 ) -> ProviderSettings:
     path: Path = ("providers", provider.name)
+    disabled = (provider.absence() if provider.embedded else None) or ""
+    if provider.embedded and (objection := provider.objection(config.local)):
+        reader.wrong(("local", "model"), objection)
     if not _PROVIDER_NAME.fullmatch(provider.name):
         reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
     given = _table(reader, path)
@@ -104,11 +98,24 @@ def _provider(
         reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
     elif secret is not None:
         variable = None
+    elif variable is not None and environ is not None and not environ.get(variable):
+        disabled = f"the environment variable {_named(variable)} is not set"
+        reader.warn((*path, "api_key_env"), f"{disabled}, so this provider is disabled")
     elif variable is not None:
         secret = _from_environment(reader, (*path, "api_key_env"), variable, environ)
     limits = _table(reader, (*path, "timeouts"))
     own = {key: getattr(provider.timeouts, key) for key in keys(UpstreamTimeouts) if key in limits}
-    return replace(provider, api_key=secret, api_key_env=variable, timeouts=replace(config.timeouts, **own))
+    return replace(
+        provider,
+        api_key=secret,
+        api_key_env=variable,
+        timeouts=replace(config.timeouts, **own),
+        disabled=disabled,
+    )
+
+
+def _named(variable: str) -> str:
+    return variable if _SHOWN_VARIABLE.fullmatch(variable) else "that `api_key_env` names"
 
 
 def _key(reader: ConfigReader, key: ClientKey, environ: Mapping[str, str] | None) -> ClientKey:
@@ -156,13 +163,17 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
                 reader.wrong(path, f'expected a target of the form "provider/model", got {quote(target)}')
             elif provider not in names:
                 reader.wrong(path, f"there is no provider {quote(provider)}{_or(provider, names)}")
+            elif provider in config.providers and not config.serves(provider, upstream):
+                there = local_alias(config.local)
+                reader.wrong(path, f"{provider} has no model {quote(upstream)}; there is: {there}")
     if config.default_model is not None:
         _check_default(reader, config, config.default_model, names)
 
 
 def _check_default(reader: ConfigReader, config: Config, model: str, providers: set[str]) -> None:
     provider, _, upstream = model.partition("/")
-    if model not in config.models and not (provider in providers and upstream):
+    serves = provider not in config.providers or config.serves(provider, upstream)
+    if model not in config.models and not (provider in providers and upstream and serves):
         reader.wrong(("default_model",), f"{UnknownModel(model, config.available())}")
 
 

@@ -59,7 +59,8 @@ def load(
     `options` maps a key such as `server.port` to the option's name and its text. `types` has every provider
     type with the Struct that its table is read into (`antiphon.providers.registry.TYPES`); when it is None,
     providers and models are not checked. Without `secrets`, the variables that `api_key_env` and `key_env`
-    name are not read and may be unset.
+    name are not read. A provider whose `api_key_env` names an unset variable is disabled, with a warning in
+    the `Config`.
 
     >>> load(environ={"HOME": "/nowhere", "ANTIPHON_SERVER__PORT": "9000"}, types=None).server.port
     9000
@@ -71,9 +72,12 @@ def load(
         document.lay_over(tuple(key.split(".")), text, Where(option))
     config = complete(reader, reader.section(Config, document.tree, ()), environ if secrets else None)
     if reader.mistakes:
-        raise ConfigErrors(sorted(reader.mistakes, key=_in_reading_order))
+        raise ConfigErrors(sorted(reader.mistakes + reader.warnings, key=_in_reading_order))
     return replace(
-        config, source=str(document.file) if document.file else None, variables=tuple(document.variables)
+        config,
+        source=str(document.file) if document.file else None,
+        variables=tuple(document.variables),
+        warnings=tuple(sorted(reader.warnings, key=_in_reading_order)),
     )
 
 

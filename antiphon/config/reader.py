@@ -61,9 +61,14 @@ class ConfigReader:
         self.root = root
         self.types = types
         self.mistakes: list[Mistake] = []
+        self.warnings: list[Mistake] = []
+        """What keeps one provider from being used, and nothing else."""
 
     def wrong(self, path: Path, message: str) -> None:
         self.mistakes.append(Mistake(self.document.where(path), path, message))
+
+    def warn(self, path: Path, message: str) -> None:
+        self.warnings.append(Mistake(self.document.where(path), path, message))
 
     def section(self, kind: type[Section], raw: Mapping[str, Any], path: Path) -> Any:
         """The section, with defaults for whatever was wrong; `Wrong` when it cannot be without that."""

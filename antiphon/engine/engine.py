@@ -130,6 +130,7 @@ class Engine:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
             ) from None
+        self.check_use(target.provider)
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or isinstance(request, WebSocketCreate)
         turn = Turn(
@@ -144,6 +145,12 @@ class Engine:
             is_large=caller.is_large,
         )
         return self.providers[target.provider], turn
+
+    def check_use(self, provider: str) -> None:
+        """Refuse a provider that is configured and cannot be used."""
+        if why := self.config.providers[provider].disabled:
+            message = f"the provider {provider} is disabled: {why}"
+            raise SpecError(ErrorPayload("server_error", message, "model_unavailable", "model"), 503)
 
     def resolve(
         self,

@@ -49,8 +49,9 @@ does not take is always refused, with its place."""
 _ABOUT_PRESETS = """\
 ## Presets
 
-A type of this table is an adapter with an address, a profile (for `responses`: quirks) and a variable for the
-key, so that one line configures it: `type = "groq"`. Every key of the adapter can stand beside it and wins."""
+A type of this table is an adapter with an address, a profile (for `responses`: quirks) and a variable for
+the key, so that one line configures it: `type = "groq"`. Every key of the adapter can stand beside it, and
+wins."""
 
 _ABOUT_FEATURES = """\
 ## What they take
