@@ -1,9 +1,10 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
-from antiphon.config.checks import check_exposure
+from antiphon.config.checks import check_exposure, discovers, with_found
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
+from antiphon.config.reader import secret_in
 from antiphon.config.schema import (
     ChatRouteSettings,
     ClientKey,
@@ -21,6 +22,7 @@ from antiphon.config.secret import Secret
 from antiphon.config.show import show
 from antiphon.config.upstreams import (
     DeclaredSettings,
+    Found,
     HttpSettings,
     ProviderSettings,
     UnusableType,
@@ -35,6 +37,7 @@ __all__ = [
     "ConfigErrors",
     "DeclaredSettings",
     "ExtraOptions",
+    "Found",
     "HttpSettings",
     "LocalSettings",
     "MediaSettings",
@@ -52,9 +55,12 @@ __all__ = [
     "candidates",
     "check_exposure",
     "config_folder",
+    "discovers",
     "load",
     "local_alias",
     "locate",
+    "secret_in",
     "show",
     "unknown_type",
+    "with_found",
 ]

@@ -4,16 +4,16 @@ import hashlib
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from antiphon.config.mistakes import Path, quote, suggest
+from antiphon.config.mistakes import Path, Where, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
 from antiphon.config.schema import LOCAL, ClientKey, Config, UnknownModel, local_alias
 from antiphon.config.secret import Secret
-from antiphon.config.upstreams import HttpSettings, ProviderSettings, UpstreamTimeouts
+from antiphon.config.upstreams import Found, HttpSettings, ProviderSettings, UpstreamTimeouts
 
 _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # Spelled otherwise, it may be a key in the wrong place, and is not repeated.
@@ -21,15 +21,17 @@ _SHOWN_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | None) -> Config:
-    """The configuration with its secrets fetched and the embedded model added; mistakes go to the reader.
+def complete(
+    reader: ConfigReader, config: Config, environ: Mapping[str, str] | None, found: Iterable[Found] = ()
+) -> Config:
+    """The configuration with its secrets fetched, and with the embedded model and what was found added.
 
-    Without an environment, secrets that lie there are left alone.
+    Mistakes go to the reader. Without an environment, secrets that lie there are left alone.
     """
     local = replace(config.local, model=os.path.expanduser(config.local.model))
     config = _with_local(replace(config, local=local), reader.types or {})
     providers = {name: _provider(reader, config, item, environ) for name, item in config.providers.items()}
-    config = replace(config, providers=providers)
+    config = with_found(replace(config, providers=providers), found, reader.types or {}, environ or {})
     clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
     store = replace(config.store, path=config.store.path and os.path.expanduser(config.store.path))
@@ -51,6 +53,30 @@ def check_exposure(config: Config) -> str | None:
         f"host {quote(config.server.host)} can be reached from other machines and there are no keys, "
         "so anyone could use your models; add a [keys.NAME] table, or use host 127.0.0.1"
     )
+
+
+def discovers(config: Config) -> bool:
+    """Are providers looked for that nobody has configured? Where others could use them, only if told to."""
+    told = config.server.discover
+    return _is_loopback(config.server.host) if told is None else told
+
+
+def with_found(
+    config: Config,
+    found: Iterable[Found],
+    types: Mapping[str, type[ProviderSettings]],
+    environ: Mapping[str, str],
+) -> Config:
+    """The configuration with providers that were found; one that is configured keeps its name."""
+    new = {one.name: one for one in found if one.name not in config.providers}
+    providers = dict(config.providers)
+    for name, one in new.items():
+        settings = types[one.table["type"]](
+            **one.table, name=name, origin=Where(one.by), timeouts=config.timeouts
+        )
+        secret = secret_in(environ.get(settings.api_key_env or ""))
+        providers[name] = replace(settings, api_key=secret)
+    return replace(config, providers=providers, discovered=config.discovered | new)
 
 
 def _is_loopback(host: str) -> bool:

@@ -25,7 +25,7 @@ from antiphon.config.kinds import (
     Variable,
 )
 from antiphon.config.mistakes import Mistake, quote
-from antiphon.config.upstreams import ProviderSettings, UpstreamTimeouts
+from antiphon.config.upstreams import Found, ProviderSettings, UpstreamTimeouts
 
 LOCAL: Final = "local"
 """The provider that is there without any configuration."""
@@ -49,6 +49,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     dialect: Dialect = "auto"
     receipts: bool = False
     strict: bool = False
+    discover: bool | None = None
 
 
 class ClientKey(Section, frozen=True, kw_only=True):
@@ -138,7 +139,7 @@ class Config(Section, frozen=True, kw_only=True):
     A provider whose key is not set is there all the same, disabled; the warnings say so.
     """
 
-    filled_in: ClassVar[frozenset[str]] = frozenset({"source", "variables", "warnings"})
+    filled_in: ClassVar[frozenset[str]] = frozenset({"source", "variables", "warnings", "discovered"})
 
     default_model: Name | None = None
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
@@ -154,6 +155,8 @@ class Config(Section, frozen=True, kw_only=True):
     source: str | None = None
     variables: tuple[str, ...] = ()
     warnings: tuple[Mistake, ...] = ()
+    discovered: dict[str, Found] = field(default_factory=dict)
+    """The providers that nobody has configured, by name."""
 
     def resolve(self, model: str | None = None) -> Target:
         """The target of an alias, of `NAME/upstream-model`, or (None) of the default model.

@@ -1,9 +1,9 @@
 """The tables `[providers.NAME]`: what every upstream has. The keys of a type stand beside its code."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from msgspec import field
 from msgspec.structs import replace
@@ -84,6 +84,20 @@ class HttpSettings(DeclaredSettings, frozen=True, kw_only=True):
     """An upstream over HTTP, with headers of the user's own."""
 
     headers: dict[str, Secret] = field(default_factory=dict)
+
+
+class Found(NamedTuple):
+    """A provider that nobody has configured: the keys that its table would have, and what it was found by."""
+
+    name: str
+    table: Mapping[str, Any]
+    by: str
+    """The variable that holds its key, or the address where it answers."""
+
+    @property
+    def is_paid(self) -> bool:
+        """Does somebody pay for what it is asked?"""
+        return "://" not in self.by
 
 
 class UnusableType(Exception):

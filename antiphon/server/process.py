@@ -18,7 +18,9 @@ from types import FrameType
 
 import uvicorn
 
-from antiphon.config import Config, UnknownModel
+from antiphon.config import Config, UnknownModel, discovers, with_found
+from antiphon.providers.discovery import on_this_machine
+from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
 from antiphon.server.http1.connection import ClientConnection
@@ -48,6 +50,7 @@ def run(config: Config) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         with bind(config.server.host, config.server.port) as listener:
+            config = _with_local_servers(config, listener)
 
             def announce() -> None:
                 print(banner(config, listener), flush=True)
@@ -61,6 +64,14 @@ def run(config: Config) -> int:
         return _FAILED
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _with_local_servers(config: Config, listener: socket.socket) -> Config:
+    """The configuration with the usual servers of this machine; asked once, so that all workers agree."""
+    if not discovers(config):
+        return config
+    host, port = listener.getsockname()[:2]
+    return with_found(config, asyncio.run(on_this_machine((host, port))), TYPES, {})
 
 
 def raise_file_limit() -> None:
@@ -91,7 +102,7 @@ def banner(config: Config, listener: socket.socket) -> str:
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}"
     head = f"Antiphon serves Open Responses on {address}/v1/responses\n"
-    docs = f"docs:   {address}/docs\n"
+    docs = f"{_discovered(config)}docs:   {address}/docs\n"
     if not config.available():
         return f"{head}models: {_without_models(config)}\n{docs}"
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
@@ -100,6 +111,17 @@ def banner(config: Config, listener: socket.socket) -> str:
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
         f"""  -d '{{"model": "{_example(config)}", "input": "Say hello in five words."}}'\n"""
     )
+
+
+def _discovered(config: Config) -> str:
+    found = config.discovered.values()
+    if not found:
+        return ""
+    listed = ", ".join(f"{one.name} ({one.by})" for one in found)
+    off = "[server] discover = false turns this off"
+    if config.keys or not any(one.is_paid for one in found):
+        return f"found:  {listed}; {off}\n"
+    return f"found:  {listed}\n        whoever reaches this port spends these keys; {off}\n"
 
 
 def _example(config: Config) -> str:

@@ -30,7 +30,8 @@ async def models(gateway: Gateway, exchange: Exchange) -> None:
     """The configured names, then the models of each provider as `NAME/model`."""
     config = gateway.config
     found = {alias: _model(gateway, alias, config.resolve(alias).provider) for alias in config.aliases()}
-    for name, listed in (await gateway.models.listed()).items():
+    refused = config.discovered if exchange.caller.via else ()
+    for name, listed in (await gateway.models.listed(without=refused)).items():
         for model in listed:
             if config.models.get(model) != (f"{name}/{model}",):
                 found.setdefault(f"{name}/{model}", _model(gateway, f"{name}/{model}", name))
@@ -44,7 +45,7 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
     except UnknownModel as unknown:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
-    gateway.engine.check_use(target.provider)
+    gateway.engine.check_use(target.provider, exchange.caller)
     await exchange.answer(encode(_model(gateway, id, target.provider)))
 
 
