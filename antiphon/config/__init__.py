@@ -19,7 +19,7 @@ from antiphon.config.schema import (
     local_alias,
 )
 from antiphon.config.secret import Secret
-from antiphon.config.show import show
+from antiphon.config.show import show, toml_text
 from antiphon.config.upstreams import (
     DeclaredSettings,
     Found,
@@ -61,6 +61,7 @@ __all__ = [
     "locate",
     "secret_in",
     "show",
+    "toml_text",
     "unknown_type",
     "with_found",
 ]
