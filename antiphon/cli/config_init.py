@@ -1,6 +1,6 @@
 """The file that `antiphon config init` writes."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from antiphon.config import Found, toml_text
@@ -13,11 +13,13 @@ _HEAD: Final = """\
 # default_model = "fast"
 """
 
-_TAIL: Final = """\
+_VENDOR: Final = """\
 # A vendor is one line; its key comes from the variable of the vendor, here GROQ_API_KEY:
 # [providers.groq]
 # type = "groq"
+"""
 
+_TAIL: Final = """\
 # Any server that speaks /chat/completions, or Open Responses with type = "responses":
 # [providers.workstation]
 # type = "chat"
@@ -43,11 +45,13 @@ _TAIL: Final = """\
 """
 
 
-def starter(found: Iterable[Found]) -> str:
+def starter(found: Sequence[Found]) -> str:
     """A configuration with what was found, and as comments what one may want next."""
     tables = [_table(one) for one in found]
     if not tables:
         tables = ["# No key of a vendor is in the environment, and no server answers on its usual port.\n"]
+    if "groq" not in [one.name for one in found]:
+        tables.append(_VENDOR)
     return "\n".join([_HEAD, *tables, _TAIL])
 
 

@@ -99,12 +99,12 @@ def test_whatever_is_found_the_file_is_good(folder: Path, names: set[str], local
     assert config.resolve().provider == "local"
 
 
-def test_what_stands_in_its_comments_is_good_too(folder: Path) -> None:
+@given(st.sets(st.sampled_from(sorted(EVERYTHING))))
+def test_what_stands_in_its_comments_is_good_too(folder: Path, names: set[str]) -> None:
     """Every comment that is no sentence, taken as configuration."""
-    text = starter([OLLAMA])
-    active = re.sub(r"^# ?((\[|[\w.]+ = ).*)$", r"\1", text, flags=re.MULTILINE)
-    secrets = {"GROQ_API_KEY": "sk-1", "WORKSTATION_KEY": "sk-2", "ALICE_KEY": "sk-3"}
-    config = loaded(folder, active, secrets)
-    assert set(config.providers) == {"ollama", "groq", "workstation"}
+    found = in_environment({name: EVERYTHING[name] for name in names})
+    active = re.sub(r"^# ?((\[|[\w.]+ = ).*)$", r"\1", starter(found), flags=re.MULTILINE)
+    config = loaded(folder, active, EVERYTHING | {"WORKSTATION_KEY": "sk-2", "ALICE_KEY": "sk-3"})
+    assert set(config.providers) == {"groq", "workstation"} | {one.name for one in found}
     assert config.resolve().provider == "groq"
     assert (config.server.host, config.server.discover, list(config.keys)) == ("0.0.0.0", False, ["alice"])
