@@ -13,6 +13,7 @@ import pytest
 
 from antiphon.config import Found, with_found
 from antiphon.providers.registry import TYPES
+from antiphon.server.local import open_local
 from antiphon.server.process import banner, bind
 from tests.server.endings import dial
 from tests.server.servers import DEADLINE, Client, Serving, configure, environment
@@ -88,6 +89,22 @@ def test_with_keys_a_proxy_is_a_way_like_any_other(discovering: Discovering) -> 
     client = discovering(KEY).client("sk-1", X_Forwarded_For="192.0.2.1")
     assert client.create(model="paid/m", input="hi")["status"] == "completed"
     assert "paid" in {model["owned_by"] for model in client.ok("GET", "/v1/models")["data"]}
+
+
+async def test_a_gateway_inside_a_program_has_the_keys_of_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ANTIPHON_STORE__PATH", str(tmp_path / "data"))
+    monkeypatch.setenv("GROQ_API_KEY", "sk-groq")
+    for told, found in (("true", True), ("false", False)):
+        monkeypatch.setenv("ANTIPHON_SERVER__DISCOVER", told)
+        local = await open_local()
+        try:
+            assert ("groq" in local.app.config.discovered) is found
+        finally:
+            await local.close()
 
 
 @pytest.fixture
