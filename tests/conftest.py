@@ -31,6 +31,14 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_discovered() -> Iterator[None]:
+    """No test depends on the keys and the servers of the machine; those of discovery turn it on again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANTIPHON_SERVER__DISCOVER", "false")
+        yield
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: many tests wait for a socket, a process or the model."""
     return cores() + 1

@@ -28,6 +28,7 @@ EXAMPLES: Final = """\
 examples:
   antiphon serve                      start on 127.0.0.1:8080 with the embedded model
   antiphon serve --port 9000          the same, on another port
+  antiphon config init                write a configuration from what is found
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that are on this machine
   antiphon store size                 how much is stored

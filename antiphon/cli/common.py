@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from antiphon.config import Config, ConfigErrors, ProviderSettings
+    from antiphon.config import Config, ConfigErrors
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -69,13 +69,13 @@ def load_config(
     """
     from antiphon.config import ConfigErrors, load
 
-    types: Mapping[str, type[ProviderSettings]] | None = None
-    if upstreams:
+    try:
+        if not upstreams:
+            return load(path, options=options, types=None, secrets=False)
+        from antiphon.providers.discovery import in_environment
         from antiphon.providers.registry import TYPES
 
-        types = TYPES
-    try:
-        return load(path, options=options, types=types, secrets=upstreams)
+        return load(path, options=options, types=TYPES, discover=in_environment)
     except ConfigErrors as errors:
         raise mistakes(errors) from None
     except ModuleNotFoundError as missing:

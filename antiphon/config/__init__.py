@@ -1,9 +1,10 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
-from antiphon.config.checks import check_exposure, local_alias
+from antiphon.config.checks import check_exposure, discovers, with_found
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
+from antiphon.config.reader import secret_in
 from antiphon.config.schema import (
     ChatRouteSettings,
     ClientKey,
@@ -15,15 +16,18 @@ from antiphon.config.schema import (
     StoreSettings,
     Target,
     UnknownModel,
+    local_alias,
 )
 from antiphon.config.secret import Secret
-from antiphon.config.show import show
+from antiphon.config.show import show, toml_text
 from antiphon.config.upstreams import (
     DeclaredSettings,
+    Found,
     HttpSettings,
     ProviderSettings,
     UnusableType,
     UpstreamTimeouts,
+    unknown_type,
 )
 
 __all__ = [
@@ -33,6 +37,7 @@ __all__ = [
     "ConfigErrors",
     "DeclaredSettings",
     "ExtraOptions",
+    "Found",
     "HttpSettings",
     "LocalSettings",
     "MediaSettings",
@@ -50,8 +55,13 @@ __all__ = [
     "candidates",
     "check_exposure",
     "config_folder",
+    "discovers",
     "load",
     "local_alias",
     "locate",
+    "secret_in",
     "show",
+    "toml_text",
+    "unknown_type",
+    "with_found",
 ]

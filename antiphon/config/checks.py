@@ -4,34 +4,34 @@ import hashlib
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
-from pathlib import PurePath
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from antiphon.config.mistakes import Path, quote, suggest
+from antiphon.config.mistakes import Path, Where, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
-from antiphon.config.schema import ClientKey, Config, LocalSettings, UnknownModel
+from antiphon.config.schema import LOCAL, ClientKey, Config, UnknownModel, local_alias
 from antiphon.config.secret import Secret
-from antiphon.config.upstreams import HttpSettings, ProviderSettings, UpstreamTimeouts
-
-LOCAL: Final = "local"
-"""The provider that is there without any configuration."""
+from antiphon.config.upstreams import Found, HttpSettings, ProviderSettings, UpstreamTimeouts
 
 _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+# Spelled otherwise, it may be a key in the wrong place, and is not repeated.
+_SHOWN_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | None) -> Config:
-    """The configuration with its secrets fetched and the embedded model added; mistakes go to the reader.
+def complete(
+    reader: ConfigReader, config: Config, environ: Mapping[str, str] | None, found: Iterable[Found] = ()
+) -> Config:
+    """The configuration with its secrets fetched, and with the embedded model and what was found added.
 
-    Without an environment, secrets that lie there are left alone.
+    Mistakes go to the reader. Without an environment, secrets that lie there are left alone.
     """
     local = replace(config.local, model=os.path.expanduser(config.local.model))
     config = _with_local(replace(config, local=local), reader.types or {})
     providers = {name: _provider(reader, config, item, environ) for name, item in config.providers.items()}
+    config = with_found(replace(config, providers=providers), found, reader.types or {}, environ or {})
     clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
     store = replace(config.store, path=config.store.path and os.path.expanduser(config.store.path))
@@ -42,7 +42,7 @@ def complete(reader: ConfigReader, config: Config, environ: Mapping[str, str] | 
     if reader.types is not None:
         _check_models(reader, config)
     _check_keys(reader, clients)
-    return replace(config, providers=providers, keys=clients, server=server, store=store)
+    return replace(config, keys=clients, server=server, store=store)
 
 
 def check_exposure(config: Config) -> str | None:
@@ -53,6 +53,30 @@ def check_exposure(config: Config) -> str | None:
         f"host {quote(config.server.host)} can be reached from other machines and there are no keys, "
         "so anyone could use your models; add a [keys.NAME] table, or use host 127.0.0.1"
     )
+
+
+def discovers(config: Config) -> bool:
+    """Are providers looked for that nobody has configured? Where others could use them, only if told to."""
+    told = config.server.discover
+    return _is_loopback(config.server.host) if told is None else told
+
+
+def with_found(
+    config: Config,
+    found: Iterable[Found],
+    types: Mapping[str, type[ProviderSettings]],
+    environ: Mapping[str, str],
+) -> Config:
+    """The configuration with providers that were found; one that is configured keeps its name."""
+    new = {one.name: one for one in found if one.name not in config.providers}
+    providers = dict(config.providers)
+    for name, one in new.items():
+        settings = types[one.table["type"]](
+            **one.table, name=name, origin=Where(one.by), timeouts=config.timeouts
+        )
+        secret = secret_in(environ.get(settings.api_key_env or ""))
+        providers[name] = replace(settings, api_key=secret)
+    return replace(config, providers=providers, discovered=config.discovered | new)
 
 
 def _is_loopback(host: str) -> bool:
@@ -79,33 +103,45 @@ def _with_local(config: Config, types: Mapping[str, type[ProviderSettings]]) -> 
     return replace(config, providers=providers, models=models, default_model=config.default_model or alias)
 
 
-def local_alias(local: LocalSettings) -> str:
-    """What clients call the embedded model: its name, or the file's name without its ending."""
-    path = urlsplit(local.model).path if "://" in local.model else local.model
-    name = PurePath(path).name
-    return name.removesuffix(".gguf") or name or LOCAL
-
-
 def _provider(
     reader: ConfigReader, config: Config, provider: ProviderSettings, environ: Mapping[str, str] | None
 ) -> ProviderSettings:
     path: Path = ("providers", provider.name)
+    disabled = (provider.absence() if provider.embedded else None) or ""
+    if provider.embedded and (objection := provider.objection(config.local)):
+        reader.wrong(("local", "model"), objection)
     if not _PROVIDER_NAME.fullmatch(provider.name):
         reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
-    if provider.needs_base_url and "base_url" not in _table(reader, path):
+    given = _table(reader, path)
+    if provider.needs_base_url and "base_url" not in given:
         reader.wrong(path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"')
     if isinstance(provider, HttpSettings):
         for header in provider.headers:
             if not _HEADER_NAME.fullmatch(header):
                 reader.wrong((*path, "headers", header), "not the name of an HTTP header")
-    secret = provider.api_key
-    if provider.api_key_env is not None:
-        if secret is not None:
-            reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
-        secret = _from_environment(reader, (*path, "api_key_env"), provider.api_key_env, environ)
-    given = _table(reader, (*path, "timeouts"))
-    own = {key: getattr(provider.timeouts, key) for key in keys(UpstreamTimeouts) if key in given}
-    return replace(provider, api_key=secret, timeouts=replace(config.timeouts, **own))
+    secret, variable = provider.api_key, provider.api_key_env
+    if secret is not None and "api_key_env" in given:
+        reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
+    elif secret is not None:
+        variable = None
+    elif variable is not None and environ is not None and not environ.get(variable):
+        disabled = f"the environment variable {_named(variable)} is not set"
+        reader.warn((*path, "api_key_env"), f"{disabled}, so this provider is disabled")
+    elif variable is not None:
+        secret = _from_environment(reader, (*path, "api_key_env"), variable, environ)
+    limits = _table(reader, (*path, "timeouts"))
+    own = {key: getattr(provider.timeouts, key) for key in keys(UpstreamTimeouts) if key in limits}
+    return replace(
+        provider,
+        api_key=secret,
+        api_key_env=variable,
+        timeouts=replace(config.timeouts, **own),
+        disabled=disabled,
+    )
+
+
+def _named(variable: str) -> str:
+    return variable if _SHOWN_VARIABLE.fullmatch(variable) else "that `api_key_env` names"
 
 
 def _key(reader: ConfigReader, key: ClientKey, environ: Mapping[str, str] | None) -> ClientKey:
@@ -153,13 +189,17 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
                 reader.wrong(path, f'expected a target of the form "provider/model", got {quote(target)}')
             elif provider not in names:
                 reader.wrong(path, f"there is no provider {quote(provider)}{_or(provider, names)}")
+            elif provider in config.providers and not config.serves(provider, upstream):
+                there = local_alias(config.local)
+                reader.wrong(path, f"{provider} has no model {quote(upstream)}; there is: {there}")
     if config.default_model is not None:
         _check_default(reader, config, config.default_model, names)
 
 
 def _check_default(reader: ConfigReader, config: Config, model: str, providers: set[str]) -> None:
     provider, _, upstream = model.partition("/")
-    if model not in config.models and not (provider in providers and upstream):
+    serves = provider not in config.providers or config.serves(provider, upstream)
+    if model not in config.models and not (provider in providers and upstream and serves):
         reader.wrong(("default_model",), f"{UnknownModel(model, config.available())}")
 
 

@@ -2,18 +2,18 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
-from antiphon.config.checks import complete
+from antiphon.config.checks import complete, discovers
 from antiphon.config.document import Document
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.reader import ConfigReader, sections
 from antiphon.config.schema import Config
-from antiphon.config.upstreams import ProviderSettings
+from antiphon.config.upstreams import Found, ProviderSettings
 
 FILE_NAME: Final = "antiphon.toml"
 
@@ -53,13 +53,16 @@ def load(
     options: Mapping[str, tuple[str, str]] | None = None,
     types: Mapping[str, type[ProviderSettings]] | None,
     secrets: bool = True,
+    discover: Callable[[Mapping[str, str]], Iterable[Found]] | None = None,
 ) -> Config:
     """The effective configuration: the file, environment variables over it, command-line options over both.
 
     `options` maps a key such as `server.port` to the option's name and its text. `types` has every provider
     type with the Struct that its table is read into (`antiphon.providers.registry.TYPES`); when it is None,
     providers and models are not checked. Without `secrets`, the variables that `api_key_env` and `key_env`
-    name are not read and may be unset.
+    name are not read. A provider whose `api_key_env` names an unset variable is disabled, with a warning in
+    the `Config`. What `discover` finds in the environment is added (`antiphon.providers.discovery`), unless
+    `[server] discover` says no.
 
     >>> load(environ={"HOME": "/nowhere", "ANTIPHON_SERVER__PORT": "9000"}, types=None).server.port
     9000
@@ -69,13 +72,16 @@ def load(
     reader.mistakes.extend(document.lay_over_environment(environ, sections(Config)))
     for key, (option, text) in (options or {}).items():
         document.lay_over(tuple(key.split(".")), text, Where(option))
-    config = complete(reader, reader.section(Config, document.tree, ()), environ if secrets else None)
-    if types is not None:
-        reader.mistakes.extend(config.unknown_types(types))
+    config = reader.section(Config, document.tree, ())
+    found = discover(environ) if discover is not None and discovers(config) else ()
+    config = complete(reader, config, environ if secrets else None, found)
     if reader.mistakes:
-        raise ConfigErrors(sorted(reader.mistakes, key=_in_reading_order))
+        raise ConfigErrors(sorted(reader.mistakes + reader.warnings, key=_in_reading_order))
     return replace(
-        config, source=str(document.file) if document.file else None, variables=tuple(document.variables)
+        config,
+        source=str(document.file) if document.file else None,
+        variables=tuple(document.variables),
+        warnings=tuple(sorted(reader.warnings, key=_in_reading_order)),
     )
 
 

@@ -14,7 +14,7 @@ from antiphon.config.kinds import ExtraOptions, Section
 from antiphon.config.mistakes import Mistake, Path, quote, spell, suggest
 from antiphon.config.secret import Secret
 from antiphon.config.units import amount
-from antiphon.config.upstreams import ProviderSettings, UnusableType
+from antiphon.config.upstreams import ProviderSettings, UnusableType, unknown_type
 
 _EXPECTED: Final[Mapping[Any, str]] = {
     str: "a text",
@@ -61,9 +61,14 @@ class ConfigReader:
         self.root = root
         self.types = types
         self.mistakes: list[Mistake] = []
+        self.warnings: list[Mistake] = []
+        """What keeps one provider from being used, and nothing else."""
 
     def wrong(self, path: Path, message: str) -> None:
         self.mistakes.append(Mistake(self.document.where(path), path, message))
+
+    def warn(self, path: Path, message: str) -> None:
+        self.warnings.append(Mistake(self.document.where(path), path, message))
 
     def section(self, kind: type[Section], raw: Mapping[str, Any], path: Path) -> Any:
         """The section, with defaults for whatever was wrong; `Wrong` when it cannot be without that."""
@@ -154,11 +159,14 @@ class ConfigReader:
     def _declared(self, raw: Mapping[str, Any], path: Path) -> type[Section]:
         """The Struct that the type of a provider declares."""
         kind = raw.get("type")
+        if self.types is None or not isinstance(kind, str):
+            return ProviderSettings
         try:
-            if self.types is not None and isinstance(kind, str) and kind in self.types:
-                return self.types[kind]
+            return self.types[kind]
         except UnusableType as error:
             self.wrong((*path, "type"), str(error))
+        except KeyError:
+            self.wrong((*path, "type"), unknown_type(kind, self.types))
         return ProviderSettings
 
     def _filled_in(self, section: type[Section], raw: Mapping[str, Any], path: Path) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The shape of the configuration: every section, every key, its type and its default."""
 
-from collections.abc import Collection, Sequence
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from msgspec import Meta, field
 
@@ -22,8 +24,11 @@ from antiphon.config.kinds import (
     Targets,
     Variable,
 )
-from antiphon.config.mistakes import Mistake, quote, suggest
-from antiphon.config.upstreams import ProviderSettings, UpstreamTimeouts
+from antiphon.config.mistakes import Mistake, quote
+from antiphon.config.upstreams import Found, ProviderSettings, UpstreamTimeouts
+
+LOCAL: Final = "local"
+"""The provider that is there without any configuration."""
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):
@@ -44,6 +49,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     dialect: Dialect = "auto"
     receipts: bool = False
     strict: bool = False
+    discover: bool | None = None
 
 
 class ClientKey(Section, frozen=True, kw_only=True):
@@ -82,6 +88,16 @@ class LocalSettings(Section, frozen=True, kw_only=True):
     threads: Annotated[int, Meta(ge=0, le=1024, description="a whole number, or 0 for as many as fit")] = 0
 
 
+def local_alias(local: LocalSettings) -> str:
+    """What clients call the embedded model: its name, or the file's name without its ending."""
+    try:
+        path = urlsplit(local.model).path if "://" in local.model else local.model
+    except ValueError:  # an address that is none
+        path = ""
+    name = PurePath(path).name
+    return name.removesuffix(".gguf") or name or LOCAL
+
+
 class MediaSettings(Section, frozen=True, kw_only=True):
     """Images and files that a request names by address, for providers that want their bytes."""
 
@@ -118,9 +134,12 @@ class UnknownModel(LookupError):
 
 
 class Config(Section, frozen=True, kw_only=True):
-    """The whole configuration, checked: every alias leads to a provider, every secret is there."""
+    """The whole configuration, checked: every alias leads to a provider, every secret is there.
 
-    filled_in: ClassVar[frozenset[str]] = frozenset({"source", "variables"})
+    A provider whose key is not set is there all the same, disabled; the warnings say so.
+    """
+
+    filled_in: ClassVar[frozenset[str]] = frozenset({"source", "variables", "warnings", "discovered"})
 
     default_model: Name | None = None
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
@@ -135,6 +154,9 @@ class Config(Section, frozen=True, kw_only=True):
     timeouts: UpstreamTimeouts = field(default_factory=UpstreamTimeouts)
     source: str | None = None
     variables: tuple[str, ...] = ()
+    warnings: tuple[Mistake, ...] = ()
+    discovered: dict[str, Found] = field(default_factory=dict)
+    """The providers that nobody has configured, by name."""
 
     def resolve(self, model: str | None = None) -> Target:
         """The target of an alias, of `NAME/upstream-model`, or (None) of the default model.
@@ -148,26 +170,28 @@ class Config(Section, frozen=True, kw_only=True):
             raise UnknownModel(None, self.available())
         (target, *_) = self.models.get(wanted, (wanted,))
         provider, _, upstream = target.partition("/")
-        if provider not in self.providers or not upstream:
+        if not upstream or not self.serves(provider, upstream):
             raise UnknownModel(model, self.available())
         return Target(provider, upstream)
+
+    def serves(self, provider: str, upstream: str) -> bool:
+        """Can there be such a model? An embedded provider has one; others are asked when it is used."""
+        settings = self.providers.get(provider)
+        return settings is not None and (not settings.embedded or upstream == local_alias(self.local))
 
     def provider(self, name: str) -> ProviderSettings:
         return self.providers[name]
 
-    def unknown_types(self, known: Collection[str]) -> list[Mistake]:
-        listed = f"; the known types are {', '.join(sorted(known))}"
+    def aliases(self) -> list[str]:
+        """The configured names of models, without those whose provider is disabled."""
+        disabled = {name for name, provider in self.providers.items() if provider.disabled}
         return [
-            Mistake(
-                provider.origin,
-                ("providers", name, "type"),
-                f"unknown provider type{suggest(provider.type, known) or listed}",
-            )
-            for name, provider in self.providers.items()
-            if provider.type not in known
+            alias
+            for alias, targets in self.models.items()
+            if not any(target.partition("/")[0] in disabled for target in targets)
         ]
 
     def available(self) -> list[str]:
-        """Every alias, then `NAME/…` for each provider that takes any model name."""
-        open_ended = [f"{name}/…" for name, provider in self.providers.items() if not provider.embedded]
-        return [*self.models, *open_ended]
+        """Every alias that can be used, then `NAME/…` for each provider that takes any model name."""
+        usable = [name for name, one in self.providers.items() if not one.embedded and not one.disabled]
+        return [*self.aliases(), *(f"{name}/…" for name in usable)]

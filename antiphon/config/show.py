@@ -60,22 +60,27 @@ def _lines(table: Mapping[str, Any], path: Path) -> Iterator[str]:
             yield f"\n[{spell(path, limit=None)}]"
         for key, value in table.items():
             if key not in tables:
-                yield f"{spell((key,), limit=None)} = {_value(value)}"
+                yield f"{spell((key,), limit=None)} = {toml_text(value)}"
     for key, value in tables.items():
         yield from _lines(value, (*path, key))
 
 
-def _value(value: Any) -> str:
+def toml_text(value: Any) -> str:
+    """The value as TOML writes it.
+
+    >>> print(toml_text(["a", 1, True]))
+    ["a", 1, true]
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return quote(value, limit=None)
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_text, value))}]"
     if isinstance(value, dict):
         return (
             "{"
-            + ", ".join(f"{spell((key,), limit=None)} = {_value(inner)}" for key, inner in value.items())
+            + ", ".join(f"{spell((key,), limit=None)} = {toml_text(inner)}" for key, inner in value.items())
             + "}"
         )
     if isinstance(value, float):

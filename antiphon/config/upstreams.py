@@ -1,15 +1,19 @@
 """The tables `[providers.NAME]`: what every upstream has. The keys of a type stand beside its code."""
 
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from math import inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from msgspec import field
 from msgspec.structs import replace
 
 from antiphon.config.kinds import ExtraOptions, Name, Seconds, Section, Url, Variable
-from antiphon.config.mistakes import ConfigErrors, Mistake, Where
+from antiphon.config.mistakes import ConfigErrors, Mistake, Where, suggest
 from antiphon.config.secret import Secret
+
+if TYPE_CHECKING:
+    from antiphon.config.schema import LocalSettings
 
 
 class UpstreamTimeouts(Section, frozen=True, kw_only=True, dict=True):
@@ -37,7 +41,7 @@ class UpstreamTimeouts(Section, frozen=True, kw_only=True, dict=True):
 class ProviderSettings(Section, frozen=True, kw_only=True):
     """An upstream. A type that declares no Struct of its own finds its keys in `options`."""
 
-    filled_in: ClassVar[frozenset[str]] = frozenset({"name", "origin", "options"})
+    filled_in: ClassVar[frozenset[str]] = frozenset({"name", "origin", "disabled", "options"})
     rest: ClassVar[str | None] = "options"
     needs_base_url: ClassVar[bool] = False
     embedded: ClassVar[bool] = False
@@ -51,11 +55,23 @@ class ProviderSettings(Section, frozen=True, kw_only=True):
     name: str = ""
     origin: Where = Where("built in")
     """Where the type is set."""
+    disabled: str = ""
+    """Why it cannot be used, in a sentence; empty when it can."""
     options: ExtraOptions = field(default_factory=ExtraOptions)
 
     def mistake(self, key: str, message: str) -> ConfigErrors:
         """What a provider raises that finds, while it is made, that one of its keys is wrong."""
         return ConfigErrors([Mistake(self.origin, ("providers", self.name, key), message)])
+
+    @classmethod
+    def absence(cls) -> str | None:
+        """Why this machine cannot run an embedded type at all, or None."""
+        return None
+
+    @classmethod
+    def objection(cls, local: "LocalSettings") -> str | None:
+        """What is wrong with the model that `[local]` names for an embedded type, or None."""
+        return None
 
 
 class DeclaredSettings(ProviderSettings, frozen=True, kw_only=True):
@@ -70,5 +86,25 @@ class HttpSettings(DeclaredSettings, frozen=True, kw_only=True):
     headers: dict[str, Secret] = field(default_factory=dict)
 
 
+class Found(NamedTuple):
+    """A provider that nobody has configured: the keys that its table would have, and what it was found by."""
+
+    name: str
+    table: Mapping[str, Any]
+    by: str
+    """The variable that holds its key, or the address where it answers."""
+
+    @property
+    def is_paid(self) -> bool:
+        """Does somebody pay for what it is asked?"""
+        return "://" not in self.by
+
+
 class UnusableType(Exception):
-    """A provider type is known but cannot be used; the message says why."""
+    """A provider type cannot be used, or goes by another name; the message says which."""
+
+
+def unknown_type(kind: str, known: Collection[str]) -> str:
+    """What to write instead of a provider type that nobody knows."""
+    listed = f"; the known types are {', '.join(sorted(known))}"
+    return f"unknown provider type{suggest(kind, known) or listed}"

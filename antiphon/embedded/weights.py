@@ -114,6 +114,19 @@ def path(reference: str) -> Path:
     return found
 
 
+def objection(reference: str) -> str | None:
+    """Why there can be no such model, or None: it is here, or it can be fetched."""
+    try:
+        wanted = _resolve(reference)
+        if wanted.file is not None:
+            readable(wanted.file)
+    except WeightsError as error:
+        return str(error)
+    except (ValueError, RuntimeError):  # an address that is none, or the home folder of nobody
+        return f"{reference} is not the name, the path or the address of a model."
+    return None
+
+
 def pull(reference: str = DEFAULT, progress: Progress = silent) -> Path:
     """Makes a model available by its name: fetched from an index or address, or linked from a path."""
     wanted = _resolve(reference)

@@ -42,9 +42,11 @@ class Caller(Struct, eq=False):
     request_id: str = ""
     is_large: bool = False
     """Has this request a body that takes longer than the event loop can spare?"""
+    via: str = ""
+    """The header by which somebody whom nobody knows shows that they come through a proxy."""
 
     def asking(self, request_id: str) -> "Caller":
-        return Caller(self.tenant, self.dialect, self.receipts, self.strict, request_id)
+        return Caller(self.tenant, self.dialect, self.receipts, self.strict, request_id, via=self.via)
 
 
 class Engine:
@@ -130,6 +132,7 @@ class Engine:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
             ) from None
+        self.check_use(target.provider, caller)
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or isinstance(request, WebSocketCreate)
         turn = Turn(
@@ -144,6 +147,19 @@ class Engine:
             is_large=caller.is_large,
         )
         return self.providers[target.provider], turn
+
+    def check_use(self, provider: str, caller: Caller) -> None:
+        """Refuse a provider that cannot be used, or not by this caller."""
+        if caller.via and provider in self.config.discovered:
+            message = (
+                f"this request came through a proxy (it has the header {caller.via}), and without keys "
+                f"such a request cannot use {provider}, which was found and not configured; "
+                f"add a [keys.NAME] table, or a [providers.{provider}] table"
+            )
+            raise SpecError(ErrorPayload("permission_denied", message, "proxied_request", "model"), 403)
+        if why := self.config.providers[provider].disabled:
+            message = f"the provider {provider} is disabled: {why}"
+            raise SpecError(ErrorPayload("server_error", message, "model_unavailable", "model"), 503)
 
     def resolve(
         self,

@@ -140,7 +140,7 @@ class Provider(Protocol):
         """How many input tokens this turn has, if the provider can tell exactly."""
 
     async def models(self) -> list[str]:
-        """The names of the models it serves, as far as it knows them."""
+        """The names of the models it serves, as far as it knows them; `UpstreamError` when it cannot ask."""
 
     async def close(self) -> None: ...
 

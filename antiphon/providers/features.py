@@ -13,6 +13,7 @@ from antiphon.config import LocalSettings, UpstreamTimeouts
 from antiphon.providers.base import Capabilities, Environment
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.http import UpstreamClient
+from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import OURS, TYPES, create_provider
 from antiphon.spec.request import PROVIDER_PARAMETERS, Request
 
@@ -44,6 +45,13 @@ One page each: [anthropic](anthropic.md), [azure](azure.md), [bedrock](bedrock.m
 
 What a provider does not take leaves a receipt in the response, and strict mode refuses it. Content that it
 does not take is always refused, with its place."""
+
+_ABOUT_PRESETS = """\
+## Presets
+
+A type of this table is an adapter with an address, a profile (for `responses`: quirks) and a variable for
+the key, so that one line configures it: `type = "groq"`. Every key of the adapter can stand beside it, and
+wins."""
 
 _ABOUT_FEATURES = """\
 ## What they take
@@ -85,12 +93,27 @@ def page() -> str:
     sections = [
         _MADE,
         _HEAD,
+        _ABOUT_PRESETS,
+        _table(["type", "adapter", "profile", "address", "key from"], _presets()),
         _ABOUT_FEATURES,
         _table(["provider", *_FEATURES], features),
         _ABOUT_PARAMETERS,
         _table(["provider", "dropped", "taken beyond the specification"], parameters),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _presets() -> list[list[str]]:
+    return [
+        [
+            f"`{kind}`",
+            f"[{preset.adapter}]({preset.adapter}.md)",
+            f"`{preset.profile}`",
+            preset.base_url,
+            f"`{preset.api_key_env}`" if preset.api_key_env else "no key",
+        ]
+        for kind, preset in PRESETS.items()
+    ]
 
 
 def _yes(has: bool) -> str:

@@ -1,6 +1,6 @@
 """What every upstream is asked beside a turn, and who asks: its models, the tokens of a request, the headers.
 
-Nobody wants to wait long for an answer to these, and no answer is as good as an empty one.
+Nobody wants to wait long for an answer to these.
 """
 
 import time
@@ -16,6 +16,7 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import UNREADABLE
 
 _FRESH = 60.0
+_NONE_THERE = (404, 405)
 _PATIENCE = UpstreamTimeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
 
 
@@ -45,29 +46,39 @@ def introduction(
 
 
 class ModelNames:
-    """The names of an upstream's models, asked for at most once a minute."""
+    """The names of an upstream's models, or why there are none, asked for at most once a minute."""
 
     def __init__(self, fetch: Callable[[], Awaitable[list[str]]]) -> None:
         self._fetch = fetch
         self._names: list[str] = []
+        self._failure: UpstreamError | None = None
         self._until = 0.0
 
     async def names(self) -> list[str]:
         if time.monotonic() >= self._until:
-            self._names = await self._fetch()
+            try:
+                self._names, self._failure = await self._fetch(), None
+            except UpstreamError as error:
+                self._names, self._failure = [], error
             self._until = time.monotonic() + _FRESH
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
         return list(self._names)
 
 
 async def look_up(
-    http: UpstreamClient, url: str, headers: Mapping[str, str], provider: str
+    http: UpstreamClient,
+    url: str,
+    headers: Mapping[str, str],
+    provider: str,
+    secrets: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The JSON object at an address; an empty one when there is none to be had."""
-    try:
-        async with http.get(url, headers, _PATIENCE, provider=provider) as response:
-            return as_object(await response.read()) if response.status == 200 else {}
-    except UpstreamError:
-        return {}
+    """The JSON object at an address; an empty one when the upstream has none there."""
+    async with http.get(url, headers, _PATIENCE, provider=provider) as response:
+        answer = await response.read()
+        if response.status not in (200, *_NONE_THERE):
+            raise errors.refused(provider, response.status, response.headers, answer, secrets=secrets)
+        return as_object(answer) if response.status == 200 else {}
 
 
 def named(listed: object, key: str = "id") -> list[str]:

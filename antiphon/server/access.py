@@ -12,6 +12,7 @@ from antiphon.stream.client_dialects import detected
 from antiphon.stream.dialects import AUTO, Dialect, by_name
 
 _MANY = 1000
+_PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -34,6 +35,7 @@ class AccessControl:
         self._anybody: Identity = ("", _configured(server.dialect))
         self._receipts = server.receipts
         self._strict = server.strict
+        self._minds_proxies = bool(config.discovered) and not config.keys
 
     def admit(self, headers: Mapping[bytes, bytes]) -> Caller:
         """The caller behind these headers; raises when there is none that may come in."""
@@ -51,6 +53,7 @@ class AccessControl:
             dialect=chosen or detected(headers),
             receipts=asked == b"1" if asked is not None else self._receipts,
             strict=self._strict,
+            via=_passed_on_by(headers) if self._minds_proxies else "",
         )
 
     def check_source(self, headers: Mapping[bytes, bytes]) -> str | None:
@@ -101,6 +104,12 @@ class AccessControl:
 
     def _is_our_host(self, name: str) -> bool:
         return name in self._hosts or "*" in self._hosts or _is_address(name)
+
+
+def _passed_on_by(headers: Mapping[bytes, bytes]) -> str:
+    """The header that a proxy has added, or nothing."""
+    added = (name for name in headers if name in _PROXY_HEADERS or name.startswith(b"x-forwarded"))
+    return str(next(added, b""), "latin-1")
 
 
 def _configured(name: str) -> Dialect | None:

@@ -68,7 +68,9 @@ class Gateway:
         http = UpstreamClient()
         environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=folder)
         providers = {
-            name: create_provider(settings, environment) for name, settings in config.providers.items()
+            name: create_provider(settings, environment)
+            for name, settings in config.providers.items()
+            if not settings.disabled
         }
         store = await SqliteStore.open(
             folder,

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from antiphon.config import Config, ConfigErrors, load
+from antiphon.providers.discovery import in_environment
 from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
 from antiphon.store import StoreError
@@ -25,7 +26,7 @@ class LocalGateway:
 
 async def open_local(config: Config | str | os.PathLike[str] | None = None) -> LocalGateway:
     """An open gateway of this configuration, of the one in this file, or of the one that would be found."""
-    app = App(config if isinstance(config, Config) else load(config, types=TYPES))
+    app = App(config if isinstance(config, Config) else load(config, types=TYPES, discover=in_environment))
     if not await app.open():
         assert app.failure is not None
         raise app.failure

@@ -1,7 +1,7 @@
 """Lists the models of all providers, with a short time limit for each."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from antiphon.providers.base import Provider
 
@@ -15,15 +15,17 @@ class ModelLists:
         self._providers = providers
         self._asked: dict[str, asyncio.Task[list[str]]] = {}
 
-    async def listed(self) -> dict[str, list[str]]:
+    async def listed(self, without: Collection[str] = ()) -> dict[str, list[str]]:
         """The models of each provider that has answered in time."""
-        for name, provider in self._providers.items():
+        asked = [name for name in self._providers if name not in without]
+        for name in asked:
             if name not in self._asked:
-                self._asked[name] = asyncio.create_task(_ask(provider))
-        if not self._asked:
+                self._asked[name] = asyncio.create_task(_ask(self._providers[name]))
+        tasks = {name: self._asked[name] for name in asked}
+        if not tasks:
             return {}
-        done, _ = await asyncio.wait(self._asked.values(), timeout=_PATIENCE)
-        found = {name: task.result() for name, task in self._asked.items() if task in done}
+        done, _ = await asyncio.wait(tasks.values(), timeout=_PATIENCE)
+        found = {name: task.result() for name, task in tasks.items() if task in done}
         for name in found:
             self._asked.pop(name, None)
         return found

@@ -18,7 +18,9 @@ from types import FrameType
 
 import uvicorn
 
-from antiphon.config import Config
+from antiphon.config import Config, UnknownModel, discovers, with_found
+from antiphon.providers.discovery import on_this_machine
+from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
 from antiphon.server.http1.connection import ClientConnection
@@ -42,9 +44,13 @@ def run(config: Config) -> int:
     """Serve until a signal comes, and return the exit code."""
     logging.basicConfig(level=config.server.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     raise_file_limit()
+    for name, provider in config.providers.items():
+        if provider.disabled:
+            log.warning("the provider %s is disabled: %s", name, provider.disabled)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         with bind(config.server.host, config.server.port) as listener:
+            config = _with_local_servers(config, listener)
 
             def announce() -> None:
                 print(banner(config, listener), flush=True)
@@ -58,6 +64,14 @@ def run(config: Config) -> int:
         return _FAILED
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _with_local_servers(config: Config, listener: socket.socket) -> Config:
+    """The configuration with the usual servers of this machine; asked once, so that all workers agree."""
+    if not discovers(config):
+        return config
+    host, port = listener.getsockname()[:2]
+    return with_found(config, asyncio.run(on_this_machine((host, port))), TYPES, {})
 
 
 def raise_file_limit() -> None:
@@ -87,15 +101,41 @@ def banner(config: Config, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}"
-    model = config.default_model or next(iter(config.models), "MODEL")
+    head = f"Antiphon serves Open Responses on {address}/v1/responses\n"
+    docs = f"{_discovered(config)}docs:   {address}/docs\n"
+    if not config.available():
+        return f"{head}models: {_without_models(config)}\n{docs}"
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
     return (
-        f"Antiphon serves Open Responses on {address}/v1/responses\n"
-        f"models: {', '.join(config.available()) or 'none; add a provider to the configuration'}\n"
-        f"docs:   {address}/docs\n\n"
+        f"{head}models: {', '.join(config.available())}\n{docs}\n"
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
-        f"""  -d '{{"model": "{model}", "input": "Say hello in five words."}}'\n"""
+        f"""  -d '{{"model": "{_example(config)}", "input": "Say hello in five words."}}'\n"""
     )
+
+
+def _discovered(config: Config) -> str:
+    found = config.discovered.values()
+    if not found:
+        return ""
+    listed = ", ".join(f"{one.name} ({one.by})" for one in found)
+    off = "[server] discover = false turns this off"
+    if config.keys or not any(one.is_paid for one in found):
+        return f"found:  {listed}; {off}\n"
+    return f"found:  {listed}\n        whoever reaches this port spends these keys; {off}\n"
+
+
+def _example(config: Config) -> str:
+    """The model to try: the default one, if there is one that can be used."""
+    with contextlib.suppress(UnknownModel):
+        if not config.providers[config.resolve().provider].disabled:
+            return config.default_model or ""
+    return next(iter(config.aliases()), "MODEL")
+
+
+def _without_models(config: Config) -> str:
+    """That there is none, and how to get one."""
+    why = [provider.disabled for provider in config.providers.values() if provider.disabled]
+    return " ".join(["none.", *why, "Or add a provider to the configuration: antiphon config init."])
 
 
 def serve(

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "ANTIPHON_DEBUG"):
         monkeypatch.delenv(name, raising=False)
+    # With nothing to discover, `ANTIPHON_SERVER__DISCOVER` need not be among the settings that commands show.
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "__DISCOVER")) or name.startswith(("AWS_", "AZURE_")):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
 

@@ -67,6 +67,23 @@ def test_check_of_a_file_that_cannot_be_read(run: Run) -> None:
     )
 
 
+def test_check_reports_a_provider_without_its_key(run: Run, home: Path) -> None:
+    (home / "antiphon.toml").write_text('[providers.x]\ntype = "groq"\napi_key_env = "NOT_SET_HERE"\n')
+    result = run("config", "check")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "antiphon.toml:3:1: providers.x.api_key_env: the environment variable NOT_SET_HERE is not set, "
+        "so this provider is disabled\nantiphon: 1 mistake in the configuration\n"
+    )
+
+
+def test_check_finds_an_embedded_model_that_is_not_there(run: Run, home: Path) -> None:
+    (home / "antiphon.toml").write_text('[local]\nmodel = "/nope"\n')
+    result = run("config", "check")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("antiphon.toml:2:1: local.model: The model file /nope cannot be read")
+
+
 def test_path(run: Run, home: Path) -> None:
     result = run("config", "path")
     assert result.code == 0

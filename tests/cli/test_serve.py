@@ -181,7 +181,8 @@ def test_why_it_could_not_start(error: OSError, sentence: str) -> None:
 
 
 def test_the_real_server_starts_and_stops(home: Path) -> None:
-    environ = {**os.environ, "ANTIPHON_LOCAL__ENABLED": "false", "PYTHONPATH": str(Path(__file__).parents[2])}
+    off = {"ANTIPHON_LOCAL__ENABLED": "false", "ANTIPHON_SERVER__DISCOVER": "false"}
+    environ = {**os.environ, **off, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-m", "antiphon", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ, cwd=home) as server:
         try:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -13,6 +14,8 @@ from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
 from antiphon.config.units import BYTES, SECONDS, amount
 from antiphon.providers.chat.settings import ChatSettings
+from antiphon.providers.discovery import LOCAL_SERVERS, in_environment
+from antiphon.providers.presets import PRESETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
@@ -62,6 +65,18 @@ def test_the_example_works(load_text: Callable[..., Config]) -> None:
     config = load_text(example, GROQ_API_KEY="gsk_1", ALICE_KEY="sk-1")
     assert config.resolve("coder").upstream_model == "Qwen/Qwen3-Coder-30B-A3B-Instruct"
     assert config.keys["ci"].tenant == config.keys["alice"].tenant == "alice"
+
+
+def test_every_variable_that_finds_a_provider_is_documented() -> None:
+    section = PAGE.partition("## Keys in the environment")[2].partition("\n## ")[0]
+    first, *_ = re.findall(r"^\| (`openai`.*?) \| (.*?) \|$", section, re.MULTILINE)
+    names, variables = (re.findall(r"`(\w+)`", cell) for cell in first)
+    found = in_environment(dict.fromkeys(variables, "sk"))
+    assert {one.name: one.by for one in found} == dict(zip(names, variables, strict=True))
+    assert set(variables) >= {preset.api_key_env for preset in PRESETS.values() if preset.api_key_env}
+    for server in LOCAL_SERVERS:
+        assert f"`{server.kind}` on" in section
+        assert str(urlsplit(server.base_url).port) in section
 
 
 def test_the_examples_of_variables_work(load_text: Callable[..., Config]) -> None:

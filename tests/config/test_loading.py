@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from antiphon.config import (
     Config,
     ConfigErrors,
+    LocalSettings,
     Secret,
     Target,
     UnknownModel,
@@ -89,7 +90,7 @@ pairing = "repair"
 keys = ["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]
 
 [local]
-model = "/models/Qwen3-0.6B.gguf"
+model = "https://example.com/Qwen3-0.6B.gguf"
 images = "refuse"
 idle_seconds = 60
 slots = 2
@@ -213,8 +214,9 @@ def test_the_user_may_take_the_names_of_the_embedded_model(load_text: Load) -> N
     )
     assert config.resolve("fast") == Target("local", "x")
     assert config.default_model is None
-    config = load_text('[models]\nsmollm2-135m-instruct = "local/other"\n')
-    assert config.resolve() == Target("local", "other")
+    other = '[providers.up]\ntype = "chat"\nbase_url = "http://127.0.0.1:1"\n'
+    config = load_text(other + '[models]\nsmollm2-135m-instruct = "up/other"\n')
+    assert config.resolve() == Target("up", "other")
 
 
 @pytest.mark.parametrize(
@@ -227,10 +229,50 @@ def test_the_user_may_take_the_names_of_the_embedded_model(load_text: Load) -> N
         (".gguf", ".gguf"),
     ],
 )
-def test_alias_of_the_embedded_model(load_text: Load, model: str, alias: str) -> None:
-    config = load_text(f'[local]\nmodel = "{model}"\n')
-    assert local_alias(config.local) == alias
-    assert config.resolve() == Target("local", alias)
+def test_alias_of_the_embedded_model(model: str, alias: str) -> None:
+    assert local_alias(LocalSettings(model=model)) == alias
+
+
+def test_the_embedded_model_is_asked_by_its_alias_and_by_no_other_name(load_text: Load) -> None:
+    config = load_text('[local]\nmodel = "https://example.com/a/Qwen.gguf"\n')
+    assert (
+        config.resolve() == config.resolve("local/Qwen") == config.resolve("Qwen") == Target("local", "Qwen")
+    )
+    for typo in ("local/qwen", "local/typo", "local/Qwen.gguf"):
+        with pytest.raises(UnknownModel, match=f'"{typo}" does not exist; there is: Qwen'):
+            config.resolve(typo)
+
+
+def test_an_unset_variable_disables_its_provider_and_no_other(load_text: Load) -> None:
+    text = '[providers.{0}]\ntype = "chat"\nbase_url = "https://a.example.com"\napi_key_env = "{1}"\n'
+    config = load_text(
+        text.format("one", "ONE_KEY") + text.format("two", "TWO_KEY") + '[models]\nfast = "two/x"\n',
+        ONE_KEY="sk-1",
+        TWO_KEY="",
+    )
+    why = "the environment variable TWO_KEY is not set"
+    assert (config.providers["one"].disabled, config.providers["two"].disabled) == ("", why)
+    assert config.available() == ["smollm2-135m-instruct", "one/…"]
+    assert config.resolve("fast") == Target("two", "x")
+    assert [str(one) for one in config.warnings] == [
+        f"antiphon.toml:8:1: providers.two.api_key_env: {why}, so this provider is disabled"
+    ]
+
+
+@pytest.mark.parametrize("name", ["gsk_0123456789abcdef", "sk_LIVE", "KEYWITHOUTUNDERSCORE", "_A", "A_"])
+def test_what_may_be_a_key_in_the_place_of_a_variable_is_not_repeated(load_text: Load, name: str) -> None:
+    text = '[providers.x]\ntype = "chat"\nbase_url = "https://a.example.com"\napi_key_env = "{}"\n'
+    config = load_text(text.format(name))
+    assert config.providers["x"].disabled == ("the environment variable that `api_key_env` names is not set")
+    assert name not in str(config.warnings)
+
+
+def test_a_preset_without_its_variable_is_disabled_where_its_table_begins(load_text: Load) -> None:
+    (warning,) = load_text('[providers.x]\ntype = "groq"\n').warnings
+    assert str(warning) == (
+        "antiphon.toml:1:12: providers.x.api_key_env: the environment variable GROQ_API_KEY is not set, "
+        "so this provider is disabled"
+    )
 
 
 def test_environment_is_laid_over_the_file(load_text: Load) -> None:
@@ -351,10 +393,13 @@ def test_without_types_neither_providers_nor_models_are_checked(tmp_path: Path) 
         load(file, {}, types=None)
 
 
-def test_paths_may_begin_with_the_home_folder(load_text: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/h")
+def test_paths_may_begin_with_the_home_folder(
+    load_text: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
     config = load_text('[store]\npath = "~/store"\n[local]\nmodel = "~/a.gguf"\n')
-    assert (config.store.path, config.local.model) == ("/h/store", "/h/a.gguf")
+    assert (config.store.path, config.local.model) == (f"{tmp_path}/store", f"{tmp_path}/a.gguf")
 
 
 @pytest.mark.parametrize("key", ["A" * 43, "A" * 43 + "=", "-_" * 21 + "A", "0a" * 32])

@@ -151,10 +151,6 @@ ONE_MISTAKE = {
         CHAT + 'api_key = "sk"\napi_key_env = "SET"\n',
         "5:1: providers.groq.api_key_env: expected `api_key` or `api_key_env`, got both",
     ),
-    "secret not in the environment": (
-        CHAT + 'api_key_env = "GROQ_API_KEY"\n',
-        "4:1: providers.groq.api_key_env: the environment variable that it names is not set",
-    ),
     "no name of a variable": (
         CHAT + 'api_key_env = "sk-123"\n',
         "4:1: providers.groq.api_key_env: expected the name of an environment variable, "
@@ -224,16 +220,36 @@ ONE_MISTAKE = {
         '2:1: models.fast: expected a target of the form "provider/model", got "local/"',
     ),
     "alias with two targets": (
-        '[models]\nfast = ["local/a", "local/b"]\n',
-        "2:1: models.fast: more than one target for an alias is not supported yet; keep the first",
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n',
+        "5:1: models.fast: more than one target for an alias is not supported yet; keep the first",
     ),
     "alias with no target": (
         "[models]\nfast = []\n",
         '2:1: models.fast: expected a target such as "groq/llama-3.3-70b", got an empty list',
     ),
     "alias without a name": (
-        '[models]\n"" = "local/a"\n',
-        '2:1: models."": an alias needs a name',
+        CHAT + '[models]\n"" = "groq/a"\n',
+        '5:1: models."": an alias needs a name',
+    ),
+    "alias of another embedded model": (
+        '[models]\nfast = "local/typo"\n',
+        '2:1: models.fast: local has no model "typo"; there is: smollm2-135m-instruct',
+    ),
+    "default that the embedded model is not": (
+        'default_model = "local/typo"\n',
+        '1:1: default_model: the model "local/typo" does not exist; there is: smollm2-135m-instruct',
+    ),
+    "embedded model that is not there": (
+        '[local]\nmodel = "/nope"\n',
+        "2:1: local.model: The model file /nope cannot be read (No such file or directory).",
+    ),
+    "embedded model that is none": (
+        '[local]\nmodel = "/dev/null"\n',
+        "2:1: local.model: /dev/null is not a GGUF file: it does not begin with the letters GGUF.",
+    ),
+    "address of an embedded model that is none": (
+        '[local]\nmodel = "https://[/a.gguf"\n',
+        "2:1: local.model: https://[/a.gguf is not the name, the path or the address of a model.",
     ),
     "unknown default": (
         'default_model = "gpt"\n[local]\nenabled = false\n',

@@ -11,6 +11,7 @@ import pytest
 
 from antiphon.config import ProviderSettings, load
 from antiphon.providers import features
+from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import TYPES
 from tests.providers.fake_server import FakeServer, Received, Wire
 
@@ -46,7 +47,9 @@ def test_the_table_is_fresh() -> None:
 
 def test_the_table_has_every_type() -> None:
     rows = {name.partition(",")[0] for name in features.capabilities()}
-    assert rows == set(TYPES)
+    presets = set(re.findall(r"^\| `(\w+)` \|", features.page(), re.MULTILINE))
+    assert presets == set(PRESETS)
+    assert rows | presets == set(TYPES)
 
 
 def test_every_page_is_linked_from_the_table() -> None:

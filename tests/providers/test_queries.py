@@ -9,6 +9,7 @@ from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers import queries
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
+from antiphon.spec.errors import ErrorPayload
 from tests.providers.fake_server import FakeServer, Received, Wire, refusal, refusing_address
 
 
@@ -65,7 +66,7 @@ async def test_models_are_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatc
         (200, b'{"a":1}', {"a": 1}),
         (200, b"[1]", {}),
         (200, b"\xff", {}),
-        (500, b'{"a":1}', {}),
+        (405, b'{"a":1}', {}),
         (404, b"", {}),
     ],
 )
@@ -77,8 +78,31 @@ async def test_looking_up(
 
 
 async def test_nobody_to_look_up(http: UpstreamClient) -> None:
-    with refusing_address() as url:
-        assert await queries.look_up(http, url, {}, "p") == {}
+    with refusing_address() as url, pytest.raises(UpstreamError, match="refused"):
+        await queries.look_up(http, url, {}, "p")
+
+
+async def test_looking_up_what_is_refused(upstream: Answering, http: UpstreamClient) -> None:
+    upstream.answer = refusal(401, b'{"error":{"message":"no sk-very-secret"}}')
+    with pytest.raises(UpstreamError) as caught:
+        await queries.look_up(http, upstream.base_url, {}, "p", ["sk-very-secret"])
+    assert caught.value.payload.code == "upstream_auth"
+    assert "secret" not in caught.value.payload.message
+
+
+async def test_why_there_are_no_names_is_asked_for_once_too() -> None:
+    asked = 0
+
+    async def fetch() -> list[str]:
+        nonlocal asked
+        asked += 1
+        raise UpstreamError(ErrorPayload("server_error", "no"), 502)
+
+    names = queries.ModelNames(fetch)
+    for _ in range(2):
+        with pytest.raises(UpstreamError, match="no"):
+            await names.names()
+    assert asked == 1
 
 
 def test_names_in_a_list() -> None:

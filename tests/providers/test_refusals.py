@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from antiphon.providers import errors
-from antiphon.providers.registry import TYPES
+from antiphon.providers.registry import OURS
 
 
 class Case(NamedTuple):
@@ -191,11 +191,11 @@ def test_a_refusal_is_recognised(case: Case) -> None:
 
 def test_every_provider_has_every_refusal() -> None:
     there = {(case.provider, case.code) for case in CASES} | SILENT
-    wanted = {(kind, code) for kind in set(TYPES) - {"llama", "script"} for code in STATUSES}
+    wanted = {(kind, code) for kind in set(OURS) - {"llama", "script"} for code in STATUSES}
     assert wanted <= there
 
 
-@pytest.mark.parametrize("provider", sorted(set(TYPES) - {"llama", "script"}))
+@pytest.mark.parametrize("provider", sorted(set(OURS) - {"llama", "script"}))
 @pytest.mark.parametrize("status", [401, 403])
 def test_the_upstreams_401_is_never_the_clients_own(provider: str, status: int) -> None:
     body = openai("Incorrect API key provided: sk-very-secret", "invalid_api_key")

@@ -51,6 +51,7 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
         "SERVER__PORT": "0",
         "SERVER__AUDIT": "true",
         "SERVER__DRAIN": "1",
+        "SERVER__DISCOVER": "false",
         "STORE__PATH": str(folder / "data"),
         "LOCAL__ENABLED": "false",
         "LOCAL__THREADS": "1",  # several wait for each other where other tests run beside them

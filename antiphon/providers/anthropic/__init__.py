@@ -92,7 +92,7 @@ class Anthropic:
 
     async def _fetch_models(self) -> list[str]:
         url = f"{self._base}/v1/models?limit=1000"
-        answer = await queries.look_up(self._http, url, self._headers, self.name)
+        answer = await queries.look_up(self._http, url, self._headers, self.name, self._secrets)
         return queries.named(answer.get("data"))
 
 

@@ -88,7 +88,7 @@ class Bedrock:
         )
 
     async def models(self) -> list[str]:
-        """Models and inference profiles; empty when they may not be seen."""
+        """Models and inference profiles, or only those of the two that may be seen."""
         return await self._models.names()
 
     async def close(self) -> None:
@@ -122,17 +122,23 @@ class Bedrock:
         return f"{self._base}/model/{quote(model, safe='')}/{what}"
 
     async def _fetch_models(self) -> list[str]:
-        found = [name for one in _LISTS for name in await self._listed(*one)]
+        found: list[str] = []
+        failures: list[UpstreamError] = []
+        for one in _LISTS:
+            try:
+                found += await self._listed(*one)
+            except UpstreamError as error:
+                failures.append(error)
+        if len(failures) == len(_LISTS):
+            raise failures[0]
         return list(dict.fromkeys(found))
 
     async def _listed(self, path: str, place: str, name: str) -> list[str]:
         url = self._base.replace("//bedrock-runtime", "//bedrock", 1) + path
-        try:
-            proof = await self._identity.prove("GET", url, b"")
-        except UpstreamError:
-            return []
+        proof = await self._identity.prove("GET", url, b"")
         headers = {**self._headers, **proof.headers}
-        answer = await queries.look_up(self._http, url, headers, self.name)
+        secrets = (*proof.secrets, *self._headers.values())
+        answer = await queries.look_up(self._http, url, headers, self.name, secrets)
         return queries.named(answer.get(place), name)
 
 

@@ -73,7 +73,9 @@ class ChatUpstream:
         return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
 
     async def _fetch_models(self) -> list[str]:
-        answer = await queries.look_up(self._http, f"{self._base}/models", self._headers, self.name)
+        answer = await queries.look_up(
+            self._http, f"{self._base}/models", self._headers, self.name, self._secrets
+        )
         return queries.named(answer.get("data") or answer.get("models"))
 
 

@@ -76,7 +76,7 @@ class Gemini:
         )
 
     async def models(self) -> list[str]:
-        """Those that generate content; empty when there is no answer."""
+        """Those that generate content."""
         return await self._models.names()
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class Gemini:
         more = ""
         for _ in range(_MOST_PAGES):
             url = self._list_url() + (f"&pageToken={more}" if more else "")
-            page = await queries.look_up(self._http, url, self._headers, self.name)
+            page = await queries.look_up(self._http, url, self._headers, self.name, self._secrets)
             found += filter(None, self._listed(page))
             more = str(page.get("nextPageToken") or "")
             if not re.fullmatch(r"[\w=.~-]+", more):

@@ -82,10 +82,7 @@ class Vertex(Gemini):
         return encoded(turn, {name: body[name] for name in _COUNTED if name in body})
 
     async def _fetch_models(self) -> list[str]:
-        try:
-            await self._sign_in()
-        except UpstreamError:
-            return []
+        await self._sign_in()
         return await super()._fetch_models()
 
     def _list_url(self) -> str:

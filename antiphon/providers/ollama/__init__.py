@@ -60,6 +60,8 @@ class Ollama:
         )
 
     async def _fetch_models(self) -> list[str]:
-        tags = await queries.look_up(self._http, f"{self._base}/api/tags", self._headers, self.name)
+        tags = await queries.look_up(
+            self._http, f"{self._base}/api/tags", self._headers, self.name, self._secrets
+        )
         listed = tags.get("models")
         return queries.named(listed, "model") or queries.named(listed, "name")

@@ -72,7 +72,7 @@ class Readiness(Struct, kw_only=True):
     store: str
     """`ok`, or why it does not answer."""
     models: dict[str, str]
-    """For each provider: `loaded`, `not loaded`, or `remote`."""
+    """For each provider: `loaded`, `not loaded`, `remote`, or `disabled`."""
 
 
 class LastViolation(Struct, kw_only=True):

@@ -29,8 +29,9 @@ _PAGE_HEADERS = [
 async def models(gateway: Gateway, exchange: Exchange) -> None:
     """The configured names, then the models of each provider as `NAME/model`."""
     config = gateway.config
-    found = {alias: _model(gateway, alias, config.resolve(alias).provider) for alias in config.models}
-    for name, listed in (await gateway.models.listed()).items():
+    found = {alias: _model(gateway, alias, config.resolve(alias).provider) for alias in config.aliases()}
+    refused = config.discovered if exchange.caller.via else ()
+    for name, listed in (await gateway.models.listed(without=refused)).items():
         for model in listed:
             if config.models.get(model) != (f"{name}/{model}",):
                 found.setdefault(f"{name}/{model}", _model(gateway, f"{name}/{model}", name))
@@ -44,6 +45,7 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
     except UnknownModel as unknown:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
+    gateway.engine.check_use(target.provider, exchange.caller)
     await exchange.answer(encode(_model(gateway, id, target.provider)))
 
 
@@ -62,7 +64,10 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
     except StoreError as error:
         store = str(error)
     ready = store == "ok"
-    states = {name: _state(provider) for name, provider in gateway.engine.providers.items()}
+    usable = gateway.engine.providers
+    states = {
+        name: _state(usable[name]) if name in usable else "disabled" for name in gateway.config.providers
+    }
     answer = Readiness(status="ready" if ready else "not_ready", store=store, models=states)
     await exchange.answer(encode(answer), 200 if ready else 503)
 

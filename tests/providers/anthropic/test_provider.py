@@ -239,8 +239,8 @@ async def test_models_are_asked_for_once(upstream: FakeAnthropic, claude: Made) 
     assert await provider.models() == [wire.MODEL, CLAUDE]
     assert len(upstream.requests) == 1
     assert upstream.requests[0].query == "limit=1000"
-    with refusing_address() as nowhere:
-        assert await claude(nowhere).models() == []
+    with refusing_address() as nowhere, pytest.raises(UpstreamError, match="refused"):
+        await claude(nowhere).models()
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ class FakeBedrock(FakeServer):
     def __init__(self) -> None:
         super().__init__()
         self._replies: deque[Reply] = deque()
+        self.hidden = ""
+        """A path that nobody may see."""
 
     def says(self, *replies: Reply) -> "FakeBedrock":
         self._replies.extend(replies)
@@ -74,6 +76,8 @@ class FakeBedrock(FakeServer):
         return service_model.mistakes(received) or _rules(counted or received.body)
 
     def reply(self, received: Received) -> Wire:
+        if received.path == self.hidden:
+            return refused("AccessDeniedException", "not authorized", 403)
         match received.method, received.path:
             case "GET", "/foundation-models":
                 return answer({"modelSummaries": [{"modelId": CLAUDE}, {"modelId": "amazon.nova-pro-v1:0"}]})

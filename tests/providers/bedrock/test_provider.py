@@ -302,8 +302,13 @@ async def test_models_and_profiles_are_asked_for_once(upstream: FakeBedrock, bed
 
 
 async def test_models_of_a_server_that_is_not_there(bedrock: Made) -> None:
-    with refusing_address() as address:
-        assert await bedrock(address).models() == []
+    with refusing_address() as address, pytest.raises(UpstreamError, match="refused"):
+        await bedrock(address).models()
+
+
+async def test_one_of_the_two_lists_is_enough(upstream: FakeBedrock, bedrock: Made) -> None:
+    upstream.hidden = "/foundation-models"
+    assert await bedrock().models() == [f"eu.{CLAUDE}"]
 
 
 async def test_counting_tokens(upstream: FakeBedrock, bedrock: Made) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.registry import TYPES
+from antiphon.providers.registry import OURS
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.response import Response
 from tests.providers.compose import as_functions, batches, compose, make_turn, plain
@@ -125,7 +125,7 @@ def call_ids(response: Response) -> list[str]:
 
 
 def test_every_provider_type_of_ours_has_a_fake() -> None:
-    assert set(TYPES) - {"llama", "script"} == {name.partition(" ")[0] for name in FAKES}
+    assert set(OURS) - {"llama", "script"} == {name.partition(" ")[0] for name in FAKES}
 
 
 @pytest.mark.parametrize(

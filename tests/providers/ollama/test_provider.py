@@ -106,8 +106,8 @@ async def test_models_are_asked_for_once(upstream: FakeOllama, http: UpstreamCli
 
 
 async def test_models_of_a_server_that_is_not_there(http: UpstreamClient) -> None:
-    with refusing_address() as address:
-        assert await configured(address, http).models() == []
+    with refusing_address() as address, pytest.raises(UpstreamError, match="refused"):
+        await configured(address, http).models()
 
 
 @pytest.mark.parametrize(
