@@ -72,6 +72,8 @@ def load(
     config = complete(reader, reader.section(Config, document.tree, ()), environ if secrets else None)
     if types is not None:
         reader.mistakes.extend(config.unknown_types(types))
+    if config.server.log_level is not None and "level" not in document.tree.get("log", {}):
+        config = replace(config, log=replace(config.log, level=config.server.log_level))
     if reader.mistakes:
         raise ConfigErrors(sorted(reader.mistakes, key=_in_reading_order))
     return replace(

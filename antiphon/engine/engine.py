@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 
 from msgspec import Struct
 
-from antiphon.config import Config, UnknownModel
+from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import MediaFetcher, may_have_addresses
@@ -36,15 +36,21 @@ class Caller(Struct, eq=False):
     """Who asks, and how they want to be answered."""
 
     tenant: str = ""
+    key: str = ""
+    """The name of the key that was sent."""
     dialect: Dialect = OPEN_RESPONSES
     receipts: bool = False
     strict: bool = False
     request_id: str = ""
     is_large: bool = False
     """Has this request a body that takes longer than the event loop can spare?"""
+    model: str = ""
+    """What was asked for, where it led, and what was made of it: for the log."""
+    target: Target | None = None
+    turn: Turn | None = None
 
     def asking(self, request_id: str) -> "Caller":
-        return Caller(self.tenant, self.dialect, self.receipts, self.strict, request_id)
+        return Caller(self.tenant, self.key, self.dialect, self.receipts, self.strict, request_id)
 
 
 class Engine:
@@ -124,15 +130,16 @@ class Engine:
     def target(
         self, request: Request, caller: Caller, items: list[Item] | None = None
     ) -> tuple[Provider, Turn]:
+        caller.model = request.model or self.default_model
         try:
-            target = self._resolve_model(request.model)
+            caller.target = target = self._resolve_model(request.model)
         except UnknownModel as unknown:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
             ) from None
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or isinstance(request, WebSocketCreate)
-        turn = Turn(
+        caller.turn = turn = Turn(
             target.upstream_model,
             request,
             [] if items is None else items,

@@ -66,7 +66,7 @@ class Run(Struct, eq=False, weakref=True):
     turn: Turn
     composer: Composer
     resolved: Resolved
-    _provider: Provider
+    provider: Provider
     _save: Save | None = None
     _checks: Checks | None = None
     encoded: bytes | None = None
@@ -176,7 +176,7 @@ class Run(Struct, eq=False, weakref=True):
                 sink = Policy(sink, self.turn)
         self._task = asyncio.current_task()
         try:
-            await self._provider.answer(self.turn, sink)
+            await self.provider.answer(self.turn, sink)
             if schema is not None:
                 await schema.finish()
             if not self.composer.finished:

@@ -19,6 +19,7 @@ from types import FrameType
 import uvicorn
 
 from antiphon.config import Config
+from antiphon.server import logs
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
 from antiphon.server.http1.connection import ClientConnection
@@ -40,7 +41,9 @@ _SWEEP = 20
 
 def run(config: Config) -> int:
     """Serve until a signal comes, and return the exit code."""
-    logging.basicConfig(level=config.server.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    logs.configure(config.log.level, config.log.format)
+    if config.server.log_level is not None:
+        log.warning("[server] log_level is now [log] level; the old name still works")
     raise_file_limit()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
+from time import perf_counter
 from typing import Protocol
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from antiphon.bridges.encoder import JsonLines
 from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller
-from antiphon.engine.failures import SHUTDOWN, problem_of
+from antiphon.engine.failures import SHUTDOWN, Problem, problem_of
 from antiphon.engine.run import Run
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.asgi_exchange import Message, Receive, Scope, Send, Sender, names_two_hosts
@@ -55,6 +56,7 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:
         await _refuse(error, named, receive, send)
+        gateway.requests.refused(error.payload, error.status, f"WS {scope['path']}", id)
         return
     await receive()
     spelled = (b"x-antiphon-dialect", caller.dialect.name.encode())
@@ -218,8 +220,10 @@ class ResponsesSocket:
 
     async def _turn(self, message: bytes) -> None:
         """One turn; exactly one message ends it when it fails."""
-        gateway, caller = self._gateway, self._caller
+        gateway, caller, began = self._gateway, self._caller, perf_counter()
+        caller.model, caller.target, caller.turn = "", None, None
         request: WebSocketCreate | None = None
+        problem: Problem | None = None
         end: SocketEnd | None = None
         try:
             if gateway.stopping:
@@ -228,16 +232,16 @@ class ResponsesSocket:
             run = await gateway.engine.start(request, caller, memory=self._memory, error_event=False)
             end = SocketEnd(gateway, caller, run, self._texts)
             await tell(gateway, run, end)
-            succeeded = run.problem is None
+            problem = run.problem
         except ClientGone:
             raise
         except Exception as error:
-            succeeded = False
             problem = problem_of(error, caller.request_id)
             await self._error(problem.payload, problem.status, end)
         if end is not None and end.audit is not None:
             end.audit.finish()
-        if not succeeded and request is not None and request.previous_response_id:
+        gateway.requests.ended(caller, "WS /v1/responses", began, 0, problem)
+        if problem is not None and request is not None and request.previous_response_id:
             self._memory.evict(request.previous_response_id)
 
     async def _error(self, error: ErrorPayload, status: int, end: SocketEnd | None = None) -> None:
