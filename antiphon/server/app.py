@@ -26,7 +26,9 @@ from antiphon.store import StoreError
 
 _NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.
-_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs"})
+_OPEN_PATHS = frozenset(
+    {"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs", "/favicon.svg"}
+)
 _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/responses": {"POST": responses.create},
     "/v1/responses/compact": {"POST": compaction.compact},
@@ -57,6 +59,7 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/readyz": {"GET": info.readyz},
     "/openapi.json": {"GET": info.openapi},
     "/docs": {"GET": info.docs},
+    "/favicon.svg": {"GET": info.favicon},
     "/": {"GET": info.docs},
 }
 
