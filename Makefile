@@ -10,6 +10,7 @@ SOURCES := $(wildcard antiphon tests bench scripts examples)
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
+serve: export SETUP := serve
 serve: setup model ## start the gateway on 127.0.0.1:8080 (options: make serve ARGS="--port 9000")
 	@exec .venv/bin/antiphon serve $(ARGS)
 
@@ -48,7 +49,7 @@ clean: ## remove everything that make made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup:
-	@PYTHON='$(PYTHON)' scripts/setup
+	@PYTHON='$(PYTHON)' scripts/setup $${SETUP:-dev}
 
 # Without its weights the gateway still starts, so this never stops a target.
 model: setup

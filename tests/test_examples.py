@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.curl import Shell
 from tests.server.servers import Serving, configure
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PAGES = [page for name in ("client", "agents", "producer") if (page := ROOT / "docs" / f"{name}.md").exists()]
+PAGES = [
+    page
+    for name in ("tutorial", "client", "agents", "producer")
+    if (page := ROOT / "docs" / f"{name}.md").exists()
+]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 DEADLINE = 60.0
 
@@ -90,3 +95,22 @@ def test_the_python_on_a_page_runs(page: Path, tmp_path: Path, environment: dict
     for (_, text, expected), said in zip(blocks, printed, strict=True):
         if expected:
             assert said.splitlines() == expected.splitlines(), text
+
+
+def test_the_commands_of_the_tutorial_work(
+    gateway: Serving, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+    shell = Shell(gateway.client())
+    for command in [text for language, text, _ in blocks if language == "sh"]:
+        if command.startswith("curl"):
+            assert shell.run(command).status_code == 200, command
+        elif command.startswith("make "):
+            assert f"\n{command.split()[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+        else:
+            (toml,) = [text for language, text, _ in blocks if language == "toml"]
+            (tmp_path / "antiphon.toml").write_text(toml, encoding="utf-8")
+            typed = command.replace(".venv/bin/antiphon", f"{sys.executable} -m antiphon")
+            done = subprocess.run(typed, shell=True, cwd=tmp_path, env=environment, capture_output=True)
+            assert done.returncode == 0, done.stderr
+            assert b"configuration is good" in done.stdout

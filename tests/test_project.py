@@ -42,11 +42,22 @@ def test_everything_declared_is_locked() -> None:
     declared = [
         *project["project"]["dependencies"],
         *(line for extra in project["project"]["optional-dependencies"].values() for line in extra),
-        *(line for group in project["dependency-groups"].values() for line in group),
+        *(line for group in project["dependency-groups"].values() for line in group if isinstance(line, str)),
     ]
     names = {re.split(r"[^a-z0-9-]", line)[0] for line in declared}
     locked = {name for lock in LOCKS for name in pins(lock)}
     assert names - locked == {"antiphon"}, "the extra `all` names the project itself"
+
+
+def versions(lock: Path) -> dict[str, str]:
+    return {name: entry.split()[0] for name, entry in pins(lock).items()}
+
+
+def test_what_serving_needs_is_what_the_tests_run_with() -> None:
+    serve, dev = (versions(ROOT / "requirements" / name) for name in ("serve.txt", "dev.txt"))
+    assert serve.items() <= dev.items()
+    assert {"uvicorn", "xllamacpp"} <= set(serve)
+    assert not {"pytest", "mypy", "openai"} & set(serve)
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from antiphon import __version__
-from antiphon.cli import comply, comply_client, config, models, serve, store
-from antiphon.cli.common import FAILED, CommandFailed, show_help
+from antiphon.cli import completion, comply, comply_client, config, models, serve, store
+from antiphon.cli.common import FAILED, CommandFailed, CommandParser, show_help
 
-COMMANDS: Final = (serve, config, models, store, comply, comply_client)
+COMMANDS: Final = (serve, config, models, store, comply, comply_client, completion)
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run(argv)
+        code = run(argv)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = CommandParser(
         prog="antiphon",
         description=DESCRIPTION,
         epilog=EXAMPLES,
@@ -84,7 +84,8 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def run(argv: Sequence[str] | None) -> int:
+    """The exit code of one command; what goes wrong in it is raised."""
     try:
         arguments = parser().parse_args(argv)
     except SystemExit as stop:  # --help, --version, or a mistake in the arguments

@@ -1,9 +1,11 @@
 """What the commands share: how one describes itself, how one fails, and how one gets its configuration."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from antiphon.config import Config, ConfigErrors
@@ -15,6 +17,11 @@ MISTAKE: Final = 2
 
 Run = Callable[[argparse.Namespace], int]
 
+# As argparse words it, in all its versions.
+_UNKNOWN_COMMAND: Final = re.compile(
+    r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL
+)
+
 
 class CommandFailed(Exception):
     """Ends the command with a sentence for its user and an exit code."""
@@ -22,6 +29,18 @@ class CommandFailed(Exception):
     def __init__(self, message: str, code: int = FAILED) -> None:
         self.code = code
         super().__init__(message)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that says which command was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        if found := _UNKNOWN_COMMAND.match(message):
+            commands = found[2].replace("'", "").split(", ")
+            near = get_close_matches(found[1], commands, 1)
+            hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(commands)}"
+            message = f"there is no command {found[1]!r}; {hint}"
+        super().error(message)
 
 
 def add_command(

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -156,16 +157,18 @@ def _live(arguments: argparse.Namespace, rules: "dict[str, ServerRule]") -> "Rep
 
     from antiphon.compliance.recording import Recorder
     from antiphon.compliance.reports.terminal import Progress
-    from antiphon.compliance.runner import CouldNotRun, find_model, run
+    from antiphon.compliance.runner import CouldNotRun, find_model, run, with_version
 
     url = arguments.url.rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise CommandFailed(f"antiphon: {url} is no address; it begins with http:// or https://", MISTAKE)
 
     async def judge() -> "Report":
-        target = _target(arguments, url, arguments.model or "")
+        target = await with_version(_target(arguments, url, arguments.model or ""))
+        if target.url != url:
+            print(f"antiphon: there is nothing at {url}/models; going on with {target.url}", file=sys.stderr)
         if not target.model:
-            target = _target(arguments, url, await find_model(target))
+            target = replace(target, model=await find_model(target))
         progress = Progress(len(rules))
         recorder = Recorder(arguments.record) if arguments.record else None
         try:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed, add_command
@@ -80,6 +81,8 @@ async def _run(program: str, url: str) -> None:
     import os
     import shlex
 
+    if program == "openai" and find_spec("openai") is None:
+        raise CommandFailed("antiphon: the OpenAI SDK is not installed; pip install openai", MISTAKE)
     command = [sys.executable, "-m", READY[program]] if program in READY else shlex.split(program)
     environment = {**os.environ, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": KEY}
     try:

@@ -50,13 +50,18 @@ def add_to(commands: "Commands") -> None:
 def serve(arguments: argparse.Namespace) -> int:
     from antiphon.config import ConfigErrors, check_exposure
 
-    given = {key: getattr(arguments, key) for key in ("host", "port", "workers", "log_level")}
+    keys = {
+        "host": "server.host",
+        "port": "server.port",
+        "workers": "server.workers",
+        "log_level": "log.level",
+    }
     config = load_config(
         arguments.config,
         {
-            f"server.{key}": (f"--{key.replace('_', '-')}", text)
-            for key, text in given.items()
-            if text is not None
+            key: (f"--{name.replace('_', '-')}", text)
+            for name, key in keys.items()
+            if (text := getattr(arguments, name)) is not None
         },
     )
     if reason := check_exposure(config):

@@ -130,3 +130,9 @@ class Mismatch(ParseFailed):
     def __init__(self, text: str, why: str, response: Response) -> None:
         super().__init__(f"the output does not fit the type: {why}", response)
         self.text = text
+
+
+def without_traceback(cause: BaseException) -> BaseException:
+    """The cause of one of our errors without the way to it, which leads through other packages alone."""
+    cause.__cause__ = cause.__context__ = None
+    return cause.with_traceback(None)

@@ -3,7 +3,7 @@
 import os
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from antiphon.client.errors import UsageError
@@ -70,6 +70,10 @@ class ServerAddress:
     login: Key | None = None
     query: str = ""
     """What goes with every request, such as the version of an API."""
+
+    def versioned(self) -> "ServerAddress | None":
+        """The same with the `/v1` that was left out; None if there is a path."""
+        return None if urlsplit(self.url).path else replace(self, url=f"{self.url}/v1")
 
     def redact(self, text: str) -> str:
         """The same text without the key, which some servers repeat when they refuse it."""

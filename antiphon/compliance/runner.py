@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -146,6 +147,22 @@ async def _contact(target: ServerUnderTest, http: httpx.AsyncClient) -> str:
         reason = str(error) or type(error).__name__
         raise CouldNotRun(f"{target.url} does not answer: {reason}") from error
     return str(answer.headers.get("server", ""))
+
+
+async def with_version(target: ServerUnderTest) -> ServerUnderTest:
+    """The target, with the `/v1` that its address was given without, if that is where the server is."""
+    if urlsplit(target.url).path:
+        return target
+    versioned = replace(target, url=f"{target.url}/v1")
+    async with httpx.AsyncClient(timeout=target.timeout, trust_env=False) as http:
+        with suppress(httpx.HTTPError):
+            statuses = [
+                (await http.get(f"{one.url}/models", headers=one.headers())).status_code
+                for one in (target, versioned)
+            ]
+            if statuses[0] == 404 != statuses[1]:
+                return versioned
+    return target
 
 
 async def find_model(target: ServerUnderTest) -> str:

@@ -44,7 +44,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     websocket_limit: Seconds = 3600.0
     websocket_idle: Seconds = 300.0
     drain: Seconds = 30.0
-    log_level: LogLevel = "info"
+    log_level: LogLevel | None = None
+    """The name that earlier versions had for `[log] level`."""
     audit: Share = 0.0
     dialect: Dialect = "auto"
     receipts: bool = False
@@ -62,6 +63,12 @@ class ClientKey(Section, frozen=True, kw_only=True):
     tenant: Name | None = None
     dialect: Dialect | None = None
     name: str = ""
+
+
+class LogSettings(Section, frozen=True, kw_only=True):
+    level: LogLevel = "info"
+    access: bool = False
+    format: Literal["text", "json"] = "text"
 
 
 class StoreSettings(Section, frozen=True, kw_only=True):
@@ -146,6 +153,7 @@ class Config(Section, frozen=True, kw_only=True):
     models: dict[str, Targets] = field(default_factory=dict)
     server: ServerSettings = field(default_factory=ServerSettings)
     keys: dict[str, ClientKey] = field(default_factory=dict)
+    log: LogSettings = field(default_factory=LogSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     sealing: SealingSettings = field(default_factory=SealingSettings)
     local: LocalSettings = field(default_factory=LocalSettings)

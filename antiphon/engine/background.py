@@ -6,6 +6,7 @@ cancellations from other processes, and it ends as failed what silent ones left 
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 from antiphon.engine.engine import Caller, Engine
@@ -28,12 +29,16 @@ _PAGE = 500
 class Background:
     """All background work of this process. `open` it before the first `start`, and `close` it at the end."""
 
-    def __init__(self, engine: Engine, pace: Pace | None = None) -> None:
+    def __init__(
+        self, engine: Engine, pace: Pace | None = None, report: Callable[[BackgroundJob], None] | None = None
+    ) -> None:
+        """`report` is called with each job that has ended."""
         self.owner = ids.new_id("owner_")
         self.stopping = False
         self._engine = engine
         self._store = engine.store
         self._pace = pace or PACE
+        self._report = report
         self._jobs: dict[str, BackgroundJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._orphans: dict[str, StoredResponse] = {}
@@ -140,6 +145,8 @@ class Background:
             job.stop(lambda composer: composer.fail(SHUTDOWN))
         try:
             await job.work()
+            if self._report is not None:
+                self._report(job)
         except Exception:
             log.exception("background response %s was dropped", job.id)
             found = await self._store.get(job.caller.tenant, job.id)

@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 
 from msgspec import Struct
 
-from antiphon.config import Config, UnknownModel
+from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import MediaFetcher, may_have_addresses
@@ -36,6 +36,8 @@ class Caller(Struct, eq=False):
     """Who asks, and how they want to be answered."""
 
     tenant: str = ""
+    key: str = ""
+    """The name of the key that was sent."""
     dialect: Dialect = OPEN_RESPONSES
     receipts: bool = False
     strict: bool = False
@@ -44,9 +46,15 @@ class Caller(Struct, eq=False):
     """Has this request a body that takes longer than the event loop can spare?"""
     via: str = ""
     """The header by which somebody whom nobody knows shows that they come through a proxy."""
+    model: str = ""
+    """What was asked for, where it led, and what was made of it: for the log."""
+    target: Target | None = None
+    turn: Turn | None = None
 
     def asking(self, request_id: str) -> "Caller":
-        return Caller(self.tenant, self.dialect, self.receipts, self.strict, request_id, via=self.via)
+        return Caller(
+            self.tenant, self.key, self.dialect, self.receipts, self.strict, request_id, via=self.via
+        )
 
 
 class Engine:
@@ -126,8 +134,9 @@ class Engine:
     def target(
         self, request: Request, caller: Caller, items: list[Item] | None = None
     ) -> tuple[Provider, Turn]:
+        caller.model = request.model or self.default_model
         try:
-            target = self._resolve_model(request.model)
+            caller.target = target = self._resolve_model(request.model)
         except UnknownModel as unknown:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
@@ -135,7 +144,7 @@ class Engine:
         self.check_use(target.provider, caller)
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or isinstance(request, WebSocketCreate)
-        turn = Turn(
+        caller.turn = turn = Turn(
             target.upstream_model,
             request,
             [] if items is None else items,

@@ -6,12 +6,13 @@ after this process has died. The log has each event as it is spelled for the cal
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from antiphon.engine.engine import Caller, Engine, encode_all, stored
-from antiphon.engine.failures import problem_of
+from antiphon.engine.failures import Problem, problem_of
 from antiphon.engine.run import Run
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.codec import encode
@@ -65,6 +66,7 @@ class BackgroundJob:
         self.id = run.response.id
         self.written = -1
         self.ended = asyncio.Event()
+        self.began = time.perf_counter()
         self._engine = engine
         self._run = run
         self.caller = caller
@@ -82,6 +84,11 @@ class BackgroundJob:
         self._producing: asyncio.Task[None] | None = None
         self._note(run.composer.start(queued=True))
         self.created = run.composer.snapshot()
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why the response failed, if it did."""
+        return self._run.problem
 
     async def save(self) -> None:
         """The row comes first: what is not stored does not begin."""
@@ -169,8 +176,7 @@ class BackgroundJob:
         """Let the run make the response. One that is refused is a failed response, for its caller is gone."""
         run, engine = self._run, self._engine
         try:
-            provider, _ = engine.target(run.turn.request, self.caller)
-            run.turn.items = await engine.fitted(provider, run.turn, run.turn.items)
+            run.turn.items = await engine.fitted(run.provider, run.turn, run.turn.items)
             await run.deliver(self, engine.config.server.created_after)
         except Exception as error:
             problem = problem_of(error, run.turn.request_id)

@@ -68,7 +68,7 @@ class Run(Struct, eq=False, weakref=True):
     turn: Turn
     composer: Composer
     resolved: Resolved
-    _provider: Provider
+    provider: Provider
     _save: Save | None = None
     _checks: Checks | None = None
     encoded: bytes | None = None
@@ -180,7 +180,7 @@ class Run(Struct, eq=False, weakref=True):
                 sink = Policy(sink, turn.request, turn.note(POLICY))
         self._task = asyncio.current_task()
         try:
-            await self._provider.answer(turn, sink)
+            await self.provider.answer(turn, sink)
             if schema is not None:
                 await schema.finish()
             if not self.composer.finished:

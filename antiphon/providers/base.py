@@ -54,6 +54,9 @@ class Turn(Struct, eq=False):
     is_large: bool = False
     """Is there so much in it that what is done for each item is done apart from the event loop?"""
     receipts: list[Receipt] = msgspec.field(default_factory=list)
+    upstream_status: int = 0
+    """Of an upstream that refused or failed: its HTTP status, and its own id for the request."""
+    upstream_id: str = ""
 
     __repr__ = object.__repr__  # which shows no prompt
 

@@ -154,8 +154,8 @@ def refused(
 
 def add_request_id(error: ErrorPayload, headers: Mapping[str, str]) -> None:
     """So that the upstream's own support can find what went wrong there."""
-    if request_id := _request_id(headers):
-        error.message += f" (upstream request id {request_id})"
+    if found := request_id(headers):
+        error.message += f" (upstream request id {found})"
 
 
 def reported(provider: str, error: object, *, secrets: Collection[str] = ()) -> UpstreamError:
@@ -343,6 +343,7 @@ def _param(name: str) -> str | None:
     return _PARAMS.get(root, name[:200])
 
 
-def _request_id(headers: Mapping[str, str]) -> str:
+def request_id(headers: Mapping[str, str]) -> str:
+    """The upstream's own id for a request, if its answer has one."""
     found = next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "")
     return found if re.fullmatch(r"[\x21-\x7e]{1,100}", found) else ""

@@ -103,11 +103,20 @@ async def ask(http: UpstreamClient, turn: Turn, prepare: Prepare, sink: Sink) ->
         else:
             sink.accepted()
             last = await _follow(exchange, parser, sink, reuse)
+    except UpstreamError:
+        _note_failure(turn, exchange)
+        raise
     finally:
         exchange.leave()  # before the end is told: the connection can carry the next request meanwhile
     if last and isinstance(last[-1], Failure):
         errors.add_request_id(last[-1].error, exchange.headers)
+        _note_failure(turn, exchange)
     sink.put(last)
+
+
+def _note_failure(turn: Turn, exchange: UpstreamExchange) -> None:
+    turn.upstream_status = exchange.status
+    turn.upstream_id = errors.request_id(exchange.headers)
 
 
 def _whole(exchange: UpstreamExchange, parser: Parser, body: bytes) -> list[AnyDelta]:

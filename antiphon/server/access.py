@@ -16,15 +16,19 @@ _PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-Identity = tuple[str, Dialect | None]
-"""A tenant, and the dialect that it is answered in unless it asks for another; None: by its own headers."""
+Identity = tuple[str, str, Dialect | None]
+"""A tenant, the name of its key, and the dialect that it is answered in unless it asks for another; None: by
+its own headers."""
 
 
 class AccessControl:
     def __init__(self, config: Config) -> None:
         server = config.server
         self._keys: list[tuple[str, Identity]] = [
-            (str(key.key_sha256).lower(), (key.tenant or name, _configured(key.dialect or server.dialect)))
+            (
+                str(key.key_sha256).lower(),
+                (key.tenant or name, name, _configured(key.dialect or server.dialect)),
+            )
             for name, key in config.keys.items()
         ]
         # What was found out before: by the digest of a header that let somebody in, and hosts that are ours.
@@ -32,14 +36,14 @@ class AccessControl:
         self._known_hosts: set[bytes] = set()
         self._hosts = {_hostname(host.lower()) for host in server.hosts} | _LOOPBACK | {server.host.lower()}
         self._origins = {origin.lower() for origin in server.origins}
-        self._anybody: Identity = ("", _configured(server.dialect))
+        self._anybody: Identity = ("", "", _configured(server.dialect))
         self._receipts = server.receipts
         self._strict = server.strict
         self._minds_proxies = bool(config.discovered) and not config.keys
 
     def admit(self, headers: Mapping[bytes, bytes]) -> Caller:
         """The caller behind these headers; raises when there is none that may come in."""
-        tenant, dialect = self._identity(headers)
+        tenant, key, dialect = self._identity(headers)
         named = headers.get(b"x-antiphon-dialect")
         try:
             chosen = dialect if named is None else _configured(str(named, "latin-1"))
@@ -50,6 +54,7 @@ class AccessControl:
             raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
         return Caller(
             tenant=tenant,
+            key=key,
             dialect=chosen or detected(headers),
             receipts=asked == b"1" if asked is not None else self._receipts,
             strict=self._strict,

@@ -1,8 +1,8 @@
 """The ASGI application: access control, routes, and every error as JSON."""
 
 import asyncio
-import logging
 import re
+from time import perf_counter
 
 from antiphon.config import Config, ConfigErrors
 from antiphon.engine.failures import Problem, problem_of
@@ -25,11 +25,11 @@ from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
 
-log = logging.getLogger("antiphon.server")
-
 _NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.
-_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs"})
+_OPEN_PATHS = frozenset(
+    {"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs", "/favicon.svg"}
+)
 _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/responses": {"POST": responses.create},
     "/v1/responses/compact": {"POST": compaction.compact},
@@ -60,6 +60,7 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/readyz": {"GET": info.readyz},
     "/openapi.json": {"GET": info.openapi},
     "/docs": {"GET": info.docs},
+    "/favicon.svg": {"GET": info.favicon},
     "/": {"GET": info.docs},
 }
 
@@ -94,19 +95,24 @@ class App:
 
     async def answer(self, exchange: Exchange) -> None:
         """Handle one request; whatever happens, the client gets an answer in the specification's shape."""
+        gateway, head, began = self.gateway, exchange.head, perf_counter()
+        assert gateway is not None, _NOT_OPEN
+        log = gateway.requests
         try:
-            gateway, head = self.gateway, exchange.head
-            assert gateway is not None, _NOT_OPEN
             exchange.memory = gateway.memory
             handler = _admit(gateway.gate, head)
             exchange.caller = head.caller.asking(exchange.request_id)
             await handler(gateway, exchange)
+            if exchange.problem is not None or log.access:
+                log.ended(exchange.caller, head.route, began, exchange.status, exchange.problem)
         except (ClientGone, asyncio.CancelledError) as end:
             if not (exchange.was_left() or isinstance(end, ClientGone)):
                 raise
-            log.info("request %s: the client went away", exchange.request_id)
+            log.went_away(exchange.caller, head.route, began)
         except Exception as error:
-            await _fail(exchange, problem_of(error, exchange.request_id))
+            problem = problem_of(error, exchange.request_id)
+            await _fail(exchange, problem)
+            log.ended(exchange.caller, head.route, began, exchange.status, problem)
         finally:
             if exchange.held is not None:
                 exchange.held.hold(0)
@@ -143,7 +149,7 @@ def _admit(gate: AccessControl, head: Head) -> Handler:
         return _preflight
     if head.path not in _OPEN_PATHS:
         head.caller = gate.admit(head.headers)
-    return _route(head)
+    return _find_handler(head)
 
 
 async def _fail(exchange: Exchange, problem: Problem) -> None:
@@ -159,7 +165,7 @@ async def _fail(exchange: Exchange, problem: Problem) -> None:
     await exchange.fail(problem.payload, problem.status, headers)
 
 
-def _route(head: Head) -> Handler:
+def _find_handler(head: Head) -> Handler:
     path = head.path
     methods = _FIXED.get(path)
     if methods is None:
@@ -172,7 +178,7 @@ def _route(head: Head) -> Handler:
                 methods = found
                 break
     if methods is None:
-        raise SpecError(not_found(f"there is nothing at {head.path[:200]}").with_code("unknown_path"))
+        raise SpecError(not_found(_nothing_at(head.path)).with_code("unknown_path"))
     method = "GET" if head.method == "HEAD" else head.method
     if method not in methods:
         allowed = ", ".join(methods)
@@ -180,6 +186,12 @@ def _route(head: Head) -> Handler:
         error = invalid_request(f"{head.method} is not possible here; use {allowed}")
         raise SpecError(error.with_code("method_not_allowed"), 405)
     return methods[method]
+
+
+def _nothing_at(path: str) -> str:
+    message = f"there is nothing at {path[:200]}"
+    versioned = f"/v1{path.rstrip('/')}"
+    return f"{message}; did you mean {versioned}?" if versioned in _FIXED else message
 
 
 async def _preflight(_: Gateway, exchange: Exchange) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qs
 
 from antiphon.engine.engine import Caller
+from antiphon.engine.failures import Problem
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.content_encoding import Unpacker, unpack, unpacker_of
 from antiphon.server.memory import BodyMemory, Held
@@ -75,6 +76,11 @@ class Head:
         self.refusal: SpecError | None = None
         """Why it is refused whatever it asks for."""
 
+    @property
+    def route(self) -> str:
+        """What it asks for, in the log; the query string is left out."""
+        return f"{self.method} {self.path}"
+
 
 class Exchange(ABC):
     """One request, on its way from its head to the end of its answer."""
@@ -88,8 +94,9 @@ class Exchange(ABC):
         "is_gone",
         "is_watched",
         "memory",
+        "problem",
         "request_id",
-        "started",
+        "status",
         "task",
     )
 
@@ -109,12 +116,19 @@ class Exchange(ABC):
         """What a body that did not come at once holds, until the answer is given."""
         self.is_complete = False
         """Has all of the request come?"""
-        self.started = False
-        """Has an answer begun? Then no other can be given."""
+        self.status = 0
+        """Of the answer, once it has begun."""
+        self.problem: Problem | None = None
+        """Why the response failed whose stream is the answer, if it did."""
         self.is_gone = False
         """Has the client left?"""
         self.is_watched = False
         """Is the work cancelled when the client leaves?"""
+
+    @property
+    def started(self) -> bool:
+        """Has an answer begun? Then no other can be given."""
+        return self.status != 0
 
     @property
     def params(self) -> Mapping[str, str]:
@@ -180,7 +194,7 @@ class Exchange(ABC):
     def answer(
         self, body: bytes, status: int = 200, content_type: bytes | None = JSON, headers: Headers = ()
     ) -> Coroutine[Any, Any, None]:
-        self.started = True
+        self.status = status
         if extra := self.head.extra_headers:
             headers = (*headers, *extra)
         return self.send(status, headers, content_type, body)
@@ -189,14 +203,15 @@ class Exchange(ABC):
         return self.answer(b"", status, None, headers)
 
     def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> Coroutine[Any, Any, None]:
-        self.caller = self.head.caller  # also of a request that was refused before it was handled
+        if not self.caller.request_id:  # it was refused before it was handled
+            self.caller = self.head.caller.asking(self.request_id)
         body = ErrorBody.encode(self.caller.dialect.error(error))
         return self.answer(body, status, headers=headers)
 
     def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
         """Send the head of a streamed answer; `headers` override the defaults."""
         usual = {b"content-type": content_type, b"cache-control": b"no-cache", b"x-accel-buffering": b"no"}
-        self.started = True
+        self.status = 200
         self.open(200, (*(usual | dict(headers)).items(), *self.head.extra_headers))
 
     def watch(self) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 from antiphon.config import Config
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Engine
+from antiphon.engine.job import BackgroundJob
 from antiphon.engine.media import MediaFetcher
 from antiphon.engine.run import Run
 from antiphon.providers.base import Environment, Provider
@@ -19,6 +20,7 @@ from antiphon.providers.http.watch import GRAIN, Watch
 from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
+from antiphon.server.logs import RequestLog
 from antiphon.server.memory import BodyMemory
 from antiphon.server.models import ModelLists
 from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
@@ -43,10 +45,11 @@ class Gateway:
     ) -> None:
         self.config = config
         self.gate = AccessControl(config)
+        self.requests = RequestLog(config.log.access)
         self.memory = BodyMemory(config.server.memory_limit)
         self.store = store
         self.engine = Engine(config, providers, store, seal, time.time, MediaFetcher(config.media, http))
-        self.background = Background(self.engine)
+        self.background = Background(self.engine, report=self._report)
         self.models = ModelLists(providers)
         self.pulse = Watch(min(GRAIN, config.server.keepalive or GRAIN))
         self.audits = Audits(config.server.audit, time.time)
@@ -100,6 +103,10 @@ class Gateway:
         self._runs.discard(run)
         if self.stopping and not self._runs:
             self._quiet.set()
+
+    def _report(self, job: BackgroundJob) -> None:
+        """A background response failed: nobody waits for it, so the log has to say so."""
+        self.requests.ended(job.caller, f"background {job.id}", job.began, 0, job.problem)
 
     @contextmanager
     def connected(self, socket: Closing) -> Iterator[None]:

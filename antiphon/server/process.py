@@ -21,6 +21,7 @@ import uvicorn
 from antiphon.config import Config, UnknownModel, discovers, with_found
 from antiphon.providers.discovery import on_this_machine
 from antiphon.providers.registry import TYPES
+from antiphon.server import logs
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
 from antiphon.server.http1.connection import ClientConnection
@@ -42,7 +43,9 @@ _SWEEP = 20
 
 def run(config: Config) -> int:
     """Serve until a signal comes, and return the exit code."""
-    logging.basicConfig(level=config.server.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    logs.configure(config.log.level, config.log.format)
+    if config.server.log_level is not None:
+        log.warning("[server] log_level is now [log] level; the old name still works")
     raise_file_limit()
     for name, provider in config.providers.items():
         if provider.disabled:

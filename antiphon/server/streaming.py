@@ -108,6 +108,7 @@ async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: En
     stream = Stream(gateway, exchange, encoder, run.turn.request.tools)
     try:
         await deliver(gateway, run, stream)
+        exchange.problem = run.problem
     finally:
         stream.stop()
 

@@ -115,7 +115,17 @@ def commands(text: str) -> list[str]:
 
 def test_every_command_has_a_manual_with_examples(run: Run) -> None:
     groups = commands(parser().format_help())
-    assert groups == ["serve", "config", "models", "store", "comply", "audit", "comply-client"]
+    assert groups == [
+        "serve",
+        "config",
+        "models",
+        "store",
+        "comply",
+        "audit",
+        "comply-client",
+        "completion",
+        "help",
+    ]
     for group in groups:
         text = run(group, "--help").out
         for path in [[group, name] for name in commands(text)] or [[group]]:

@@ -41,7 +41,7 @@ class Player(FakeServer):
 
     def client(self, api_key: str | None = None, **options: Any) -> AsyncClient:
         given: dict[str, Any] = {"timeouts": PATIENT, "retries": QUICK, "trust_env": False} | options
-        return AsyncClient(self.base_url, api_key or "", **given)
+        return AsyncClient(given.pop("base_url", self.base_url), api_key or "", **given)
 
 
 def say(*words: str) -> list[AnyDelta]:

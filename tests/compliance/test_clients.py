@@ -54,6 +54,15 @@ def test_without_a_client_there_is_no_verdict(capfd: pytest.CaptureFixture[str])
     assert main(["comply-client", "--with", "no-such-program-anywhere"]) == 2
 
 
+def test_a_missing_sdk_is_told_in_a_sentence(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.cli.comply_client.find_spec", lambda name: None)
+    assert main(["comply-client", "--with", "openai"]) == 2
+    told = capfd.readouterr().err
+    assert told == "antiphon: the OpenAI SDK is not installed; pip install openai\n"
+
+
 def test_interrupting_shows_the_verdict() -> None:
     # Where the tests run in the background, SIGINT is ignored, and that is inherited.
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "

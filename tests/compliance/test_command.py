@@ -47,6 +47,14 @@ def test_the_model_is_the_first_that_is_listed(gateway: Serving, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["model"] == "model"
 
 
+def test_an_address_without_its_version_is_understood_and_told(
+    gateway: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--api-key", KEYS["alice"], "--only", "basic-response"]
+    assert main(["comply", gateway.url, *arguments]) == 0
+    assert f"going on with {gateway.url}/v1" in capsys.readouterr().err
+
+
 def test_what_cannot_run_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with refusing_address() as url:
         assert main(["comply", url]) == 2

@@ -14,7 +14,7 @@ from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import TYPES, create_provider
-from antiphon.providers.responses import Responses
+from antiphon.providers.responses import OpenResponses
 from tests.providers.build import environment as lent
 from tests.providers.chat.fake import FakeChat
 from tests.providers.compose import answer, make_turn
@@ -39,7 +39,7 @@ def test_one_line_is_enough(kind: str, tmp_path: Path, environment: Environment)
     assert settings.base_url == preset.base_url
     assert (settings.api_key.reveal() if settings.api_key else None) == secrets.get(preset.api_key_env or "")
     provider = create_provider(settings, environment)
-    if isinstance(provider, Responses):
+    if isinstance(provider, OpenResponses):
         assert (preset.adapter, provider.quirks.name) == ("responses", preset.profile)
     else:
         assert isinstance(provider, Chat)

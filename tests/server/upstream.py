@@ -70,9 +70,11 @@ class Call:
         self.write(json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}).encode())
         self.over.set()
 
-    def refuse(self, status: int, message: str = "no") -> None:
+    def refuse(self, status: int, message: str = "no", **headers: str) -> None:
         self._handler.send_response(status)
         self._handler.send_header("Content-Type", "application/json")
+        for name, value in headers.items():
+            self._handler.send_header(name.replace("_", "-"), value)
         self._handler.end_headers()
         self.write(json.dumps({"error": {"message": message, "type": "x", "code": "x"}}).encode())
         self.over.set()

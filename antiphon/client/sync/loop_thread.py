@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from antiphon.client.errors import UsageError
+from antiphon.client.errors import AntiphonError, UsageError
 
 T = TypeVar("T")
 
@@ -35,6 +35,8 @@ class Portal:
             return future.result()
         except CancelledError:
             raise UsageError(_CLOSED_IN_USE) from None
+        except AntiphonError as error:  # it says what happened: where in our thread tells a caller nothing
+            raise error.with_traceback(None) from error.__cause__
         except BaseException:
             future.cancel()
             raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from antiphon.client.errors import ConnectionFailed, UsageError
+from antiphon.client.errors import ConnectionFailed, UsageError, without_traceback
 from antiphon.client.tools import Output, Tool, ToolError
 from antiphon.client.tools.schema import Schema
 from antiphon.spec.content import ContentPart, InputImage, InputText
@@ -105,9 +105,11 @@ class MCPServer:
         if keeper.done() and (error := keeper.exception()) is not None:
             if isinstance(error, UsageError):
                 raise error
+            cause = _first(error)
+            reason = f"{type(cause).__name__}: {cause}"
             raise ConnectionFailed(
-                f"the MCP server cannot be used: {_reason(error)}; check its command or address", sent=False
-            ) from error
+                f"the MCP server cannot be used: {reason}; check its command or address", sent=False
+            ) from without_traceback(cause)
         return self
 
     async def __aexit__(
@@ -225,11 +227,11 @@ def _joined(parts: Sequence[ContentPart]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, InputText))
 
 
-def _reason(error: BaseException) -> str:
+def _first(error: BaseException) -> BaseException:
     """The first plain exception inside a group of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
+    return error
 
 
 def _missing() -> UsageError:

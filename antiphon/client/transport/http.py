@@ -1,6 +1,7 @@
 """One HTTP call: its limits, its retries, and its failures in our own words."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from antiphon.client.errors import (
     TimedOut,
     UnexpectedAnswer,
     UsageError,
+    without_traceback,
 )
 from antiphon.client.resources.parameters import RequestOptions
 from antiphon.client.settings import Retries, ServerAddress, Timeouts
@@ -25,6 +27,8 @@ from antiphon.client.transport.retry import pause_before_next
 from antiphon.wires import USER_AGENT
 
 T = TypeVar("T")
+
+log = logging.getLogger("antiphon.client")
 
 MAX_BODY = 256 * 1024 * 1024
 _MAX_ERROR_BODY = 1024 * 1024
@@ -171,6 +175,25 @@ class Http:
 
     async def _attempt(self, call: HttpCall, clock: Clock) -> "Body":
         self.check()
+        try:
+            return await self._request(call, clock)
+        except StatusError as missing:
+            given, versioned = self.address, self.address.versioned()
+            if missing.status != 404 or versioned is None:
+                raise
+            self.address = versioned
+            try:
+                return await self._request(call, clock)
+            except AntiphonError as error:
+                if isinstance(error, StatusError) and error.status != 404:
+                    raise
+                self.address = given
+                raise missing from None
+            finally:
+                if self.address is versioned:
+                    log.warning("there is no API at %s; going on with %s", given.url, versioned.url)
+
+    async def _request(self, call: HttpCall, clock: Clock) -> "Body":
         limits = call.timeouts
         headers = {**self.address.headers(), **call.headers}
         if call.body is not None:
@@ -293,17 +316,21 @@ async def _translated(address: ServerAddress, limits: Timeouts) -> AsyncIterator
     except httpx.ConnectError as error:
         raise ConnectionFailed(
             f"no connection to {where}: {_said(error)}; is it running?", sent=False
-        ) from error
+        ) from without_traceback(error)
     except httpx.ProxyError as error:
-        raise ConnectionFailed(f"the proxy refused {where}: {_said(error)}", sent=False) from error
+        message = f"the proxy refused {where}: {_said(error)}"
+        raise ConnectionFailed(message, sent=False) from without_traceback(error)
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
-        raise UsageError(f"the request to {where} cannot be sent: {_said(error)}") from error
+        message = f"the request to {where} cannot be sent: {_said(error)}"
+        raise UsageError(message) from without_traceback(error)
     except httpx.DecodingError as error:
-        raise UnexpectedAnswer(f"the answer of {where} cannot be unpacked: {_said(error)}") from error
+        message = f"the answer of {where} cannot be unpacked: {_said(error)}"
+        raise UnexpectedAnswer(message) from without_traceback(error)
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         if isinstance(error, TimeoutError):
             raise
-        raise ConnectionFailed(f"the connection to {where} broke: {_said(error)}", sent=True) from error
+        message = f"the connection to {where} broke: {_said(error)}"
+        raise ConnectionFailed(message, sent=True) from without_traceback(error)
 
 
 def _said(error: Exception) -> str:

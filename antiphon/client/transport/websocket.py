@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from antiphon.client.errors import ConnectionFailed, StatusError, TimedOut, UsageError
+from antiphon.client.errors import ConnectionFailed, StatusError, TimedOut, UsageError, without_traceback
 from antiphon.client.settings import ServerAddress, Timeouts
 from antiphon.client.transport.http import Clock
 from antiphon.client.transport.response_decoding import refusal_in, status_error
@@ -54,7 +54,9 @@ class ClientSocket:
             if isinstance(error, TimeoutError):
                 raise TimedOut("connect", limits.connect or 0.0) from None
             said = str(error) or type(error).__name__
-            raise ConnectionFailed(f"no WebSocket to {address.url}: {said}", sent=False) from error
+            raise ConnectionFailed(
+                f"no WebSocket to {address.url}: {said}", sent=False
+            ) from without_traceback(error)
         except (ValueError, TypeError) as error:
             raise UsageError(f"the WebSocket to {address.url} cannot be opened: {error}") from error
         return cls(connection, address)
@@ -63,13 +65,13 @@ class ClientSocket:
         try:
             await self._connection.send(message.decode())
         except (ConnectionClosed, OSError) as error:
-            raise self._lost(error) from error
+            raise self._lost(error) from without_traceback(error)
 
     async def receive(self) -> str | bytes:
         try:
             return await self._connection.recv()
         except (ConnectionClosed, OSError) as error:
-            raise self._lost(error) from error
+            raise self._lost(error) from without_traceback(error)
 
     async def close(self) -> None:
         """Say goodbye, and hang up whether or not it is answered."""

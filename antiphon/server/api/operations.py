@@ -325,6 +325,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "page", SERVER, "Get this description as a page", answer="text/html", open=True
     ),
     ("GET", "/"): Operation("home", SERVER, "Get the same page", answer="text/html", open=True),
+    ("GET", "/favicon.svg"): Operation(
+        "icon", SERVER, "Get the icon of the page", answer="image/svg+xml", open=True
+    ),
 }
 
 # What each parameter of a request does here.

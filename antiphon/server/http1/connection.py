@@ -342,6 +342,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, error: ErrorPayload, status: int) -> None:
         """Nothing that follows can be understood; what was asked before is still answered."""
         self._is_deaf = True
+        self._log(error, status)
         self._refusal, self._handshake = _refusal(error, status), None
         broken = self._receiving
         if broken is not None and not broken.is_complete:
@@ -357,6 +358,10 @@ class ClientConnection(asyncio.Protocol):
             self._begin()
         elif self._current is None:
             self._part(self._refusal)
+
+    def _log(self, error: ErrorPayload, status: int) -> None:
+        if self._app.gateway is not None:
+            self._app.gateway.requests.refused(error, status)
 
     def _part(self, words: bytes = b"") -> None:
         """The last answer is written; a client that still sends would lose it if we closed now."""
@@ -416,6 +421,7 @@ class ClientConnection(asyncio.Protocol):
         transport.set_protocol(protocol)
         protocol.data_received(handshake)
         if not protocol.handshake_initiated:  # not even a refusal would come
+            self._log(_HANDSHAKE, 400)
             transport.write(_refusal(_HANDSHAKE, 400))
             transport.close()
         else:

@@ -15,13 +15,15 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.store import StoreError
 
 HTML = b"text/html; charset=utf-8"
+SVG = b"image/svg+xml"
 _PATIENCE = 2.0
 _HEALTHY = encode(Health())
 # The page needs nothing but itself and the description beside it.
 _PAGE_HEADERS = [
     (
         b"content-security-policy",
-        b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
+        b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+        b"img-src 'self'",
     )
 ]
 
@@ -81,7 +83,13 @@ async def openapi(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def docs(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(_page(), content_type=HTML, headers=_PAGE_HEADERS)
+    await exchange.answer(_file("docs.html"), content_type=HTML, headers=_PAGE_HEADERS)
+
+
+async def favicon(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(
+        _file("favicon.svg"), content_type=SVG, headers=[(b"cache-control", b"max-age=86400")]
+    )
 
 
 def _model(gateway: Gateway, id: str, provider: str) -> ModelObject:
@@ -97,5 +105,5 @@ def _state(provider: Provider) -> str:
 
 
 @cache
-def _page() -> bytes:
-    return files("antiphon.server").joinpath("docs.html").read_bytes()
+def _file(name: str) -> bytes:
+    return files("antiphon.server").joinpath(name).read_bytes()

@@ -2,10 +2,11 @@
 
 import logging
 from functools import partial
+from time import perf_counter
 
 from antiphon.bridges.encoder import JsonLines
 from antiphon.engine.engine import Caller
-from antiphon.engine.failures import SHUTDOWN, problem_of
+from antiphon.engine.failures import SHUTDOWN, Problem, problem_of
 from antiphon.engine.run import Run
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.asgi_exchange import names_two_hosts
@@ -39,6 +40,7 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:
         await refuse_handshake(error, scope, receive, send, named)
+        gateway.requests.refused(error.payload, error.status, f"WS {scope['path']}", id)
         return
     await receive()
     spelled = (b"x-antiphon-dialect", caller.dialect.name.encode())
@@ -86,6 +88,8 @@ class GatewaySocket(ResponsesSocket[Context]):
         self._caller = caller
         self._held = Held(gateway.memory)
         self._end: SocketEnd | None = None
+        self._problem: Problem | None = None
+        """Why the last turn failed, if it did."""
 
     async def run(self) -> None:
         with self._gateway.connected(self):
@@ -105,20 +109,24 @@ class GatewaySocket(ResponsesSocket[Context]):
         return await in_worker_thread(decode) if self._caller.is_large else decode()
 
     async def turn(self, message: bytes) -> None:
+        caller, began = self._caller, perf_counter()
+        caller.model, caller.target, caller.turn, self._problem = "", None, None, None
         await super().turn(message)
         end, self._end = self._end, None
         if end is not None and end.audit is not None:
             end.audit.finish()
+        self._gateway.requests.ended(caller, f"WS {PATH}", began, 0, self._problem)
 
     async def respond(self, request: WebSocketCreate) -> bool:
         gateway, caller = self._gateway, self._caller
         run = await gateway.engine.start(request, caller, memory=self.memory, error_event=False)
         self._end = SocketEnd(gateway, caller, run, self.texts)
         await deliver(gateway, run, self._end)
-        return run.problem is None
+        self._problem = run.problem
+        return self._problem is None
 
     async def fail(self, error: Exception) -> None:
-        problem = problem_of(error, self._caller.request_id)
+        self._problem = problem = problem_of(error, self._caller.request_id)
         await self.send_error(problem.payload, problem.status)
 
     async def send_error(self, error: ErrorPayload, status: int) -> str:

@@ -101,6 +101,8 @@ async def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch: 
 
 
 async def test_a_server_that_is_not_there_is_told() -> None:
-    with pytest.raises(ConnectionFailed, match="the MCP server cannot be used"):
+    with pytest.raises(ConnectionFailed, match="the MCP server cannot be used") as caught:
         async with MCPServer.stdio("no-such-program-anywhere"):
             pass
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    assert caught.value.__cause__.__traceback__ is None

@@ -2,14 +2,17 @@
 
 import asyncio
 import gzip
+import traceback
 from contextlib import suppress
 from typing import Any, ClassVar
 
+import httpx
 import pytest
 
 from antiphon.client import (
     AntiphonError,
     AsyncClient,
+    Client,
     ConnectionFailed,
     ResponseFailed,
     Retries,
@@ -119,6 +122,44 @@ async def test_nobody_at_the_door() -> None:
             with pytest.raises(ConnectionFailed, match="is it running") as caught:
                 await client.responses.create("x")
     assert not caught.value.sent
+
+
+def test_a_server_that_is_down_is_a_sentence_and_its_cause_and_no_page_of_traceback() -> None:
+    with (
+        refusing_address() as url,
+        Client(url, retries=QUICK, trust_env=False) as client,
+        pytest.raises(ConnectionFailed) as caught,
+    ):
+        client.responses.create("x")
+    lines = "".join(traceback.format_exception(caught.value)).splitlines()
+    assert isinstance(caught.value.__cause__, OSError | httpx.ConnectError)
+    assert len(lines) < 20
+    assert not any("httpcore" in line for line in lines)
+
+
+async def test_an_address_without_its_version_is_understood_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with (
+        Player(error(404), whole("one"), whole("two")) as server,
+        server.client(base_url=server.base_url.removesuffix("/v1")) as client,
+    ):
+        assert (await client.responses.create("x")).output_text == "one"
+        assert (await client.responses.create("x")).output_text == "two"
+        found = client.base_url
+        assert found == server.base_url
+    assert server.paths == ["POST /responses", "POST /v1/responses", "POST /v1/responses"]
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "antiphon.client"]
+    assert f"going on with {found}" in told
+
+
+async def test_what_is_not_there_under_either_address_is_told_of_the_one_that_was_given() -> None:
+    async with Player(error(404, message="first"), error(404, message="second")) as server:
+        given = server.base_url.removesuffix("/v1")
+        async with server.client(base_url=given) as client:
+            with pytest.raises(StatusError, match="first"):
+                await client.responses.create("x")
+            assert client.base_url == given
 
 
 async def test_a_server_that_comes_up_between_two_tries_is_reached() -> None:

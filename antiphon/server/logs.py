@@ -1,0 +1,163 @@
+"""The log of the server process, and in it one line for each request that did not go well.
+
+No line has anything of what was asked or answered in it, nor a key; what a client can choose (a path, a
+model's name) is cut short, and spelled so that it cannot end the line or reach a terminal.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from antiphon.engine.engine import Caller
+from antiphon.engine.failures import Problem
+from antiphon.spec.errors import ErrorPayload
+
+log = logging.getLogger("antiphon.requests")
+
+FAILED = "request failed"
+Fields = dict[str, object]
+
+_LONGEST = 200
+_GATE = frozenset(
+    {
+        "body_too_large",
+        "forbidden",
+        "headers_too_large",
+        "invalid_api_key",
+        "invalid_handshake",
+        "invalid_http",
+        "method_not_allowed",
+        "pipeline_too_long",
+        "unknown_path",
+    }
+)
+"""Codes that whoever can reach the server can cause as often as they like."""
+_INTERVAL = 1.0
+
+
+class RequestLog:
+    """Writes the line of a request once it has ended; with `access`, also of those that went well."""
+
+    def __init__(self, access: bool = False) -> None:
+        self.access = access
+        self._refusals: dict[str, _Refusals] = {}
+        """By code: what was refused at the gate since the last line about it."""
+
+    def ended(self, caller: Caller, route: str, began: float, status: int, problem: Problem | None) -> None:
+        """`status` is what the client got: a stream that fails in the middle has begun with 200."""
+        if problem is None:
+            if self.access:
+                _write(logging.INFO, "request", _fields(caller, route, began, status))
+            return
+        fields = _fields(caller, route, began, status)
+        fields["code"] = code = problem.payload.code or problem.payload.type
+        if code in _GATE:
+            fields["reason"] = problem.payload.message
+            self._refused(code, fields)
+        else:
+            _write(logging.WARNING if problem.status >= 500 else logging.INFO, FAILED, fields)
+
+    def refused(self, error: ErrorPayload, status: int, route: str = "", request_id: str = "") -> None:
+        """What was no request, or was refused before anybody knew who sent it."""
+        caller = Caller(request_id=request_id)
+        self.ended(caller, route, time.perf_counter(), status, Problem(error, status))
+
+    def went_away(self, caller: Caller, route: str, began: float) -> None:
+        _write(logging.INFO, "the client went away", _fields(caller, route, began, 0))
+
+    def _refused(self, code: str, fields: Fields) -> None:
+        """The first is told at once, all that follow within a second in one line."""
+        if (refusals := self._refusals.get(code)) is not None:
+            refusals.count += 1
+            refusals.last = fields
+            return
+        self._refusals[code] = _Refusals(fields)
+        _write(logging.INFO, FAILED, fields)
+        asyncio.get_running_loop().call_later(_INTERVAL, self._tell_refusals, code)
+
+    def _tell_refusals(self, code: str) -> None:
+        refusals = self._refusals[code]
+        if not refusals.count:
+            del self._refusals[code]
+            return
+        _write(logging.INFO, FAILED, {**refusals.last, "count": refusals.count})
+        refusals.count = 0
+        asyncio.get_running_loop().call_later(_INTERVAL, self._tell_refusals, code)
+
+
+class _Refusals(Struct):
+    """Those of one code that no line has told yet."""
+
+    last: Fields
+    count: int = 0
+
+
+def _write(level: int, message: str, fields: Fields) -> None:
+    log.log(level, message, extra={"fields": fields})
+
+
+def _fields(caller: Caller, route: str, began: float, status: int) -> Fields:
+    turn, target = caller.turn, caller.target
+    known = {
+        "id": caller.request_id,
+        "key": caller.key,
+        "route": route,
+        "model": caller.model,
+        "target": target and f"{target.provider}/{target.upstream_model}",
+        "status": status,
+        "upstream_status": turn and turn.upstream_status,
+        "upstream_id": turn and turn.upstream_id,
+    }
+    fields: Fields = {name: value for name, value in known.items() if value}
+    fields["ms"] = round((time.perf_counter() - began) * 1000)
+    return fields
+
+
+def configure(level: str, format: Literal["text", "json"]) -> None:
+    """Have everything that is logged written to stderr, a line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLine() if format == "json" else TextLine())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+class TextLine(logging.Formatter):
+    """`TIME LEVEL logger: message name=value …`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: Fields = getattr(record, "fields", {})
+        values = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
+        line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}{values}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonLine(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name, value in getattr(record, "fields", {}).items():
+            line[name] = value[:_LONGEST] if isinstance(value, str) else value
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _plain(value: object) -> str:
+    """As it is if it is one printable word of ASCII, else in quotes as JSON has it."""
+    text = str(value)[:_LONGEST]
+    is_word = text.isascii() and text.isprintable() and not set(text) & set(' "=\\')
+    return text if is_word else json.dumps(text)

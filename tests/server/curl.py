@@ -1,0 +1,59 @@
+"""Runs the lines of curl that stand on a page, at the address of a server of the tests."""
+
+import re
+import shlex
+from typing import Any
+
+import httpx
+
+from tests.server.servers import Client
+
+ADDRESS = "http://127.0.0.1:8080"
+"""Where the server is, on the pages."""
+
+# What the examples call the id of the last thing of each kind.
+KINDS = {"response": "RESPONSE", "conversation": "CONVERSATION", "list": "ITEM"}
+
+
+class Shell:
+    """Does with a line of curl what a shell and curl would do, at another address."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.variables: dict[str, str] = {}
+
+    def run(self, example: str) -> httpx.Response:
+        filled = re.sub(r"\$([A-Z]+)", lambda name: self.variables[name[1]], example)
+        program, *words = shlex.split(filled.replace("\\\n", " "))
+        assert program == "curl"
+        method, headers, body, address = "", {}, None, ""
+        while words:
+            match word := words.pop(0):
+                case "-X":
+                    method = words.pop(0)
+                case "-H":
+                    name, _, value = words.pop(0).partition(": ")
+                    headers[name] = value
+                case "-d":
+                    body = words.pop(0)
+                case "-N":
+                    continue
+                case _:
+                    assert word.startswith(ADDRESS), word
+                    address = word.removeprefix(ADDRESS)
+        method = method or ("GET" if body is None else "POST")
+        answer = self._client.request(method, address, headers=headers, content=body)
+        self._remember(answer)
+        return answer
+
+    def _remember(self, answer: httpx.Response) -> None:
+        if answer.headers.get("content-type") != "application/json":
+            return
+        body: dict[str, Any] = answer.json()
+        kind = KINDS.get(body.get("object", ""))
+        if kind == "ITEM" and body["data"]:
+            self.variables[kind] = body["data"][0]["id"]
+        elif kind and body.get("background"):
+            self.variables["BACKGROUND"] = body["id"]
+        elif kind and kind not in self.variables:
+            self.variables[kind] = body["id"]
