@@ -10,8 +10,9 @@ import pytest
 from antiphon.config import ChatRouteSettings
 from tests.bridges.javascript import FOLDER, NODE, needs_node
 from tests.server.conftest import Serve
+from tests.server.curl import ADDRESS, Shell
 from tests.server.servers import DEADLINE, Serving
-from tests.server.test_docs import ADDRESS, BLOCK, Shell
+from tests.server.test_docs import BLOCK
 
 PAGE = (Path(__file__).parents[3] / "docs" / "bridges" / "ai-sdk.md").read_text(encoding="utf-8")
 TOML = """\
