@@ -19,6 +19,7 @@ NOT_NAMES = {
     "antiphon.toml",
     "antiphon.db",
     "antiphon.audit",
+    "antiphon.requests",
     *(
         f"antiphon.{name}"
         for name in ["options", "maxInputTokens", "maxOutputTokens", "url", "inactivityTimeout"]
