@@ -11,7 +11,7 @@ app = ResponsesApp(answer, model="greeter")   # uvicorn module:app
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import aclosing
 
 from antiphon.producer.answering import Answer, Answering, Answers, Summarise
@@ -20,7 +20,7 @@ from antiphon.producer.exchange import Exchange
 from antiphon.producer.socket import AgentSocket
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_compact_request, decode_request
-from antiphon.spec.errors import SpecError, invalid_request, not_found
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
 from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.request import Request
 from antiphon.stream.framing import frames
@@ -48,7 +48,8 @@ class ResponsesApp:
 
     `memory` is how many responses can be continued from with `previous_response_id`. After `patience` seconds
     of silence a stream begins anyway, and every `keepalive` seconds it gets a comment. A WebSocket ends after
-    `websocket_limit` seconds, or `websocket_idle` seconds without a turn; 0 is no limit.
+    `websocket_limit` seconds, or `websocket_idle` seconds without a turn; 0 is no limit. A web page may open
+    one if it comes from the endpoint's own host, or if its origin is in `origins`.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ResponsesApp:
         max_body: int = MAX_BODY,
         websocket_limit: float = 3600.0,
         websocket_idle: float = 300.0,
+        origins: Collection[str] = (),
     ) -> None:
         self._answers = Answers(
             answer,
@@ -81,6 +83,7 @@ class ResponsesApp:
         self._max_body = max_body
         self._websocket_limit = websocket_limit
         self._websocket_idle = websocket_idle
+        self._origins = {origin.lower() for origin in origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -140,8 +143,9 @@ class ResponsesApp:
             await exchange.answer(encode(turn.builder.response))
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _path(scope) != PATH:
-            await refuse_handshake(_unknown_path(), scope, receive, send)
+        refusal = _unknown_path() if _path(scope) != PATH else self._foreign_page(dict(scope["headers"]))
+        if refusal is not None:
+            await refuse_handshake(refusal, scope, receive, send)
             return
         await receive()
         await send({"type": "websocket.accept"})
@@ -154,6 +158,14 @@ class ResponsesApp:
             limit=self._websocket_limit,
             idle=self._websocket_idle,
         ).run()
+
+    def _foreign_page(self, headers: Mapping[bytes, bytes]) -> SpecError | None:
+        """Browsers let any page open a WebSocket to any server, so that the server has to look."""
+        origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
+        if not origin or origin.partition("://")[2] == host or self._origins & {origin, "*"}:
+            return None
+        message = f"the origin {origin[:100]!r} may not open a WebSocket here; list it in `origins`"
+        return SpecError(ErrorPayload("permission_denied", message, code="forbidden"))
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

@@ -320,13 +320,19 @@ def test_a_plain_function_is_enough() -> None:
     assert (text_of(response), response["model"]) == ("Hello.", "agent")
 
 
-def test_it_can_be_a_part_of_a_larger_application() -> None:
+async def test_it_can_be_a_part_of_a_larger_application() -> None:
     async def answer(request: Request) -> AsyncIterator[str]:
         yield "Hello."
 
     site = Starlette(routes=[Mount("/agents/hello", ResponsesApp(answer))])
     with serving(site) as url, Client(f"{url}/agents/hello") as client:
         assert text_of(client.create(input="Hi")) == "Hello."
+        async with (
+            AsyncClient(f"{url}/agents/hello/v1", trust_env=False) as ours,
+            ours.session() as session,
+        ):
+            assert (await session.create("Hi")).output_text == "Hello."
+            assert session.transport == "websocket"
 
 
 async def test_a_session_of_our_client_is_one_websocket() -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
 from antiphon.producer import ResponsesApp
 from antiphon.producer.produce import Said
@@ -167,3 +168,29 @@ async def test_a_socket_without_a_turn_is_closed() -> None:
                 await socket.recv()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1000
+
+
+@pytest.mark.parametrize(
+    ("origin", "origins", "status"),
+    [
+        ("https://evil.example", (), 403),
+        ("null", (), 403),
+        ("https://good.example", ["https://Good.example"], None),
+        ("https://any.example", ["*"], None),
+        ("own", (), None),
+    ],
+)
+async def test_a_page_of_another_host_needs_permission(
+    origin: str, origins: Sequence[str], status: int | None
+) -> None:
+    with serving(ResponsesApp(Speaker(), origins=origins)) as url:
+        address = f"{url.replace('http', 'ws')}/v1/responses"
+        opening = connect(address, origin=Origin(url if origin == "own" else origin), proxy=None)
+        if status is None:
+            async with opening as socket:
+                assert (await turn(socket, input="Hi"))[-1]["type"] == "response.completed"
+        else:
+            with pytest.raises(InvalidStatus) as refused:
+                await opening
+            assert refused.value.response.status_code == status
+            assert json.loads(refused.value.response.body or b"")["error"]["code"] == "forbidden"
