@@ -80,6 +80,7 @@ def with_found(
 
 
 def _is_loopback(host: str) -> bool:
+    host = host.removeprefix("[").removesuffix("]")
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -124,7 +125,7 @@ def _provider(
         reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
     elif secret is not None:
         variable = None
-    elif variable is not None and environ is not None and not environ.get(variable):
+    elif variable is not None and environ is not None and not environ.get(variable, "").strip():
         disabled = f"the environment variable {_named(variable)} is not set"
         reader.warn((*path, "api_key_env"), f"{disabled}, so this provider is disabled")
     elif variable is not None:

@@ -80,6 +80,10 @@ class LocalServer(NamedTuple):
     """Is this what such a server says there? Others use the same ports."""
 
 
+def _is_list(said: dict[str, Any]) -> bool:
+    return said.get("object") == "list" and isinstance(said.get("data"), list)
+
+
 def _owned_by(owner: str) -> Callable[[dict[str, Any]], bool]:
     return lambda said: owner in [one.get("owned_by") for one in objects(said.get("data"))]
 
@@ -88,12 +92,7 @@ LOCAL_SERVERS: tuple[LocalServer, ...] = (
     LocalServer(
         "ollama", "http://127.0.0.1:11434", "/api/tags", lambda said: isinstance(said.get("models"), list)
     ),
-    LocalServer(
-        "lmstudio",
-        PRESETS["lmstudio"].base_url,
-        "/api/v0/models",
-        lambda said: isinstance(said.get("data"), list),
-    ),
+    LocalServer("lmstudio", PRESETS["lmstudio"].base_url, "/v1/models", _is_list),
     LocalServer("vllm", PRESETS["vllm"].base_url, "/v1/models", _owned_by("vllm")),
     LocalServer("llamacpp", PRESETS["llamacpp"].base_url, "/v1/models", _owned_by("llamacpp")),
 )

@@ -243,12 +243,13 @@ def test_the_embedded_model_is_asked_by_its_alias_and_by_no_other_name(load_text
             config.resolve(typo)
 
 
-def test_an_unset_variable_disables_its_provider_and_no_other(load_text: Load) -> None:
+@pytest.mark.parametrize("unset", ["", "  "])
+def test_an_unset_variable_disables_its_provider_and_no_other(load_text: Load, unset: str) -> None:
     text = '[providers.{0}]\ntype = "chat"\nbase_url = "https://a.example.com"\napi_key_env = "{1}"\n'
     config = load_text(
         text.format("one", "ONE_KEY") + text.format("two", "TWO_KEY") + '[models]\nfast = "two/x"\n',
         ONE_KEY="sk-1",
-        TWO_KEY="",
+        TWO_KEY=unset,
     )
     why = "the environment variable TWO_KEY is not set"
     assert (config.providers["one"].disabled, config.providers["two"].disabled) == ("", why)

@@ -145,6 +145,7 @@ def test_an_alias_may_lead_to_what_is_found_and_the_timeouts_are_the_general_one
     [
         ("", True),
         ('host = "::1"', True),
+        ('host = "[::1]"', True),
         ('host = "0.0.0.0"', False),
         ('host = "192.168.1.20"', False),
         ('host = "0.0.0.0"\ndiscover = true', True),
@@ -234,7 +235,7 @@ async def test_a_server_that_answers_on_its_port_is_found(at: Place, kind: str) 
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-@pytest.mark.parametrize("said", [{}, [], "hi", {"data": {"owned_by": "vllm"}, "models": 7}])
+@pytest.mark.parametrize("said", [{}, [], "hi", {"data": [], "models": 7}, {"object": "list", "data": 7}])
 async def test_something_else_on_that_port_is_not_taken_for_it(at: Place, kind: str, said: Any) -> None:
     async with Said(said) as fake:
         at(kind, fake)

@@ -142,7 +142,7 @@ import sys
 from antiphon.providers import discovery
 address, closed = sys.argv[1:3]
 server = {one.kind: one for one in discovery.LOCAL_SERVERS}
-# The upstream of the test lists models on any path, as LM Studio does; nobody stands at the other place.
+# The upstream of the test lists models as LM Studio does; nobody stands at the other place.
 discovery.LOCAL_SERVERS = (
     server["lmstudio"]._replace(base_url=address),
     server["ollama"]._replace(base_url=closed),
