@@ -31,7 +31,7 @@ from antiphon.stream.dialects import OPEN_RESPONSES
 from antiphon.wires.notes import Note
 from tests.providers.anthropic import wire as anthropic_wire
 from tests.providers.bedrock import fake as fake_bedrock
-from tests.providers.bedrock.eventstream_wire import encode
+from tests.providers.bedrock.eventstream_wire import encode, event
 from tests.providers.chat import scripts
 from tests.providers.compose import plain
 from tests.providers.conformance.said import Called, Counted, Redacted, Refused, Saying, Script, Text, Thought
@@ -142,15 +142,15 @@ WIRES: dict[str, Wire] = {
 CASES = [(name, mode) for name in WIRES for mode in ("stream", "whole")]
 
 
-def told(wire: Wire, mode: str, edit: Edit) -> tuple[dict[str, Any], set[str]]:
-    """What a client gets of the answer, and the receipts."""
+def told(wire: Wire, mode: str, edit: Edit, before: bytes = b"") -> tuple[dict[str, Any], set[str]]:
+    """What a client gets of the answer, and the receipts. `before` comes first in a stream."""
     notes: set[str] = set()
     parser = wire.parser(lambda param, why: notes.add(why))
     deltas: list[AnyDelta]
     if mode == "whole":
         deltas = parser.whole(wire.whole(edit))
     else:
-        deltas = parser.feed(wire.stream(edit))
+        deltas = parser.feed(before + wire.stream(edit))
         deltas += [] if parser.over else parser.end()
     composer = Composer(
         Response.new("resp_1", "m", now=1),
@@ -248,6 +248,72 @@ def test_what_is_unknown_changes_nothing_else_or_leaves_a_receipt(name: str, mod
             assert made == meant, f"{change.was!r} at {change.place} became a word of tomorrow"
         else:
             assert made["output"] == meant["output"], f"{change.was!r} at {change.place}"
+
+
+def as_it_is(payload: Any) -> Any:
+    return payload
+
+
+def first(*path: str | int, new: object) -> Edit:
+    """Puts something new before the first element of the list at this place."""
+
+    def edit(payload: Any) -> Any:
+        at = payload = copy.deepcopy(payload)
+        for key in path:
+            at = at[key]
+        at.insert(0, new)
+        return payload
+
+    return edit
+
+
+def chat_delta(**said: object) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": said}]}).encode() + b"\n\n"
+
+
+NEW = {UNKNOWN: {"text": "new"}}
+NEW_PART = {"type": UNKNOWN, "text_of_tomorrow": "new"}
+CITED = {"type": "text", "text": "", "citations": [{"type": 7}]}
+OF_CHAT: dict[str, object] = {
+    "content": [NEW_PART],
+    "annotations": [NEW_PART],
+    "images": [NEW_PART],
+    "audio": {"data": "eA=="},
+    "executed_tools": [NEW_PART],
+}
+NEW_CONTENT: dict[str, tuple[str, str, Edit, bytes]] = {
+    **{
+        f"{name} {field}": (name, "stream", as_it_is, chat_delta(**{field: value}))
+        for name in ("chat", "azure")
+        for field, value in OF_CHAT.items()
+    },
+    "anthropic event": ("anthropic", "stream", as_it_is, anthropic_wire.event(UNKNOWN, content=NEW)),
+    "anthropic block": ("anthropic", "whole", first("content", new=NEW_PART), b""),
+    "anthropic citation": ("anthropic", "whole", first("content", new=CITED), b""),
+    "gemini part": ("gemini", "stream", as_it_is, fake_gemini.sse(NEW)),
+    "gemini part of a whole": ("gemini", "whole", first("candidates", 0, "content", "parts", new=NEW), b""),
+    "bedrock event": ("bedrock", "stream", as_it_is, event(UNKNOWN, NEW)),
+    "bedrock start": (
+        "bedrock",
+        "stream",
+        as_it_is,
+        event("contentBlockStart", {"start": NEW, "contentBlockIndex": 9}),
+    ),
+    "bedrock piece": ("bedrock", "stream", as_it_is, fake_bedrock.delta(9, **NEW)),
+    "bedrock block": ("bedrock", "whole", first("output", "message", "content", new=NEW), b""),
+    "ollama image": ("ollama", "stream", as_it_is, b'{"message": {"images": ["AAAA"]}}\n'),
+    "responses item": ("responses", "whole", first("output", new={**NEW_PART, "id": "x_1"}), b""),
+}
+
+
+@pytest.mark.parametrize("kind", NEW_CONTENT)
+def test_content_of_an_unknown_kind_leaves_a_receipt(kind: str) -> None:
+    name, mode, edit, before = NEW_CONTENT[kind]
+    meant, _ = told(WIRES[name], mode, as_it_is)
+    made, notes = told(WIRES[name], mode, edit, before)
+    assert content(made) == content(meant)
+    assert made["status"] == "completed"
+    assert len(notes) == 1
 
 
 JSON = st.recursive(

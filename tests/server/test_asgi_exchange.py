@@ -60,6 +60,19 @@ def test_requests_are_answered(plain: Plain, upstream: Upstream) -> None:
         assert head.headers["x-request-id"].startswith("req_")
 
 
+def test_the_answer_names_its_dialect(plain: Plain, upstream: Upstream) -> None:
+    upstream.answer = "Hello."
+    markers: dict[str, dict[str, str]] = {"open_responses": {}, "openai": {"X_Stainless_Lang": "python"}}
+    for dialect, sent in markers.items():
+        with Client(plain.url, **sent) as client:
+            for answer in (
+                client.post("/v1/responses", json={"input": "hi"}),
+                client.post("/v1/responses", json={"input": "hi", "stream": True}),
+                client.get("/no/such/path"),
+            ):
+                assert answer.headers["x-antiphon-dialect"] == dialect
+
+
 def test_a_second_host_is_refused(plain: Plain) -> None:
     with line(plain) as connection:
         connection.send(get(b"/healthz", b"Host: localhost", CLOSE))

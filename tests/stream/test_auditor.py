@@ -20,6 +20,7 @@ from antiphon.stream.auditor import Auditor, Violation, audit, audit_sse
 from antiphon.stream.deltas import CallDelta, Finish, ItemDelta, VendorDelta
 from antiphon.stream.dialects import solicited
 from antiphon.stream.rules import RULES
+from antiphon.wires.media.images import image_item
 from tests.stream import streams
 from tests.stream.mutations import END, ENVELOPE, MUTATIONS, Mutation, Tape, play
 from tests.stream.streams import Payload, event
@@ -166,6 +167,12 @@ def test_items_that_the_client_asked_for_need_only_an_id() -> None:
     )
     assert audit(stream, solicited={"web_search_call"}) == []
     assert set(rules(audit(stream))) == {"union.event", "union.item"}
+
+
+def test_an_image_of_the_model_is_welcome_though_nobody_asked() -> None:
+    events = write(ItemDelta(image_item("image/png", "eA==")), Finish())
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["antiphon:image"]
+    assert audit(events) == []
 
 
 def test_an_extension_item_has_an_id_and_a_status() -> None:
