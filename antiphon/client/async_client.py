@@ -76,7 +76,7 @@ class AsyncClient:
         return self._http.address.url
 
     @property
-    def where(self) -> str:
+    def _where(self) -> str:
         """How this client was told where to call, for people to read."""
         return "transport='local'" if self._is_local else repr(self.base_url)
 
@@ -114,4 +114,4 @@ class AsyncClient:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.where})"
+        return f"{type(self).__name__}({self._where})"

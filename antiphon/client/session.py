@@ -107,7 +107,7 @@ class AsyncSession:
 
     async def close(self) -> None:
         self._closed = True
-        await self.hang_up()
+        await self._hang_up()
 
     async def __aenter__(self) -> Self:
         return self
@@ -119,7 +119,7 @@ class AsyncSession:
 
     # --- what a turn asks of its session ------------------------------------------------------------------
 
-    def begin(self, turn: "_Turn") -> None:
+    def _begin(self, turn: "_Turn") -> None:
         if self._closed:
             raise UsageError("this session is closed; create a new one, with `items=` to go on from this one")
         self._http.check()
@@ -129,7 +129,7 @@ class AsyncSession:
             )
         self._turn = turn
 
-    async def end(self, turn: "_Turn") -> None:
+    async def _end(self, turn: "_Turn") -> None:
         """The turn is over, well or not; what it said is kept if it came to its end."""
         if self._turn is not turn:
             return
@@ -137,7 +137,7 @@ class AsyncSession:
         response = turn.finished
         if response is None and not turn.refused:
             # Broken off: only a new connection is sure to bring nothing of it.
-            await self.hang_up()
+            await self._hang_up()
             return
         if response is None or response.status == "failed":
             # The server no longer remembers what a failed turn continued, unless it is stored.
@@ -148,17 +148,17 @@ class AsyncSession:
         stored = response.store and turn.stores and via(response) == "responses"
         self._last = _Link(response.id, stored, self._socket)
 
-    def continues(self) -> str | None:
+    def _continues(self) -> str | None:
         """The id that the server should still know."""
         last = self._last
         if last is None:
             return None
         return last.id if last.stored or (last.socket is not None and last.socket is self._socket) else None
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         self._last = None
 
-    async def socket(self, limits: Timeouts, clock: Clock) -> ClientSocket | None:
+    async def _open_socket(self, limits: Timeouts, clock: Clock) -> ClientSocket | None:
         """The open connection; None when this server has none to offer."""
         if self._closed:
             raise UsageError("this session was closed while it was being used")
@@ -174,7 +174,7 @@ class AsyncSession:
                 self._uses_socket = False
         return self._socket
 
-    async def hang_up(self) -> None:
+    async def _hang_up(self) -> None:
         socket, self._socket = self._socket, None
         if socket is not None:
             await socket.close()
@@ -215,25 +215,25 @@ class _Turn:
     async def open(self) -> None:
         """Send the turn until the server takes it."""
         session = self._session
-        session.begin(self)
+        session._begin(self)
         clock = Clock(self._limits.total)
         attempt = 0
         while True:
-            chained = session.continues()
+            chained = session._continues()
             try:
                 await self._send(chained, clock)
                 return
             except StatusError as error:
                 if error.code == FORGOTTEN and chained is not None:
-                    session.forget()
+                    session._forget()
                     continue
                 failed: AntiphonError = error
                 if error.code == LIMIT_REACHED:
                     failed = ConnectionFailed(str(error), sent=False)
-                    await session.hang_up()
+                    await session._hang_up()
             except (ConnectionFailed, TimedOut) as error:
                 failed = error
-                await session.hang_up()
+                await session._hang_up()
             pause = None
             if session.transport == "websocket":  # plain calls have had their retries
                 # The session knows the whole context, so a turn of which nothing came may be sent again.
@@ -262,11 +262,11 @@ class _Turn:
             if self._source is not None:
                 await self._source.close()
         finally:
-            await self._session.end(self)
+            await self._session._end(self)
 
     async def _send(self, chained: str | None, clock: Clock) -> None:
         session = self._session
-        socket = await session.socket(self._limits, clock)
+        socket = await session._open_socket(self._limits, clock)
         given = self.input if chained else [*session.items, *self.input]
         body = request_body(given, self._model, self._parameters)
         if chained:

@@ -68,7 +68,7 @@ class AsyncEventStream:
         return self
 
     async def __anext__(self) -> AnyEvent:
-        event = await self.next_event()
+        event = await self._next_event()
         if event is None:
             raise StopAsyncIteration
         return event
@@ -84,7 +84,7 @@ class AsyncEventStream:
 
         Raises `ResponseFailed` for one that failed; an incomplete one says so itself.
         """
-        while await self.next_event() is not None:
+        while await self._next_event() is not None:
             pass
         response = self.response
         if response.status == "failed":
@@ -108,13 +108,13 @@ class AsyncEventStream:
             self._state = "closed"
             await self._source.close()
 
-    async def next_event(self) -> AnyEvent | None:
-        while (event := self.take_ready()) is None:
-            if not await self.fill():
+    async def _next_event(self) -> AnyEvent | None:
+        while (event := self._take_ready()) is None:
+            if not await self._fill():
                 return None
         return event
 
-    def take_ready(self) -> AnyEvent | None:
+    def _take_ready(self) -> AnyEvent | None:
         """An event that has come already; `response` goes on with it."""
         while not self._ready and self._state == "open":
             try:
@@ -128,7 +128,7 @@ class AsyncEventStream:
             self._ready.extend(events)
         return self._ready.popleft() if self._ready else None
 
-    async def fill(self) -> bool:
+    async def _fill(self) -> bool:
         """Wait for more events; False when there will be none."""
         if self._error is not None:
             await self.close()

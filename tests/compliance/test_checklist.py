@@ -1,6 +1,7 @@
 """The check list for servers: twelve lines, twelve tests; that for clients is in `tests/client`."""
 
 import io
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +10,8 @@ from antiphon.compliance.checklist import SERVER, ChecklistLine, lines_of
 from antiphon.compliance.reports import terminal
 from antiphon.compliance.results import Report
 from tests.compliance.run_tool import judge_rules, told
-from tests.compliance.two_tenants import KEYS
-from tests.server.servers import Serving
+from tests.compliance.two_tenants import KEYS, TENANTS, toml
+from tests.server.servers import Serving, configure
 
 UNSEEN = {"order.queued_silent"}
 
@@ -39,3 +40,11 @@ def test_without_a_key_the_line_about_keys_is_not_checked(gateway: Serving) -> N
     counts = report.counts("MUST")
     assert counts["skip"] > 0
     assert f"{counts['skip']} were skipped" in told.getvalue().splitlines()[1]
+
+
+def test_an_open_server_is_not_said_to_hold_the_line_about_keys(model_url: str, tmp_path: Path) -> None:
+    with Serving(configure(tmp_path, toml(model_url).replace(TENANTS, ""))) as server:
+        report = judge_rules(server.url, select(only=set(SERVER[0].rules)))
+    (verdict,) = lines_of(report)
+    assert "basic-response" in told(report, "pass")
+    assert (verdict.outcome, verdict.unchecked) == ("skip", ("key.required", "key.wrong"))

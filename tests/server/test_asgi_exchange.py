@@ -60,7 +60,8 @@ def test_requests_are_answered(plain: Plain, upstream: Upstream) -> None:
         assert head.headers["x-request-id"].startswith("req_")
 
 
-def test_the_answer_names_its_dialect(plain: Plain) -> None:
+def test_the_answer_names_its_dialect(plain: Plain, upstream: Upstream) -> None:
+    upstream.answer = "Hello."
     markers: dict[str, dict[str, str]] = {"open_responses": {}, "openai": {"X_Stainless_Lang": "python"}}
     for dialect, sent in markers.items():
         with Client(plain.url, **sent) as client:

@@ -79,7 +79,7 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._inner.where})"
+        return f"{type(self).__name__}({self._inner._where})"
 
 
 class Session:

@@ -48,8 +48,8 @@ class EventStream:
 
     def __next__(self) -> AnyEvent:
         # Events that came together cross from the other thread together.
-        while (event := self._inner.take_ready()) is None:
-            if not self._portal.call(self._inner.fill()):
+        while (event := self._inner._take_ready()) is None:
+            if not self._portal.call(self._inner._fill()):
                 raise StopIteration
         return event
 
@@ -92,9 +92,9 @@ class _Followed:
 
     async def __aiter__(self) -> AsyncIterator[AnyEvent]:
         while True:
-            while (event := self._inner.take_ready()) is not None:
+            while (event := self._inner._take_ready()) is not None:
                 yield event
-            if not await self._portal.run(self._inner.fill()):
+            if not await self._portal.run(self._inner._fill()):
                 return
 
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 from typing import Final
 
-from antiphon.compliance.catalog import SPECS, CheckRun, Level, ServerRule, add_check
+from antiphon.compliance.catalog import SPECS, CheckRun, Level, check
 from antiphon.compliance.checks.inputs import ENOUGH, ROOM, assistant, message, user
 from antiphon.compliance.checks.official import compact
 from antiphon.compliance.http_exchange import Json, answers, text_of
@@ -104,17 +104,13 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
 )
 
 for _id, _level, _says, _run, _model in _RULES:
-    add_check(
-        ServerRule(
-            _id,
-            _level,
-            _says,
-            "OpenAPI: POST /responses/compact",
-            ("json",),
-            "compaction",
-            SPECS[1:],
-            f"`compaction.{_run.__name__}`",
-        ),
-        _run,
+    register = check(
+        _id,
+        _level,
+        _says,
+        "OpenAPI: POST /responses/compact",
+        "json",
         model=_model,
+        specs=SPECS[1:],
     )
+    register(_run)

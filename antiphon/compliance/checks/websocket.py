@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from antiphon.compliance.catalog import SPECS, CheckRun, Level, ServerRule, add_check
+from antiphon.compliance.catalog import SPECS, CheckRun, Level, check
 from antiphon.compliance.checks.inputs import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, user
 from antiphon.compliance.checks.tools import no_forbidden
 from antiphon.compliance.http_exchange import calls_of
@@ -207,19 +207,15 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
 )
 
 for _id, _level, _says, _run, _model in _RULES:
-    add_check(
-        ServerRule(
-            _id,
-            _level,
-            _says,
-            _SOCKET,
-            ("websocket",),
-            "websocket",
-            SPECS[1:],
-            f"`websocket.{_run.__name__}`",
-        ),
-        _run,
+    register = check(
+        _id,
+        _level,
+        _says,
+        _SOCKET,
+        "websocket",
         model=_model,
         tempts=_run is allowed,
         drives=_run is bad_request,
+        specs=SPECS[1:],
     )
+    register(_run)

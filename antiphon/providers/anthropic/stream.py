@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers import errors
+from antiphon.providers.answer_parser import LineParser
 from antiphon.providers.anthropic.messages import VENDOR
 from antiphon.providers.anthropic.wire import (
     AnthropicCaller,
@@ -29,7 +30,6 @@ from antiphon.spec.extensions import is_valid_extension_type, vendor_item
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,
-    Failure,
     Finish,
     FinishReason,
     ItemDelta,
@@ -43,9 +43,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
-from antiphon.wires.lines import LineSplitter, LineTooLong
 from antiphon.wires.notes import Note, silently
-from antiphon.wires.tools.calls import Calls
 from antiphon.wires.tools.names import ToolNames
 
 _SLUG = VENDOR.removesuffix(":")
@@ -89,7 +87,7 @@ class _Open:
         return "".join(self.pieces) or bytes(self.begun.input).decode()
 
 
-class AnthropicStream:
+class AnthropicStream(LineParser):
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say.
 
     `summarises` says that thinking comes as a summary, and that it is worth keeping only when signed.
@@ -106,15 +104,9 @@ class AnthropicStream:
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
-        self.over = False
-        self._told = Calls(names or ToolNames())
-        self._provider = provider
+        super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
         self._summarises = summarises
         self._thought = SummaryDelta if summarises else ReasoningDelta
-        self._note = note
-        self._secrets = secrets
-        self._lines = LineSplitter(max_line)
-        self._deltas: list[AnyDelta] = []
         self._open: dict[int, _Open] = {}
         self._after_text = False
         self._usage: Counts | None = None
@@ -122,12 +114,7 @@ class AnthropicStream:
 
     def feed(self, data: bytes) -> list[AnyDelta]:
         """The deltas that these bytes complete. The data of an event is always one line."""
-        try:
-            lines = self._lines.feed(data)
-        except LineTooLong as error:
-            self._fail(errors.invalid(self._provider, str(error)).payload)
-            return self._take()
-        for line in lines:
+        for line in self._split(data):
             if line.startswith(b"data:"):
                 self._line(line)
         return self._take()
@@ -343,26 +330,14 @@ class AnthropicStream:
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        self._flush()
-        self._deltas.append(Finish(self._reason or "stop"))
-        self.over = True
-
-    def _fail(self, error: ErrorPayload) -> None:
-        self._flush()
-        self._deltas.append(Failure(error))
-        self.over = True
+        self._close(Finish(self._reason or "stop"))
 
     def _flush(self) -> None:
-        """What was held back, and the usage, come before the end."""
         for index, opened in self._open.items():
             if opened.begun.type == "tool_use":
                 self._deltas += self._told.flush(index)
         if self._usage is not None:
             self._deltas.append(UsageDelta(self._usage.to_spec()))
-
-    def _take(self) -> list[AnyDelta]:
-        deltas, self._deltas = self._deltas, []
-        return deltas
 
 
 def _annotation(citation: Any, length: int) -> Annotation | None:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers import errors
+from antiphon.providers.answer_parser import AnswerParser
 from antiphon.providers.bedrock.citations import VENDOR, annotation
 from antiphon.providers.bedrock.eventstream import BadMessage, Message, Messages
 from antiphon.providers.bedrock.wire import (
@@ -31,7 +32,6 @@ from antiphon.spec.extensions import vendor_item
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,
-    Failure,
     Finish,
     FinishReason,
     ItemDelta,
@@ -45,7 +45,6 @@ from antiphon.stream.deltas import (
 )
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
-from antiphon.wires.tools.calls import Calls
 from antiphon.wires.tools.names import ToolNames
 
 _REASONS: dict[str, FinishReason] = {
@@ -112,7 +111,7 @@ class _Open:
         return {self.kind: self.fields}
 
 
-class BedrockStream:
+class BedrockStream(AnswerParser):
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
 
     def __init__(
@@ -124,14 +123,9 @@ class BedrockStream:
         note: Note = silently,
         secrets: Collection[str] = (),
     ) -> None:
-        self.over = False
+        super().__init__(names, provider=provider, note=note, secrets=secrets)
         self._reasoning_delta = SummaryDelta if summarises else ReasoningDelta
-        self._told = Calls(names or ToolNames())
-        self._provider = provider
-        self._note = note
-        self._secrets = secrets
         self._messages = Messages()
-        self._deltas: list[AnyDelta] = []
         self._calls: set[int] = set()
         self._open: dict[int, _Open] = {}
         self._thought: _Thought | None = None
@@ -384,17 +378,9 @@ class BedrockStream:
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        self._flush()
-        self._deltas.append(Finish(self._reason or "stop"))
-        self.over = True
-
-    def _fail(self, error: ErrorPayload) -> None:
-        self._flush()
-        self._deltas.append(Failure(error))
-        self.over = True
+        self._close(Finish(self._reason or "stop"))
 
     def _flush(self) -> None:
-        """What was held back, and the usage, come before the end."""
         self._cite()
         self._thought_end()
         for index in sorted(self._calls):
@@ -402,7 +388,3 @@ class BedrockStream:
         self._calls.clear()
         if self._usage is not None:
             self._deltas.append(UsageDelta(self._usage.to_spec()))
-
-    def _take(self) -> list[AnyDelta]:
-        deltas, self._deltas = self._deltas, []
-        return deltas

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from antiphon.providers import errors
+from antiphon.providers.answer_parser import LineParser
 from antiphon.providers.gemini.grounding import cited, grounded
 from antiphon.providers.gemini.signatures import SEARCH, VENDOR, PartSignature
 from antiphon.providers.gemini.wire import (
@@ -28,7 +29,6 @@ from antiphon.spec.extensions import vendor_item
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,
-    Failure,
     Finish,
     FinishReason,
     ItemDelta,
@@ -39,10 +39,8 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
-from antiphon.wires.lines import LineSplitter, LineTooLong
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
-from antiphon.wires.tools.calls import Calls
 from antiphon.wires.tools.names import ToolNames
 
 _REASONS: dict[str, FinishReason] = {
@@ -78,7 +76,7 @@ _BLANK = (b"\r", b"")
 _WORDS = [Candidate(Content([GeminiPart("")]))]
 
 
-class GeminiStream:
+class GeminiStream(LineParser):
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
 
     def __init__(
@@ -90,14 +88,8 @@ class GeminiStream:
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
-        self.over = False
-        self._told = Calls(names or ToolNames())
-        self._provider = provider
-        self._note = note
-        self._secrets = secrets
-        self._lines = LineSplitter(max_line)
+        super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
         self._held = b""  # a line, or several, that is not JSON yet
-        self._deltas: list[AnyDelta] = []
         self._calls = 0
         self._words: list[str] = []  # the text of the open message
         self._thoughts: list[str] = []  # what was thought since, if nothing else was said after it
@@ -110,12 +102,7 @@ class GeminiStream:
 
     def feed(self, data: bytes) -> list[AnyDelta]:
         """The deltas that these bytes complete. A chunk is nearly always one line of data."""
-        try:
-            lines = self._lines.feed(data)
-        except LineTooLong as error:
-            self._fail(errors.invalid(self._provider, str(error)).payload)
-            return self._take()
-        for line in lines:
+        for line in self._split(data):
             if line not in _BLANK:
                 self._line(line)
             elif self._held:
@@ -342,9 +329,7 @@ class GeminiStream:
             self._search()
             if self._calls:
                 reason = "tool_calls"
-        self._count()
-        self._deltas.append(Finish(reason))
-        self.over = True
+        self._close(Finish(reason))
 
     def _search(self) -> None:
         """That Google has searched is known only from what it says about the answer."""
@@ -354,12 +339,7 @@ class GeminiStream:
             item = Opaque.make(type=SEARCH, id="", status="completed", action=action)
             self._deltas.append(ItemDelta(item))
 
-    def _fail(self, error: ErrorPayload) -> None:
-        self._count()
-        self._deltas.append(Failure(error))
-        self.over = True
-
-    def _count(self) -> None:
+    def _flush(self) -> None:
         if self._usage is None:
             return
         try:
@@ -368,10 +348,6 @@ class GeminiStream:
             return
         if counts is not None:
             self._deltas.append(UsageDelta(counts.to_spec()))
-
-    def _take(self) -> list[AnyDelta]:
-        deltas, self._deltas = self._deltas, []
-        return deltas
 
 
 def _only_text(chunk: Chunk) -> str | None:

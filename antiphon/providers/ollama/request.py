@@ -11,6 +11,7 @@ from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
+from antiphon.wires.chat.requests import function_tool
 from antiphon.wires.media.data_urls import data_url
 from antiphon.wires.reasoning.kept import words_of
 from antiphon.wires.tools.names import Function, ToolNames
@@ -135,11 +136,7 @@ def _only(turn: Turn, provider: str, names: ToolNames, name: str | None) -> list
 
 
 def _tool(function: Function) -> dict[str, Any]:
-    definition: dict[str, Any] = {"name": function.name}
-    if function.description:
-        definition["description"] = function.description
-    definition["parameters"] = function.parameters
-    return {"type": "function", "function": definition}
+    return function_tool(function.name, function.description, function.parameters, strict=None)
 
 
 # --- messages ---------------------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.providers import errors
+from antiphon.providers.answer_parser import LineParser
 from antiphon.providers.media.image_info import kind_of
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
     AnyDelta,
-    Failure,
     Finish,
     FinishReason,
     ItemDelta,
@@ -23,11 +23,9 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.chat.chunks import Token
-from antiphon.wires.lines import LineSplitter, LineTooLong
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.reasoning.kept import KeptReasoning
-from antiphon.wires.tools.calls import Calls
 from antiphon.wires.tools.names import ToolNames
 
 
@@ -61,7 +59,7 @@ class OllamaLine(Struct, gc=False):
 _decode = msgspec.json.Decoder(OllamaLine).decode
 
 
-class OllamaStream:
+class OllamaStream(LineParser):
     """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say."""
 
     def __init__(
@@ -73,23 +71,12 @@ class OllamaStream:
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
-        self.over = False
-        self._provider = provider
-        self._note = note
-        self._secrets = secrets
-        self._lines = LineSplitter(max_line)
-        self._told = Calls(names or ToolNames())
+        super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
         self._kept = KeptReasoning()
         self._calls = 0
-        self._deltas: list[AnyDelta] = []
 
     def feed(self, data: bytes) -> list[AnyDelta]:
-        try:
-            lines = self._lines.feed(data)
-        except LineTooLong as error:
-            self._fail(errors.invalid(self._provider, str(error)).payload)
-            return self._take()
-        for line in lines:
+        for line in self._split(data):
             if line and not self.over:
                 self._line(line)
         return self._take()
@@ -173,16 +160,7 @@ class OllamaStream:
             usage = Usage.of(line.prompt_eval_count or 0, line.eval_count or 0)
             self._deltas.append(UsageDelta(usage))
         reason: FinishReason = "tool_calls" if self._calls else "stop"
-        self._deltas.append(Finish("length" if line.done_reason == "length" else reason))
-        self.over = True
-
-    def _fail(self, error: ErrorPayload) -> None:
-        self._deltas.append(Failure(error))
-        self.over = True
-
-    def _take(self) -> list[AnyDelta]:
-        deltas, self._deltas = self._deltas, []
-        return deltas
+        self._close(Finish("length" if line.done_reason == "length" else reason))
 
 
 def _text(arguments: Raw) -> str:

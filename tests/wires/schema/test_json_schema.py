@@ -78,6 +78,15 @@ def test_a_costly_schema_is_given_up_within_its_budget(schema: dict[str, Any], v
     assert budget.steps > -200_000  # nothing after the last step that it could afford
 
 
+def test_a_check_ends_when_its_time_is_over_though_it_has_steps_left() -> None:
+    over = Budget(1_000_000, -1.0, expressions=True)
+    with pytest.raises(TooCostly):
+        objection({"type": "object"}, {}, over)
+    with pytest.raises(TooCostly):
+        objection_to_schema({"type": "object"}, over)
+    assert over.steps > 999_000
+
+
 @pytest.mark.parametrize("size", [1_000, 4_000])
 def test_the_steps_for_what_is_no_schema_grow_with_its_size_and_no_faster(size: int) -> None:
     """Types that are objects: each was held against each other, 24 kB took seconds and 77 kB a minute."""
