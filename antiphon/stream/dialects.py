@@ -20,6 +20,7 @@ from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
+from antiphon.stream.delta_frames import DELTAS, DeltaFrame, delta_frame
 
 Encode = Callable[[Any], bytes]
 
@@ -122,14 +123,18 @@ class Dialect:
     # The JSON bytes of one event.
     encode: Encode = field(init=False, repr=False)
     _names: Mapping[type, str] = field(init=False, repr=False)
-    # The events that do not go out exactly as the specification spells them.
-    special: frozenset[type] = field(init=False, repr=False)
+    # Deltas as server-sent events and as lines, in bulk.
+    frames: Mapping[type, DeltaFrame] = field(init=False, repr=False)
+    lines: Mapping[type, DeltaFrame] = field(init=False, repr=False)
     _echoing: "Dialect" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         names = {cls: self.event_types.get(kind, kind) for kind, cls in ev.EVENTS.items()}
         object.__setattr__(self, "_names", names)
         object.__setattr__(self, "encode", self._compiled())
+        deltas = {cls: self._delta_frames(kind, cls) for kind, cls in DELTAS.items()}
+        object.__setattr__(self, "frames", {cls: both[0] for cls, both in deltas.items()})
+        object.__setattr__(self, "lines", {cls: both[1] for cls, both in deltas.items()})
         object.__setattr__(
             self, "_echoing", self if self.echoes_schema else replace(self, echoes_schema=True)
         )
@@ -190,7 +195,6 @@ class Dialect:
         special: dict[type, Encode] = {
             cls: how for kind, cls in ev.EVENTS.items() if (how := self._special(kind, cls))
         }
-        object.__setattr__(self, "special", frozenset(special))
         if not special and self.custom_event is None:
             return _plain
         special[ev.OtherEvent] = self._other
@@ -230,6 +234,16 @@ class Dialect:
             return data[:-1] + added + b"}" if added else data
 
         return special
+
+    def _delta_frames(self, kind: str, cls: type) -> tuple[DeltaFrame, DeltaFrame]:
+        name, fields = self._names[cls], self.event_fields.get(kind, {})
+        cut, start = (f'{{"type":"{one}"'.encode() if name != kind else b"" for one in (kind, name))
+        assert len(fields) <= 1, "a delta with two fields that may be lacking has no frame"
+        added = b"".join(f',"{key}":'.encode() + encode(value) for key, value in fields.items())
+        changes = cut, start, next(iter(fields), ""), added + self._tail()
+        return delta_frame(f"event: {name}\ndata: ".encode(), b"\n\n", *changes), delta_frame(
+            b"", b"\n", *changes
+        )
 
     @property
     def _changes_responses(self) -> bool:
