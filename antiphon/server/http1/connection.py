@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 from antiphon.server.app import App
 from antiphon.server.exchange import two_hosts
 from antiphon.server.http1.direct_exchange import CLOSE, STATUS, DirectExchange, lines
-from antiphon.server.http1.parsed_head import LOWERED, ParsedHead, lowered, parsed_head
+from antiphon.server.http1.parsed_head import ParsedHead, known_lower, lowered, parsed_head
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 
 HEAD_LIMIT = 64 * 1024
@@ -293,7 +293,7 @@ class ClientConnection(asyncio.Protocol):
         self._dry = 0 if self._receiving is None else -_READ
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = LOWERED.get(name) or lowered(name)
+        name = known_lower(name) or lowered(name)
         if name in self.fields:
             self._repeated.append((name, self.fields[name]))
         self.fields[name] = value.rstrip()

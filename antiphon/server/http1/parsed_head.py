@@ -11,6 +11,7 @@ Fields = dict[bytes, bytes]
 
 LOWERED: dict[bytes, bytes] = {}
 """Names of headers as clients write them, in lower case: there are few, and each is worked out once."""
+known_lower = LOWERED.get
 _MANY = 1000
 _SHORT = 64
 
