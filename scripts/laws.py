@@ -19,7 +19,7 @@ LIFECYCLE = "antiphon.stream.lifecycle"
 EVENTS = "antiphon.spec.events"
 COMPOSING = {"antiphon.stream.composer", "antiphon.stream.open_items"}
 """They make events, and keep a state."""
-KEEPING_STATE = COMPOSING | {"antiphon.stream.sent_events"}
+KEEPING_STATE = COMPOSING | {"antiphon.stream.plain_answer", "antiphon.stream.sent_events"}
 READING = {
     "antiphon.spec.tolerant_reader",
     "antiphon.stream.reader",
@@ -32,7 +32,7 @@ STATUS_OF_ITS_OWN = {
     "antiphon.spec.response": "complete, fail and incomplete of a response that is made without a stream",
     "antiphon.compliance.probe": "the status of an HTTP answer",
 }
-MOVES = {"step", "advance"}
+MOVES = {"step", "advance", "complete"}
 """The functions of `lifecycle` that give a new state."""
 
 Violation = tuple[int, str]

@@ -44,6 +44,7 @@ def test_the_package_keeps_both_laws() -> None:
         ("engine/new.py", "setattr(response, 'status', 'failed')", "changes a status"),
         ("stream/composer.py", "def f(c):\n    c.response.status = lifecycle.COMPLETED", "changes a status"),
         ("stream/composer.py", "def f(c):\n    c.state = lifecycle.COMPLETED", "not a move of lifecycle"),
+        ("stream/plain_answer.py", "def f(c):\n    c.state = lifecycle.COMPLETED", "not a move of lifecycle"),
         ("stream/open_items.py", "def f(i):\n    i.state = 'completed'", "not a move of lifecycle"),
         ("engine/new.py", "from antiphon.spec import events as ev\nev.ErrorEvent(0, e)", "makes an event"),
         ("server/new.py", "from antiphon.spec.events import ErrorEvent as E\nE(0, e)", "makes an event"),

@@ -267,7 +267,7 @@ class _Saving(Struct, eq=False):
 
 def encode_all(items: list[Item]) -> bytes:
     """Items as one fragment."""
-    return b",".join([encode(item) for item in items])
+    return encode(items[0]) if len(items) == 1 else b",".join([encode(item) for item in items])
 
 
 def stored(items: list[Item]) -> list[StoredItem]:

@@ -15,6 +15,7 @@ from antiphon.providers.base import UNMET, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
+from antiphon.stream import plain_answer
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Failure
 from antiphon.stream.policy import POLICY, Policy, restricts
@@ -149,14 +150,15 @@ class Run(Struct, eq=False, weakref=True):
     def put(self, deltas: list[AnyDelta]) -> bool:
         composer, end = self.composer, self._end
         try:
+            if end is None:
+                self._begun = True
+                if plain_answer.compose(composer, deltas):
+                    return True
             events = composer.feed(deltas)
         except Exception:
             log.exception("request %s: the answer could not be composed", self.turn.request_id)
             events = composer.fail(INTERNAL)
-        if end is None:
-            self._begun = True
-            return True
-        return self._put_events(end, events)
+        return True if end is None else self._put_events(end, events)
 
     async def ready(self) -> None:
         if self._end is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from antiphon.server.exchange import Exchange, Head, Headers, as_length, too_large, two_hosts
+from antiphon.server.exchange import Exchange, Head, Headers, as_length, given_id, too_large, two_hosts
 from antiphon.wires.asgi import ClientGone, Receive, Scope, Send, Sender
 
 _SHORT = 0.1
@@ -13,8 +13,10 @@ class AsgiExchange(Exchange):
     __slots__ = ("_receive", "_sender", "_watch")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        query_string = scope.get("query_string", b"")
-        super().__init__(Head(scope["method"], scope["path"], query_string, dict(scope["headers"])))
+        headers = dict(scope["headers"])
+        head = Head(scope["method"], scope["path"], scope.get("query_string", b""), headers)
+        head.request_id = given_id(headers)
+        super().__init__(head)
         if names_two_hosts(scope):
             self.head.refusal = two_hosts()
         self.task = asyncio.current_task()

@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qs
 
+from msgspec import Struct, field
+
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
 from antiphon.providers.worker_thread import in_worker_thread
@@ -32,49 +34,30 @@ _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 def request_id(headers: Mapping[bytes, bytes]) -> str:
     """The caller's own id, or a new one."""
-    return _given_id(headers) or new_id("req_")
+    return given_id(headers) or new_id("req_")
 
 
-class Head:
+class Head(Struct, eq=False):
     """The head of a request, and what was derived from it. Names are in lower case."""
 
-    __slots__ = (
-        "caller",
-        "extra_headers",
-        "headers",
-        "is_old",
-        "method",
-        "params",
-        "path",
-        "query_string",
-        "refusal",
-        "request_id",
-    )
+    method: str
+    path: str
+    query_string: bytes
+    headers: Mapping[bytes, bytes]
+    is_old: bool = False
+    """Does the client know no chunks?"""
+    request_id: str = ""
+    """The caller's own, or none."""
+    caller: Caller = field(default_factory=Caller)
+    """Who sent it, without the id of the request."""
+    params: Mapping[str, str] = {}
+    """What the route found in the path."""
+    extra_headers: Headers = ()
+    """What every answer to it says too."""
+    refusal: SpecError | None = None
+    """Why it is refused whatever it asks for."""
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        query_string: bytes,
-        headers: Mapping[bytes, bytes],
-        is_old: bool = False,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.query_string = query_string
-        self.headers = headers
-        self.is_old = is_old
-        """Does the client know no chunks?"""
-        self.request_id = _given_id(headers)
-        """The caller's own, or none."""
-        self.caller = _NOBODY
-        """Who sent it, without the id of the request."""
-        self.params: Mapping[str, str] = {}
-        """What the route found in the path."""
-        self.extra_headers: Headers = ()
-        """What every answer to it says too."""
-        self.refusal: SpecError | None = None
-        """Why it is refused whatever it asks for."""
+    __repr__ = object.__repr__  # which shows no key
 
     @property
     def route(self) -> str:
@@ -275,7 +258,8 @@ def as_length(given: bytes) -> int:
     return int(given) if given.isdigit() else 0
 
 
-def _given_id(headers: Mapping[bytes, bytes]) -> str:
+def given_id(headers: Mapping[bytes, bytes]) -> str:
+    """The caller's own id for the request, if it can be written back, or nothing."""
     given = headers.get(b"x-request-id", b"")
     return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else ""
 

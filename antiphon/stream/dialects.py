@@ -14,12 +14,13 @@ from msgspec.json import Encoder
 from msgspec.structs import replace as altered
 
 from antiphon.spec import events as ev
-from antiphon.spec.codec import Opaque, encode, to_builtins
+from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
+from antiphon.stream.delta_frames import DELTAS, DeltaFrame, delta_frame
 
 Encode = Callable[[Any], bytes]
 
@@ -113,7 +114,8 @@ class Dialect:
     flat_error_event: bool = False
     error_beside_failed: bool = False
     echoes_schema: bool = False
-    input_tokens_details: Mapping[str, int] = field(default_factory=dict)
+    # Says how many tokens were written to a cache where nobody counted them, too.
+    counts_cache_writes: bool = False
     # Has `cancelled` for a status of its own, not as a reason to be incomplete.
     cancelled_status: bool = False
     names_response: bool = False
@@ -122,14 +124,18 @@ class Dialect:
     # The JSON bytes of one event.
     encode: Encode = field(init=False, repr=False)
     _names: Mapping[type, str] = field(init=False, repr=False)
-    # The events that do not go out exactly as the specification spells them.
-    special: frozenset[type] = field(init=False, repr=False)
+    # Deltas as server-sent events and as lines, in bulk.
+    frames: Mapping[type, DeltaFrame] = field(init=False, repr=False)
+    lines: Mapping[type, DeltaFrame] = field(init=False, repr=False)
     _echoing: "Dialect" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         names = {cls: self.event_types.get(kind, kind) for kind, cls in ev.EVENTS.items()}
         object.__setattr__(self, "_names", names)
         object.__setattr__(self, "encode", self._compiled())
+        deltas = {cls: self._delta_frames(kind, cls) for kind, cls in DELTAS.items()}
+        object.__setattr__(self, "frames", {cls: both[0] for cls, both in deltas.items()})
+        object.__setattr__(self, "lines", {cls: both[1] for cls, both in deltas.items()})
         object.__setattr__(
             self, "_echoing", self if self.echoes_schema else replace(self, echoes_schema=True)
         )
@@ -165,12 +171,10 @@ class Dialect:
 
     def usage(self, usage: Usage) -> Usage:
         """The counts with every detail that this dialect must not lack."""
-        if not self.input_tokens_details:
+        details = usage.input_tokens_details
+        if not self.counts_cache_writes or details.cache_write_tokens is not UNSET:
             return usage
-        known = to_builtins(usage.input_tokens_details)
-        # The struct does not know all fields that a dialect may ask for; its encoder takes any JSON.
-        details: Any = Opaque(encode({**self.input_tokens_details, **known}))
-        return altered(usage, input_tokens_details=details)
+        return altered(usage, input_tokens_details=altered(details, cache_write_tokens=0))
 
     def _at_home(self, type: str, kinds: frozenset[str]) -> bool:
         if type in kinds:
@@ -190,7 +194,6 @@ class Dialect:
         special: dict[type, Encode] = {
             cls: how for kind, cls in ev.EVENTS.items() if (how := self._special(kind, cls))
         }
-        object.__setattr__(self, "special", frozenset(special))
         if not special and self.custom_event is None:
             return _plain
         special[ev.OtherEvent] = self._other
@@ -231,10 +234,20 @@ class Dialect:
 
         return special
 
+    def _delta_frames(self, kind: str, cls: type) -> tuple[DeltaFrame, DeltaFrame]:
+        name, fields = self._names[cls], self.event_fields.get(kind, {})
+        cut, start = (f'{{"type":"{one}"'.encode() if name != kind else b"" for one in (kind, name))
+        assert len(fields) <= 1, "a delta with two fields that may be lacking has no frame"
+        added = b"".join(f',"{key}":'.encode() + encode(value) for key, value in fields.items())
+        changes = cut, start, next(iter(fields), ""), added + self._tail()
+        return delta_frame(f"event: {name}\ndata: ".encode(), b"\n\n", *changes), delta_frame(
+            b"", b"\n", *changes
+        )
+
     @property
     def _changes_responses(self) -> bool:
         kept = self.echoes_schema and not self.error_beside_failed
-        return not kept or bool(self.error_codes or self.input_tokens_details or self.cancelled_status)
+        return not kept or bool(self.error_codes) or self.counts_cache_writes or self.cancelled_status
 
     def _tail(self) -> bytes:
         return b"" if self.response_id is None else b',"response_id":' + encode(self.response_id)
@@ -274,11 +287,14 @@ class Dialect:
         return b"%b%b}" % (data[:-1], self._tail())
 
     def _response(self, response: Response) -> Response:
-        form = response.text.format
-        has_ended_well = response.error is None and response.incomplete_details is None
-        if has_ended_well and type(form) is TextFormat and not self.input_tokens_details:
-            return response  # which is the same in every dialect
+        form, usage = response.text.format, response.usage
         changes: dict[str, Any] = {}
+        if self.counts_cache_writes and usage is not None and (own := self.usage(usage)) is not usage:
+            changes["usage"] = own
+        has_ended_well = response.error is None and response.incomplete_details is None
+        if has_ended_well and type(form) is TextFormat:
+            # All else is the same in every dialect.
+            return altered(response, **changes) if changes else response
         if not self.echoes_schema and isinstance(form, JsonSchemaFormat) and form.schema is not None:
             changes["text"] = altered(response.text, format=altered(form, schema=None))
         if response.error is not None and response.error.code in self.error_codes:
@@ -286,8 +302,6 @@ class Dialect:
         cut = response.incomplete_details
         if self.cancelled_status and cut is not None and cut.reason == "cancelled":
             changes |= {"status": "cancelled", "incomplete_details": None}
-        if self.input_tokens_details and response.usage is not None:
-            changes["usage"] = self.usage(response.usage)
         return altered(response, **changes) if changes else response
 
 
@@ -323,7 +337,7 @@ OPENAI = Dialect(
     },
     flat_error_event=True,
     echoes_schema=True,
-    input_tokens_details={"cache_write_tokens": 0},
+    counts_cache_writes=True,
     cancelled_status=True,
 )
 

@@ -1,12 +1,13 @@
 """This file owns every state and every transition of a response, an item, a part and an arguments stream.
 
-The Composer moves a response and its items only through `step` and `advance`, nobody else writes a status
-into an item that exists (`with_status` does, which `scripts/laws.py` checks), the Auditor judges everything
-by these tables, and `docs/lifecycle.md` is drawn from them by `python -m antiphon.stream.diagrams`.
+The Composer moves a response and its items only through `step`, `advance` and `complete`, nobody else writes
+a status into an item that exists (`with_status` does, which `scripts/laws.py` checks), the Auditor judges
+all by these tables, and `docs/lifecycle.md` is drawn from them by `python -m antiphon.stream.diagrams`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -309,6 +310,18 @@ def advance(response: Response, state: str, event_type: str, status: str) -> str
         raise IllegalTransition(state, (event_type, status))
     response.status = status
     return after
+
+
+def complete(response: Response, state: str) -> str:
+    """Advance a response that has not begun to its end, where no event is told on the way."""
+    if state != ABSENT:
+        raise IllegalTransition(state, (RESPONSE_COMPLETED, COMPLETED))
+    response.status = COMPLETED
+    return _AFTER_ALL
+
+
+_ALL = (RESPONSE_CREATED, RESPONSE_IN_PROGRESS, OPENS, CLOSES, RESPONSE_COMPLETED)
+_AFTER_ALL = reduce(partial(step, RESPONSE), _ALL, ABSENT)
 
 
 def failed(response: Response, error: ResponseError) -> Response:

@@ -124,12 +124,6 @@ def test_a_client_that_brought_the_tools_gets_their_items_back_unprefixed(dialec
     assert [payload.get("delta", payload.get("input")) for payload in inputs] == ["ls -l", "ls -l"]
 
 
-def test_plain_events_can_be_told_from_those_that_a_dialect_changes() -> None:
-    assert ev.OutputTextDeltaEvent not in OPEN_RESPONSES.special
-    assert ev.OutputTextDeltaEvent in OPENAI.special
-    assert ev.FunctionCallArgumentsDeltaEvent not in OPENAI.special
-
-
 def test_no_other_value_is_wire_data() -> None:
     encode = OPEN_RESPONSES.for_response(start()).encode
     with pytest.raises(TypeError, match="object is not wire data"):

@@ -3,7 +3,10 @@
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
 
+from antiphon.spec import events as ev
 from antiphon.spec.codec import Opaque, grown
 from antiphon.spec.content import LogProb
 from antiphon.spec.decode import decode_event
@@ -13,7 +16,7 @@ from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta, TextDelta
 from antiphon.stream.dialects import DIALECTS, Dialect
 from antiphon.stream.framing import frames, lines
-from tests.stream.strategies import runs
+from tests.stream.strategies import logprobs, runs
 
 
 def _composer() -> Composer:
@@ -45,6 +48,38 @@ def test_a_run_of_like_deltas_is_framed_as_each_of_them_is(dialect: Dialect) -> 
     assert lines(events, dialect) == b"".join(lines([event], dialect) for event in events)
     told = [msgspec.json.decode(line)["type"] for line in lines(events, dialect).splitlines()]
     assert told == [one.event for one in sse.Decoder().feed(frames(events, dialect))]
+
+
+_places = (st.integers(0, 10**6), st.sampled_from(["msg_1", 'a"b\\']), st.integers(0, 9), st.integers(0, 9))
+_text_deltas = st.builds(
+    ev.OutputTextDeltaEvent,
+    *_places,
+    st.text(max_size=8) | st.sampled_from(['"logprobs":[]}', ',"logprobs":', "}\n{", "\r\n"]),
+    st.just(UNSET) | st.lists(logprobs, max_size=1),
+    st.just(UNSET) | st.text(max_size=4),
+)
+_deltas = st.one_of(
+    _text_deltas,
+    st.builds(ev.ReasoningDeltaEvent, *_places, st.text(max_size=8)),
+    st.builds(ev.RefusalDeltaEvent, *_places, st.text(max_size=8)),
+    st.builds(ev.FunctionCallArgumentsDeltaEvent, *_places[:3], st.text(max_size=8)),
+)
+
+
+@given(st.lists(_deltas, max_size=8), st.sampled_from([*DIALECTS.values()]))
+def test_deltas_in_bulk_are_the_bytes_of_each_in_its_dialect(
+    events: list[ev.AnyEvent], named: Dialect
+) -> None:
+    dialect = named.for_response(Response.new('resp_"1\\', "m", now=1))
+    each = [(dialect.type_of(event), dialect.encode(event)) for event in events]
+    assert frames(events, dialect) == b"".join(sse.encode(kind, data) for kind, data in each)
+    assert lines(events, dialect) == b"".join(data + b"\n" for _, data in each)
+
+
+def test_a_text_delta_has_no_second_list_of_logprobs() -> None:
+    empty = ev.OutputTextDeltaEvent(1, "msg_1", 0, 0, "a", [])
+    for events in ([empty], [empty, empty]):
+        assert frames(events, DIALECTS["openai"]).count(b'"logprobs":') == len(events)
 
 
 @given(runs)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.spec.events import EXTENDED, STANDARD
+from antiphon.spec.response import Response
 from antiphon.stream import diagrams
 from antiphon.stream import lifecycle as lc
 
@@ -184,3 +185,11 @@ def test_the_command_writes_into_docs(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     diagrams.main([])
     assert sorted(p.name for p in (tmp_path / "docs").iterdir()) == sorted(diagrams.PAGES)
+
+
+def test_a_response_is_completed_at_once_only_before_it_has_begun() -> None:
+    response = Response.new("resp_1", "m", now=1)
+    assert lc.complete(response, lc.ABSENT) == response.status == lc.COMPLETED
+    for state in lc.RESPONSE.keys() - {lc.ABSENT}:
+        with pytest.raises(lc.IllegalTransition):
+            lc.complete(response, state)

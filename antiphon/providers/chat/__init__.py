@@ -1,5 +1,8 @@
 """`type = "chat"`: any server that speaks OpenAI's `/chat/completions`."""
 
+from collections.abc import Coroutine
+from typing import Any
+
 from antiphon.config import HttpSettings
 from antiphon.providers import queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
@@ -30,8 +33,8 @@ class ChatUpstream:
         self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers)
         self._models = queries.ModelNames(self._fetch_models)
 
-    async def answer(self, turn: Turn, sink: Sink) -> None:
-        await ask(self._http, turn, self._call, sink)
+    def answer(self, turn: Turn, sink: Sink) -> Coroutine[Any, Any, None]:
+        return ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:

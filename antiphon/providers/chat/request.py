@@ -71,9 +71,10 @@ def _named(turn: Turn, provider: str, name: str | None) -> Any:
 def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
     """Sampling and the rest; the engine has told the client about what the profile does not take."""
     request, takes = turn.request, profile.takes
-    fields: dict[str, Any] = {
-        name: value for name in _in_order(profile.common) if (value := getattr(request, name)) is not None
-    }
+    fields: dict[str, Any] = {}
+    for name in _in_order(profile.common):
+        if (value := getattr(request, name)) is not None:
+            fields[name] = value
     if request.max_output_tokens is not None:
         fields[profile.max_tokens] = request.max_output_tokens
     if "logprobs" in takes and (request.top_logprobs or "message.output_text.logprobs" in request.include):

@@ -18,7 +18,7 @@ class ChatStream(ChatReader, eq=False):
     def whole(self, body: bytes) -> list[AnyDelta]:
         """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
         try:
-            return super().whole(body)
+            return ChatReader.whole(self, body)
         except ChatFault as fault:
             raise self._error(fault) from None
 

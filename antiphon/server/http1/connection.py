@@ -5,7 +5,7 @@ here sets a timer for a request. The rest of the server is uvicorn's: sockets, s
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import httptools
@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 from antiphon.server.app import App
 from antiphon.server.exchange import two_hosts
 from antiphon.server.http1.direct_exchange import CLOSE, STATUS, DirectExchange, lines
-from antiphon.server.http1.parsed_head import ParsedHead, lowered
+from antiphon.server.http1.parsed_head import ParsedHead, known_lower, lowered, parsed_head
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 
 HEAD_LIMIT = 64 * 1024
@@ -284,7 +284,8 @@ class ClientConnection(asyncio.Protocol):
     # --- for the parser -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self.fields.clear()
+        if self.fields:
+            self.fields = {}
         if self._repeated:
             self._repeated.clear()
         self._is_in_the_middle = True
@@ -292,15 +293,17 @@ class ClientConnection(asyncio.Protocol):
         self._dry = 0 if self._receiving is None else -_READ
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        name = known_lower(name) or lowered(name)
         if name in self.fields:
             self._repeated.append((name, self.fields[name]))
-        self.fields[name] = value
+        self.fields[name] = value.rstrip()
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
-        head = ParsedHead(self._parser, b"".join(self._url), self.fields)
+        head = parsed_head(self._parser, b"".join(self._url), self.fields)
         self._url.clear()
         self._check(head)
+        self.fields = {}  # for its trailers, which are not of the head
         self._receiving = request = DirectExchange(self, head)
         self._waiting.append(request)
 
@@ -322,10 +325,10 @@ class ClientConnection(asyncio.Protocol):
     def _check(self, head: ParsedHead) -> None:
         """Refuse one that is too long, though it came in one piece, and one that names its host twice."""
         fields, repeated = self.fields, self._repeated
-        size = len(head.url) + 4 * len(fields) + sum(map(len, fields)) + sum(map(len, fields.values()))
-        if repeated or len(head.headers) < len(fields):
+        size = len(head.url) + len(b": ".join((*fields, *fields.values())))
+        if repeated:
             size += sum(len(name) + len(value) + 4 for name, value in repeated)
-            if [name.lower() for name in (*fields, *(name for name, _ in repeated))].count(b"host") > 1:
+            if any(name == b"host" for name, _ in repeated):
                 raise two_hosts()
         if size > HEAD_LIMIT:
             raise SpecError(_LONG, 431)
@@ -384,7 +387,7 @@ class ClientConnection(asyncio.Protocol):
         """A WebSocket waits for its turn; a wish to speak anything else is ignored, as a server may."""
         while True:
             request = self._waiting[-1]
-            fields = lowered(self.fields)
+            fields = request.head.headers
             if request.head.method == "CONNECT":
                 self._is_deaf = True
                 request.keeps = False
@@ -446,6 +449,7 @@ def _refusal(error: ErrorPayload, status: int) -> bytes:
     return STATUS[status] + about + CLOSE + body
 
 
-def _spelled(head: ParsedHead, fields: dict[bytes, bytes]) -> bytes:
+def _spelled(head: ParsedHead, fields: Mapping[bytes, bytes]) -> bytes:
     version = b"1.0" if head.is_old else b"1.1"
-    return b"%b %b HTTP/%b\r\n%b\r\n" % (head.verb, head.url, version, lines([*fields.items()]))
+    verb = head.method.encode()
+    return b"%b %b HTTP/%b\r\n%b\r\n" % (verb, head.url, version, lines([*fields.items()]))

@@ -1,35 +1,50 @@
 """The head of a request, as the parser has it."""
 
-from collections.abc import Mapping
 from urllib.parse import unquote
 
 import httptools
 from httptools import HttpRequestParser as Parser
 
-from antiphon.server.exchange import Head
+from antiphon.server.exchange import Head, given_id
 
-Fields = Mapping[bytes, bytes]
+Fields = dict[bytes, bytes]
+
+LOWERED: dict[bytes, bytes] = {}
+"""Names of headers as clients write them, in lower case: there are few, and each is worked out once."""
+known_lower = LOWERED.get
+_MANY = 1000
+_SHORT = 64
 
 
-class ParsedHead(Head):
+class ParsedHead(Head, eq=False):
     """A head, and what the connection has to know about it."""
 
-    __slots__ = ("keeps", "url", "verb")
-
-    def __init__(self, parser: Parser, url: bytes, fields: Fields) -> None:
-        path, _, query = (url if url.startswith(b"/") else _origin_form(url)).partition(b"?")
-        text = path.decode("latin-1")
-        self.verb = verb = parser.get_method()
-        self.url = url
-        is_old = parser.get_http_version() != "1.1"
-        headers = lowered(fields)
-        Head.__init__(self, verb.decode(), unquote(text) if "%" in text else text, query, headers, is_old)
-        self.keeps = parser.should_keep_alive() and not is_old
-        """May the connection carry another request after this one?"""
+    url: bytes = b""
+    keeps: bool = False
+    """May the connection carry another request after this one?"""
 
 
-def lowered(fields: Fields) -> dict[bytes, bytes]:
-    return dict(zip(map(bytes.lower, fields), map(bytes.rstrip, fields.values()), strict=True))
+def parsed_head(parser: Parser, url: bytes, fields: Fields) -> ParsedHead:
+    """The head that the parser has come to the end of; the names of its fields are in lower case."""
+    path, _, query = (url if url.startswith(b"/") else _origin_form(url)).partition(b"?")
+    text = path.decode("latin-1")
+    if "%" in text:
+        text = unquote(text)
+    is_old = parser.get_http_version() != "1.1"
+    head = ParsedHead(parser.get_method().decode(), text, query, fields, is_old)
+    head.url = url
+    head.keeps = parser.should_keep_alive() and not is_old
+    if b"x-request-id" in fields:
+        head.request_id = given_id(fields)
+    return head
+
+
+def lowered(name: bytes) -> bytes:
+    """The name of a header in lower case, which is known from then on."""
+    lower = name.lower()
+    if len(LOWERED) < _MANY and len(name) <= _SHORT:
+        LOWERED[name] = lower
+    return lower
 
 
 def _origin_form(url: bytes) -> bytes:

@@ -119,7 +119,9 @@ class Counts(Struct, gc=False):
     completion_token_details: Details | None = None
 
     def to_spec(self) -> Usage:
-        given, made, total = map(_whole, (self.prompt_tokens, self.completion_tokens, self.total_tokens))
+        """The counts as the server gave them; the Composer sees to it that they add up."""
+        given, made = _whole(self.prompt_tokens), _whole(self.completion_tokens)
+        total = _whole(self.total_tokens)
         usage = Usage(input_tokens=given, output_tokens=made, total_tokens=given + made)
         prompt = self.prompt_tokens_details or self.prompt_token_details
         cached = (
@@ -139,7 +141,7 @@ class Counts(Struct, gc=False):
             if prompt and total == given + made + _whole(prompt.audio_tokens):
                 usage.input_tokens = total - made  # Mistral counts the tokens of audio beside the prompt
             usage.total_tokens = total
-        return usage.balanced()
+        return usage
 
 
 def _whole(count: Number) -> int:

@@ -156,7 +156,8 @@ class ChatReader(Struct, eq=False):
         if not self.over:
             self._reason = self._reason or "stop"
             self._finish()
-        return self._take()
+        deltas, self._deltas = self._deltas, []
+        return deltas
 
     # --- lines and chunks ---------------------------------------------------------------------------------
 
@@ -236,8 +237,9 @@ class ChatReader(Struct, eq=False):
         if delta is not None:
             if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
                 self._thoughts(delta)
-            for annotation in delta.annotations or ():
-                self._put_by(annotation)
+            if delta.annotations:
+                for annotation in delta.annotations:
+                    self._put_by(annotation)
             if delta.audio or delta.executed_tools:
                 self._untold(delta)
             if self.kept and (delta.content or delta.refusal or delta.tool_calls or delta.function_call):
@@ -246,12 +248,15 @@ class ChatReader(Struct, eq=False):
                 self._content(delta.content, choice.logprobs)
             if delta.refusal:
                 self._deltas.append(RefusalDelta(delta.refusal))
-            for annotation in delta.annotations or ():
-                self._annotation(annotation)
-            for image in delta.images if isinstance(delta.images, list) else ():
-                self._image(image)
-            for piece in delta.tool_calls or ():
-                self._tool_call(piece)
+            if delta.annotations:
+                for annotation in delta.annotations:
+                    self._annotation(annotation)
+            if isinstance(delta.images, list):
+                for image in delta.images:
+                    self._image(image)
+            if delta.tool_calls:
+                for piece in delta.tool_calls:
+                    self._tool_call(piece)
             if (legacy := delta.function_call) is not None and (legacy.name or legacy.arguments):
                 self._tool_call(CallPiece(0, None, legacy))
         if reason := choice.finish_reason:
@@ -370,7 +375,7 @@ class ChatReader(Struct, eq=False):
         """What was held back, and the usage, come before the end."""
         if self.think is not None:
             self._deltas += self.think.end()
-        if isinstance(last, Finish):
+        if self._sources and isinstance(last, Finish):
             self._cite()
         if self._calls is not None:
             self._deltas += self._calls.flush()

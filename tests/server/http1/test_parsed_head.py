@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.server.http1.parsed_head import LOWERED, lowered
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.http_calls import key_table
-from tests.server.raw_connection import CLOSE, answers, get, line, post
+from tests.server.raw_connection import BODY, CLOSE, answers, get, line, post
 from tests.server.servers import Serving
 
 ORIGIN = b"https://app.example.com"
@@ -141,3 +142,26 @@ def test_an_old_client_behind_a_proxy_is_told_as_one_however_it_wishes_to_be_kep
     old = new.replace(b"HTTP/1.1", b"HTTP/1.0")
     [told_alone] = told(server, old)
     assert told(server, new, old) == [alone(new), told_alone]
+
+
+@pytest.mark.parametrize(
+    ("headers", "trailer", "status"),
+    [((ALICE,), b"Content-Type: text/plain", 200), ((), ALICE, 401), ((BOB,), b"Host: elsewhere", 200)],
+    ids=["type", "key", "host"],
+)
+def test_what_comes_behind_a_body_is_no_header(
+    server: Serving, headers: tuple[bytes, ...], trailer: bytes, status: int
+) -> None:
+    body = b"%x\r\n%b\r\n0\r\n%b\r\n\r\n" % (len(BODY), BODY, trailer)
+    with line(server) as connection:
+        connection.send(post(*headers, b"Transfer-Encoding: chunked", CLOSE, body=body))
+        [answer] = answers(connection.rest(), "POST")
+    assert answer.status == status
+
+
+@given(st.lists(st.binary(max_size=80), max_size=40))
+def test_names_of_headers_are_remembered_in_lower_case_up_to_a_limit(names: list[bytes]) -> None:
+    assert [lowered(name) for name in names] == [name.lower() for name in names]
+    assert all(LOWERED[name] == name.lower() for name in LOWERED)
+    assert len(LOWERED) <= 1000
+    assert max(map(len, LOWERED)) <= 64
