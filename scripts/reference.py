@@ -20,7 +20,7 @@ SURFACE = ROOT / "docs" / "surface.txt"
 PAGE = ROOT / "docs" / "reference.md"
 
 # Packages that are public as a whole: what they export is the vocabulary of another project.
-VOCABULARIES = ("antiphon.vertice",)
+VOCABULARIES = ("antiphon.vertice", "antiphon.vtcode")
 # Names that are public in their modules, because they belong to one use or would be too general elsewhere.
 BY_PATH = {
     "antiphon.bridges.encoder": "Encoder JsonLines ServerSentEvents",
