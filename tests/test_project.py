@@ -72,7 +72,7 @@ def skeleton(tmp_path: Path) -> Path:
     layers = (
         "spec stream wires config embedded providers store engine bridges server client producer compliance"
     )
-    for layer in ("", *layers.split(), "cli"):
+    for layer in ("", *layers.split(), "cli", "vertice", "vtcode"):
         package = tmp_path / "antiphon" / layer
         package.mkdir()
         (package / "__init__.py").touch()
@@ -105,6 +105,9 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
         ("producer", "antiphon.client"),
         ("producer", "antiphon.server"),
         ("compliance", "antiphon.cli"),
+        ("cli", "antiphon.vertice"),
+        ("vertice", "antiphon.server"),
+        ("vtcode", "antiphon.vertice"),
         ("spec", "asyncio"),
         ("stream", "time"),
     ],

@@ -1,6 +1,7 @@
 """What the commands share: how one describes itself, how one fails, and how one gets its configuration."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -77,24 +78,34 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="read this file (default: ./antiphon.toml, else the one in the user's configuration folder)",
     )
+    parser.add_argument(
+        "--env-file",
+        metavar="FILE",
+        help="take variables that are not set, and that the configuration reads, from this file (NAME=value)",
+    )
 
 
 def load_config(
-    path: str | None, options: Mapping[str, tuple[str, str]] | None = None, *, upstreams: bool = True
+    arguments: argparse.Namespace,
+    options: Mapping[str, tuple[str, str]] | None = None,
+    *,
+    upstreams: bool = True,
 ) -> "Config":
-    """The effective configuration, or a failure that lists every mistake.
+    """The effective configuration by `--config` and `--env-file`, or a failure that lists every mistake.
 
     A command that calls no upstream needs neither their secrets nor their code, and does not check them.
     """
-    from antiphon.config import ConfigErrors, load
+    from antiphon.config import ConfigErrors, filled_environment, load
 
     try:
+        file = arguments.env_file
+        environ = os.environ if file is None else filled_environment(file)
         if not upstreams:
-            return load(path, options=options, types=None, secrets=False)
+            return load(arguments.config, environ, options=options, types=None, secrets=False)
         from antiphon.providers.discovery import in_environment
         from antiphon.providers.registry import TYPES
 
-        return load(path, options=options, types=TYPES, discover=in_environment)
+        return load(arguments.config, environ, options=options, types=TYPES, discover=in_environment)
     except ConfigErrors as errors:
         raise mistakes(errors) from None
     except ModuleNotFoundError as missing:

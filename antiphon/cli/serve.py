@@ -57,7 +57,7 @@ def serve(arguments: argparse.Namespace) -> int:
         "log_level": "log.level",
     }
     config = load_config(
-        arguments.config,
+        arguments,
         {
             key: (f"--{name.replace('_', '-')}", text)
             for name, key in keys.items()

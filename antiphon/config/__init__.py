@@ -1,6 +1,7 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
 from antiphon.config.checks import check_exposure, discovers, with_found
+from antiphon.config.env_file import filled_environment
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
@@ -56,6 +57,7 @@ __all__ = [
     "check_exposure",
     "config_folder",
     "discovers",
+    "filled_environment",
     "load",
     "local_alias",
     "locate",

@@ -59,6 +59,11 @@ class ProviderSettings(Section, frozen=True, kw_only=True):
     """Why it cannot be used, in a sentence; empty when it can."""
     options: ExtraOptions = field(default_factory=ExtraOptions)
 
+    @classmethod
+    def variables(cls, table: Mapping[str, object]) -> Mapping[str, str]:
+        """Which environment variable gives a key that this table does not have."""
+        return {}
+
     def mistake(self, key: str, message: str) -> ConfigErrors:
         """What a provider raises that finds, while it is made, that one of its keys is wrong."""
         return ConfigErrors([Mistake(self.origin, ("providers", self.name, key), message)])

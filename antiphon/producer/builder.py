@@ -88,13 +88,21 @@ class ResponseBuilder:
         new_id: Callable[[str], str] = ids.new_id,
         shows: Callable[[str], str | None] = show_all,
         error_event: bool = True,
+        first_sequence_number: int = 0,
     ) -> None:
         response = new_response(request or Request(), model=model, now=clock())
         response.id = new_id(ids.RESPONSE)
         if previous_response_id is not None:
             response.previous_response_id = previous_response_id
         self._request = request
-        self._composer = Composer(response, clock=clock, new_id=new_id, shows=shows, error_event=error_event)
+        self._composer = Composer(
+            response,
+            clock=clock,
+            new_id=new_id,
+            shows=shows,
+            error_event=error_event,
+            first_sequence_number=first_sequence_number,
+        )
         self._new_id = new_id
         self._keys = 0
         self._ended: set[int] = set()
