@@ -30,6 +30,7 @@ from antiphon.spec.items import (
     Item,
     Message,
     Reasoning,
+    is_failed,
     type_of,
 )
 from antiphon.spec.response import Response, Usage
@@ -266,7 +267,7 @@ class UIStream:
         self._unanswered.discard(item.call_id)
         self._is_answered = True
         told: Chunk = {"toolCallId": item.call_id, "providerExecuted": True}
-        if item.status == "incomplete":
+        if is_failed(item):
             return {"type": "tool-output-error", **told, "errorText": text_of(item.output)}
         return {"type": "tool-output-available", **told, "output": output_value(item.output)}
 
