@@ -160,7 +160,7 @@ def _members(module: str, node: ast.ClassDef) -> dict[str, Entry]:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     if _decorated(inner, "setter") or (_decorated(inner, "overload") and name in members):
                         continue
-                    is_property = _decorated(inner, "property")
+                    is_property = _decorated(inner, "property") or _decorated(inner, "cached_property")
                     kind = "property" if is_property else _kind(inner)
                     signature = _function(inner, method=True)
                     signature = signature.removeprefix("() -> ") if is_property else signature

@@ -53,6 +53,8 @@ class Turn(Struct, eq=False):
     is_large: bool = False
     """Is there so much in it that what is done for each item is done apart from the event loop?"""
     receipts: list[Receipt] = msgspec.field(default_factory=list)
+    keeps_chunks: bool = False
+    """Is a chunk of the upstream without words to be put as an empty text?"""
 
     __repr__ = object.__repr__  # which shows no prompt
 

@@ -105,7 +105,9 @@ async def tell(gateway: Gateway, run: Run, end: End) -> None:
 
 
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
-    stream = Stream(gateway, exchange, encoder, run.turn.request.tools)
+    # The rules object to empty deltas, so a stream that was asked for them is not held to the rules.
+    tools = None if run.composer.keeps_chunks else run.turn.request.tools
+    stream = Stream(gateway, exchange, encoder, tools)
     try:
         await tell(gateway, run, stream)
     finally:

@@ -1,5 +1,7 @@
 """Error objects, the one exception that carries them, and the status each type has over HTTP."""
 
+from functools import cached_property
+
 import msgspec
 from msgspec import Struct
 
@@ -40,7 +42,7 @@ TIMEOUT = "timeout"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 
 
-class ErrorPayload(Struct, forbid_unknown_fields=True):
+class ErrorPayload(Struct, forbid_unknown_fields=True, dict=True):
     """What an `error` event, an HTTP error body and the library's exceptions all carry."""
 
     type: str
@@ -48,6 +50,11 @@ class ErrorPayload(Struct, forbid_unknown_fields=True):
     code: str | None = None
     param: str | None = None
     headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+    @cached_property
+    def original(self) -> "ErrorPayload":
+        """The error as the provider itself put it, where one did; it is set beside the wire's fields."""
+        return self
 
     def with_code(self, code: str) -> "ErrorPayload":
         return msgspec.structs.replace(self, code=code)

@@ -89,6 +89,8 @@ class Composer(Struct, eq=False, weakref=True):
     """Told the type of an item that this client does not see."""
     muted: bool = False
     """Only the response is wanted: no events are told."""
+    keeps_chunks: bool = False
+    """A text without words is told, as a delta of the open text: its reader counts the upstream's chunks."""
 
     state: str = lifecycle.ABSENT
     finished: bool = False
@@ -127,7 +129,7 @@ class Composer(Struct, eq=False, weakref=True):
         try:
             for delta in deltas:
                 if message is not None and type(delta) is TextDelta and delta.logprobs is None:
-                    if text := delta.text:
+                    if (text := delta.text) or self.keeps_chunks:
                         message.chunks.append(text)
                         part = message.part_index
                         events.append(_text_event(number, message.id, message.index, part, text))

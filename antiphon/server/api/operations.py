@@ -84,6 +84,11 @@ FRAMES = (
         "How `open-responses` ends an answer that a filter cut short.",
         {"enum": ["failed", "incomplete"], "default": "failed"},
     ),
+    Query(
+        "preserve_chunk_boundaries",
+        "`on`: a chunk of the upstream without words is a delta without words.",
+        {"enum": ["on", "off"], "default": "off"},
+    ),
 )
 
 CHAT = (
