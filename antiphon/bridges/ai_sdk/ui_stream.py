@@ -287,8 +287,11 @@ class UIStream:
             return
         yield {"type": "finish-step"}
         finish: Chunk = {"type": "finish", "finishReason": finish_reason(response)}
-        if response.usage is not None:
-            finish["messageMetadata"] = {"usage": _usage(response.usage)}
+        metadata: dict[str, Any] = {} if response.usage is None else {"usage": _usage(response.usage)}
+        if response.receipt_count:
+            metadata["receipts"] = response.receipt_count
+        if metadata:
+            finish["messageMetadata"] = metadata
         yield finish
 
 

@@ -39,6 +39,8 @@ class Operation:
     """When there is nothing to answer with, and 204 says so."""
     open: bool = False
     """Needs no key."""
+    receipts: bool = False
+    """May its answer say how many receipts there are?"""
 
 
 RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
@@ -112,6 +114,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer=Response,
         streams=True,
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("POST", "/v1/responses/compact"): Operation(
         "compact",
@@ -122,6 +125,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         body=CompactRequest,
         answer=CompactResource,
         errors=(400, 404, 413, 415, 500, 502),
+        receipts=True,
     ),
     ("POST", "/v1/responses/input_tokens"): Operation(
         "countInputTokens",
@@ -143,6 +147,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         query=RESUMING,
         streams=True,
         errors=(400, 404),
+        receipts=True,
     ),
     ("DELETE", "/v1/responses/{id}"): Operation(
         "deleteResponse",
@@ -161,6 +166,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "so far. One that has ended stays as it is.",
         answer=Response,
         errors=(400, 404),
+        receipts=True,
     ),
     ("GET", "/v1/responses/{id}/input_items"): Operation(
         "listInputItems",
@@ -246,6 +252,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer="text/event-stream",
         query=CHAT,
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("GET", "/api/v1/chat"): Operation(
         "resumeChatV1",
@@ -279,6 +286,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer="application/octet-stream",
         query=FRAMES,
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("POST", "/api/vscode/chat"): Operation(
         "chatWithVsCode",
@@ -289,6 +297,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         body=VsCodeRequest,
         answer="application/x-ndjson",
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("GET", "/v1/models"): Operation(
         "listModels",

@@ -15,7 +15,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes.background import FROM_THE_START, stream_log
-from antiphon.server.streaming import answer_whole, stream_run
+from antiphon.server.streaming import answer_whole, receipt_headers, stream_run
 from antiphon.spec.decode import decode_response
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import SpecError
@@ -95,8 +95,9 @@ async def _foreground(
         encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
         await stream_run(gateway, exchange, run, encoder)
         return
+    headers = _OpenResponses(caller.dialect).headers if protocol == OPEN_RESPONSES else ()
     try:
-        await answer_whole(gateway, exchange, run)
+        await answer_whole(gateway, exchange, run, headers)
     except SpecError:
         if run.problem is not None:
             turn.forgotten.clear()  # an answer that failed is stored in its place
@@ -114,10 +115,11 @@ async def _resumable(
         tenant, continues = caller.tenant, asked.continues is not None
         await chats.note_run(gateway.engine, tenant, asked.request.conversation, job.id, continues=continues)
     if not asked.stream:
-        await exchange.answer(exchange.caller.dialect.encode_response(job.created))
+        body = exchange.caller.dialect.encode_response(job.created)
+        await exchange.answer(body, headers=receipt_headers(job.receipts))
         return
     encoder = _encoder(protocol, caller.dialect, asked.continues)
-    await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder)
+    await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder, receipts=job.receipts)
 
 
 async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: str) -> bool:

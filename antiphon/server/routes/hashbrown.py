@@ -88,6 +88,7 @@ async def _answer(
     encoder = Frames(telling, thread, first)
     try:
         run = await engine.start(request, exchange.caller, keep=encoder.keep)
+        run.composer.receipts = run.turn.receipts
         run.turn.keeps_chunks = run.composer.keeps_chunks = preserves
         await stream_run(gateway, exchange, run, encoder)
     except (SpecError, UpstreamError) as error:
