@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "reference.md"
 BY_PATH = {
     "antiphon.bridges.encoder": "Encoder JsonLines ServerSentEvents",
     "antiphon.bridges.vscode": (
-        "PartStream TextPart ToolCallPart ToolResultPart VsCodeRequest assistant to_request user"
+        "DataPart PartStream TextPart ToolCallPart ToolResultPart VsCodeRequest assistant to_request user"
     ),
     "antiphon.client.resources.conversations": "AsyncConversationItems AsyncConversations AsyncModels",
     "antiphon.client.resources.responses": "AsyncResponses",
@@ -36,7 +36,7 @@ BY_PATH = {
     "antiphon.stream.dialects": "by_name solicited",
 }
 GROUPS = {
-    "Client": ("antiphon.client",),
+    "Client": ("antiphon.client", "antiphon.wires.hashbrown"),
     "Agents, tools, tasks": ("antiphon.client.agent", "antiphon.client.tools"),
     "Your own agent as an endpoint": ("antiphon.producer",),
     "Items": ("antiphon.spec.items", "antiphon.spec.codec"),

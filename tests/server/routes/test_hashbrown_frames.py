@@ -9,7 +9,7 @@ import pytest
 from tests.server.conftest import Serve
 from tests.server.servers import Client
 from tests.server.upstream import END, Call, Upstream, chunk
-from tests.wires.hashbrown.frame_reader import Frame, message, unframed
+from tests.wires.hashbrown.frame_reader import Frame, folded, message, unframed
 
 OPEN = "?dialect=open-responses"
 
@@ -35,6 +35,7 @@ def ask(client: Client, upstream: Upstream, query: str, *said: bytes) -> list[Fr
     answer = client.post(f"/api/hashbrown{query}", json=body)
     playing.join()
     assert answer.status_code == 200, answer.text
+    folded(answer.content)
     return unframed(answer.content)
 
 
