@@ -17,7 +17,7 @@ from antiphon.engine.run import Run
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.codec import encode
 from antiphon.spec.events import AnyEvent, LifecycleEvent
-from antiphon.spec.response import Response
+from antiphon.spec.response import Receipt, Response
 from antiphon.store.base import Append, Change, NewResponse, StoreError
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import single_line
@@ -89,6 +89,11 @@ class BackgroundJob:
     def problem(self) -> Problem | None:
         """Why the response failed, if it did."""
         return self._run.problem
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        """Those that are known by now."""
+        return self._run.turn.receipts
 
     async def save(self) -> None:
         """The row comes first: what is not stored does not begin."""

@@ -57,6 +57,10 @@ class Turn(Struct, eq=False):
     upstream_status: int = 0
     """Of an upstream that refused or failed: its HTTP status, and its own id for the request."""
     upstream_id: str = ""
+    keeps_chunks: bool = False
+    """Is a chunk of the upstream without words to be put as an empty text?"""
+    log: "Callable[[Turn, Receipt], None] | None" = None
+    """Told of each receipt that is left."""
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -79,6 +83,8 @@ class Turn(Struct, eq=False):
                 reason = f"there is more of this kind: the first {_MOST_RECEIPTS} are listed"
                 receipt = Receipt(param="input", action=action, reason=reason, provider=provider)
             self.receipts.append(receipt)
+            if self.log is not None:
+                self.log(self, receipt)
 
     def note(self, provider: str) -> Note:
         """What the reader of an answer is given, to say what of the answer the client does not get."""

@@ -87,8 +87,10 @@ class GeminiStream(LineParser):
         note: Note = silently,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
+        keeps_chunks: bool = False,
     ) -> None:
         super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
+        self._keeps_chunks = keeps_chunks
         self._held = b""  # a line, or several, that is not JSON yet
         self._calls = 0
         self._words: list[str] = []  # the text of the open message
@@ -185,9 +187,12 @@ class GeminiStream(LineParser):
             self._words.append(text)
             self._deltas.append(TextDelta(text))
             return
+        given = len(self._deltas)
         for candidate in chunk.candidates or ():
             if not candidate.index:
                 self._candidate(candidate)
+        if self._keeps_chunks and len(self._deltas) == given:
+            self._deltas.append(TextDelta(""))
         if chunk.error is not None:
             self._fail(errors.reported(self._provider, chunk.error, secrets=self._secrets).payload)
         elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:

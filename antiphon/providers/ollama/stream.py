@@ -70,8 +70,10 @@ class OllamaStream(LineParser):
         note: Note = silently,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
+        keeps_chunks: bool = False,
     ) -> None:
         super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
+        self._keeps_chunks = keeps_chunks
         self._kept = KeptReasoning()
         self._calls = 0
 
@@ -121,6 +123,8 @@ class OllamaStream(LineParser):
         if line.error is not None:
             self._fail(errors.reported(self._provider, line.error, secrets=self._secrets).payload)
             return
+        if self._keeps_chunks and not (line.message is not None and line.message.content):
+            self._deltas.append(TextDelta(""))
         if line.message is not None:
             self._message(line.message, line.logprobs)
         if line.done:

@@ -15,7 +15,7 @@ from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Entry, entries
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
 from antiphon.providers.tools.functions import flatten
-from antiphon.spec.codec import UNREADABLE, Opaque, extras
+from antiphon.spec.codec import UNREADABLE, Opaque, extras, without_extra
 from antiphon.spec.content import (
     ContentPart,
     InputFile,
@@ -36,6 +36,7 @@ from antiphon.spec.items import (
     ItemReference,
     Message,
     Reasoning,
+    is_failed,
     type_of,
 )
 from antiphon.spec.request import NOT_FORWARDED, SAMPLING, ReasoningParam, without_nulls
@@ -159,8 +160,10 @@ class _Preparing:
             case FunctionCallOutput() | CustomToolCallOutput() as output:
                 self._check(output.output, f"{where}.output")
                 if isinstance(output, CustomToolCallOutput) and not self._quirks.extended:
-                    return FunctionCallOutput(call_id=output.call_id, output=output.output)
-                return structs.replace(output, id="", status=None)
+                    result: Item = FunctionCallOutput(call_id=output.call_id, output=output.output)
+                else:
+                    result = structs.replace(without_extra(output, "is_error"), id="", status=None)
+                return with_status(result, "incomplete") if is_failed(output) else result
             case Reasoning() as reasoning:
                 return self._reasoning(reasoning, where)
             case Compaction() as compaction if self._quirks.hosted:
