@@ -35,7 +35,7 @@ LOOK = (
 
 
 def told(*deltas: AnyDelta, dialect: hb.FrameDialect) -> bytes:
-    return hb.frame_writer(dialect).tell(compose(*deltas)[0])
+    return hb.frame_writer(dialect).frames(compose(*deltas)[0])
 
 
 def read(*frames: Frame) -> HashbrownReader:
@@ -92,7 +92,7 @@ def test_both_dialects_give_the_same_answer(deltas: list[AnyDelta]) -> None:
 @given(runs, st.sampled_from(hb.FRAME_DIALECTS))
 def test_an_answer_is_what_the_response_says(deltas: list[AnyDelta], dialect: hb.FrameDialect) -> None:
     events, response = compose(*deltas)
-    reader = folded(hb.frame_writer(dialect).tell(events))
+    reader = folded(hb.frame_writer(dialect).frames(events))
     text, calls = seen(reader)
     made = [item for item in response.output if isinstance(item, FunctionCall)]
     assert [(id, name) for _, id, name, _ in calls] == [(item.call_id, item.name) for item in made]
@@ -127,10 +127,10 @@ def seen_calls(state: Any) -> list[tuple[str, str, str]]:
 @DIALECTS
 def test_the_state_can_be_looked_at_while_it_grows(dialect: hb.FrameDialect) -> None:
     events, _ = compose(TextDelta("Hel"), TextDelta("lo"), Finish())
-    telling, reader = hb.frame_writer(dialect), HashbrownReader([UserMessage("Hi")])
+    writer, reader = hb.frame_writer(dialect), HashbrownReader([UserMessage("Hi")])
     grown: list[str] = []
     for event in events:
-        reader.feed(telling.tell([event]))
+        reader.feed(writer.frames([event]))
         state = reader.state
         if state.answer is not None and (not grown or grown[-1] != state.answer.content):
             grown.append(state.answer.content)
