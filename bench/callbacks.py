@@ -100,7 +100,7 @@ class Asking:
         previous: str | None = None
         for body in bodies:
             asked = {"model": MODEL, **body} | ({"previous_response_id": previous} if previous else {})
-            sent = json.dumps(asked).encode()
+            sent = json.dumps(asked, ensure_ascii=False).encode()
             with self._page.open("r+b") as page:  # it is mapped, so it must not be cut short
                 page.write(WORST.pack(0, 0))
             status, answer = self._ask(sent)

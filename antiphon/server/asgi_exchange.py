@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from antiphon.server.exchange import ClientGone, Exchange, Head, Headers, as_length, too_large, two_hosts
+from antiphon.server.pieces import Pieces
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -34,20 +35,18 @@ class AsgiExchange(Exchange):
 
     async def read(self, limit: int) -> None:
         declared = as_length(self.head.headers.get(b"content-length", b""))
-        chunks: list[bytes] = []
-        size = 0
+        came = Pieces()
         more = True
         while more:
-            if max(size, declared) > limit:
+            if max(len(came), declared) > limit:
                 raise too_large(limit)
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
+            came.add(message.get("body", b""))
             more = message.get("more_body", False)
-            self.hold(size, declared)
-        self.came, self.is_complete = b"".join(chunks), True
+            self.hold(len(came), declared)
+        self.came, self.is_complete = came, True
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
         if content_type is not None:

@@ -4,14 +4,14 @@ import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
 from antiphon.engine.engine import Caller
 from antiphon.providers.worker_thread import in_worker_thread
-from antiphon.server.content_encoding import Unpacker, unpack, unpacker_of
+from antiphon.server.content_encoding import Packing, packing_of, unpack
 from antiphon.server.memory import BodyMemory, Held
+from antiphon.server.pieces import Pieces
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
@@ -107,7 +107,7 @@ class Exchange(ABC):
         """Set once the gate has let the request in. The answer is in its dialect, and names it."""
         self.task: asyncio.Task[None] | None = None
         """What handles it."""
-        self.came: bytes | bytearray = b""
+        self.came: bytes | Pieces = b""
         """As much of the body as is here, until somebody takes it."""
         self.held: Held | None = None
         """What a body that did not come at once holds, until the answer is given."""
@@ -133,8 +133,11 @@ class Exchange(ABC):
         values = parse_qs(str(self.head.query_string, "latin-1")).get(name)
         return values[-1] if values else None
 
-    async def body(self, limit: int) -> bytes:
-        """The JSON body, unpacked; refused by its content type or encoding, or for its length."""
+    async def decoded(self, decode: Callable[..., T], limit: int) -> T:
+        """The JSON body, unpacked and decoded, a large one in a thread.
+
+        It is refused by its content type or encoding, or for its length.
+        """
         given = self.head.headers.get(b"content-type", JSON)
         if given != JSON:
             kind = str(given, "latin-1").partition(";")[0].strip().lower()
@@ -142,36 +145,32 @@ class Exchange(ABC):
                 error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
                 raise SpecError(error.with_code("unsupported_media_type"), 415)
         encoding = self.head.headers.get(b"content-encoding")
-        unpacker = None if encoding is None else unpacker_of(encoding)
+        packing = None if encoding is None else packing_of(encoding)
         if not self.is_complete:
             await self.read(limit)
         body, self.came = self.came, b""
-        if isinstance(body, bytearray) and (unpacker is not None or len(body) <= LARGE):
-            body = bytes(body)  # a large one is taken as it is: to copy 60 MB takes 40 ms
-        if unpacker is not None and body:
-            body = await self._unpacked(cast(bytes, body), unpacker, limit)
+        if packing is not None and body:
+            body = await self._unpacked(body, packing, limit)
         if len(body) > limit:
             raise too_large(limit)
         if not body:
             raise SpecError(
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
-        return cast(bytes, body)
+        if len(body) > LARGE:
+            self.caller.is_large = True
+            return await in_worker_thread(_decode, decode, body, limit)
+        return _decode(decode, body, limit)
 
-    async def decoded(self, decode: Callable[..., T], body: bytes, limit: int) -> T:
-        """Decode a body; a large one in a thread, not on the event loop."""
-        if len(body) <= LARGE:
-            return decode(body, max_bytes=limit)
-        self.caller.is_large = True
-        return await in_worker_thread(partial(decode, body, max_bytes=limit))
+    async def _unpacked(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
+        taken = len(packed)
 
-    async def _unpacked(self, packed: bytes, unpacker: Unpacker, limit: int) -> bytes:
         def check(size: int) -> None:
             if size > limit:
                 raise too_large(limit)
-            self.hold(len(packed) + size)
+            self.hold(taken + size)
 
-        found = await unpack(unpacker, packed, check)
+        found = await unpack(packing, Pieces(packed) if isinstance(packed, bytes) else packed, check)
         self.hold(len(found))
         return found
 
@@ -258,6 +257,11 @@ class Exchange(ABC):
     @abstractmethod
     async def finish(self, chunk: bytes = b"") -> None:
         """The last of an answer, and its end."""
+
+
+def _decode(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
+    """Nobody else has a body of several pieces whole, so that its memory is freed here too."""
+    return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)
 
 
 def as_length(given: bytes) -> int:

@@ -14,7 +14,7 @@ from antiphon.spec import codec
 from antiphon.spec.codec import UNREADABLE, encode, first_byte
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
 from antiphon.spec.limits import LARGE, MAX_DEPTH
-from antiphon.spec.long_values import readable_parts, text_pieces
+from antiphon.spec.long_values import NUMBER_TOO_LONG, readable_parts, text_pieces
 
 # Everything that msgspec raises on bytes it does not like.
 
@@ -30,7 +30,6 @@ _NAMES = {
 }
 _NUMBER = re.compile(rb"[-+.0-9eE]+")
 _WORDS = {">=": "at least", "<=": "at most"}
-NUMBER_TOO_LONG = "Integer value out of range"
 _TOO_BIG = {
     "Number out of range": "a number that a 64-bit float can hold",
     NUMBER_TOO_LONG: "an integer of at most 4,300 digits",
@@ -73,7 +72,9 @@ def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected
     if "..." in steps and (culprit := _entry(type_, raw, path)):
         return culprit
     param = path + "".join(f"[{step}]" for step in takewhile(lambda step: step != "...", steps))
-    return wrong(param, f"expected {expected or _expected(what, type_)}, got {came(raw, steps)}")
+    is_inside = what in _TOO_BIG and first_byte(raw) in (codec.BRACE, codec.BRACKET)
+    got = "a value with a number out of range" if is_inside else came(raw, steps)
+    return wrong(param, f"expected {expected or _expected(what, type_)}, got {got}")
 
 
 def _taken_apart(message: str) -> tuple[str, list[str]]:

@@ -12,11 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from antiphon.spec.codec import encode
+from antiphon.spec import codec
+from antiphon.spec.codec import encode, first_byte
 from antiphon.spec.json_size import outline
 from antiphon.spec.limits import LARGE
 
 SLICE = 64 * 1024
+NUMBER_TOO_LONG = "Integer value out of range"
+"""What msgspec says of one with more than 4,300 digits."""
 _BACKSLASH = b"\\"[0]
 _LONGEST_ESCAPE = 12
 """Two of `\\ud83d`: a pair is one character."""
@@ -38,12 +41,16 @@ def readable_parts(raw: bytes | Raw) -> Iterator[bytes]:
     if len(raw) <= LARGE:
         yield bytes(raw)
         return
-    strings, rest = _taken_apart(raw)
-    for string in strings:
-        for piece in _cut_apart(string):
+    view, at = memoryview(raw), 0
+    rest: list[memoryview] = []
+    for start, end in outline(raw).long:
+        for piece in _cut_apart(view[start:end]):
             yield b'"%b"' % piece
-    if len(rest) <= 4 * LARGE:
-        yield rest
+        rest.append(view[at:start])
+        at = end
+    rest.append(view[at:])
+    if sum(map(len, rest)) <= 4 * LARGE:
+        yield b"".join(rest)
 
 
 def quoted(raw: bytes | Raw) -> Raw:
@@ -52,13 +59,23 @@ def quoted(raw: bytes | Raw) -> Raw:
     return Raw(b"".join([b'"', *inner, b'"']))
 
 
-def shortened(raw: bytes | Raw) -> bytes:
-    """A JSON text with an empty string for each long one; raises if one of those cannot be decoded."""
-    strings, rest = _taken_apart(raw)
-    for string in strings:
-        for piece in _cut_apart(string):
-            _string(b'"%b"' % piece)
-    return rest
+def check_long(raw: bytes | Raw) -> None:
+    """Raises what the decoder would of a JSON value that is no deeper than may be; no number is long."""
+    if len(raw) <= LARGE:
+        msgspec.json.decode(raw)
+        return
+    match first_byte(raw):
+        case codec.QUOTE:
+            for _ in text_pieces(raw):
+                pass
+        case codec.BRACE:
+            for value in msgspec.json.decode(raw, type=dict[str, Raw]).values():
+                check_long(value)
+        case codec.BRACKET:
+            for value in msgspec.json.decode(raw, type=list[Raw]):
+                check_long(value)
+        case _:
+            raise msgspec.ValidationError(NUMBER_TOO_LONG)
 
 
 def encode_pieces(value: object) -> list[bytes]:
@@ -121,18 +138,6 @@ def _without_long(value: Any, long: list[str]) -> Any:
 
 def _differs(some: Iterable[object], others: Iterable[object]) -> bool:
     return any(one is not other for one, other in zip(some, others, strict=True))
-
-
-def _taken_apart(raw: bytes | Raw) -> tuple[list[memoryview], bytes]:
-    """The long strings of a JSON text, without their quotes, and the rest of it."""
-    view, at = memoryview(raw), 0
-    strings: list[memoryview] = []
-    rest: list[memoryview] = []
-    for start, end in outline(raw).long:
-        strings.append(view[start:end])
-        rest.append(view[at:start])
-        at = end
-    return strings, b"".join([*rest, view[at:]])
 
 
 def _cut_apart(view: memoryview) -> Iterator[bytes]:

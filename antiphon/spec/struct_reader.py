@@ -16,7 +16,6 @@ from antiphon.spec.aliases import Fields, string
 from antiphon.spec.codec import BRACE, BRACKET, NULL, QUOTE, UNREADABLE, Opaque, first_byte, grown
 from antiphon.spec.content import PARTS, Annotation, ContentPart, UrlCitation
 from antiphon.spec.error_paths import (
-    NUMBER_TOO_LONG,
     alternatives,
     came,
     complain,
@@ -54,7 +53,7 @@ from antiphon.spec.limits import (
     MAX_UNKNOWN_SHAPES,
     Text,
 )
-from antiphon.spec.long_values import shortened, text_pieces
+from antiphon.spec.long_values import check_long, text_pieces
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.struct_fields import Field, shape_of
 from antiphon.spec.tools import (
@@ -148,11 +147,15 @@ class Reading:
 
     def check(self, field: Field, raw: Raw, path: str) -> None:
         """Refuse what cannot be decoded; what can is kept as it came."""
+        if len(raw) <= LARGE:
+            self.value(field, raw, path)
+            return
         try:
-            short = Raw(shortened(raw)) if len(raw) > LARGE else raw
+            if is_deep(raw, MAX_DEPTH):
+                raise too_deep(path)
+            check_long(raw)
         except UNREADABLE as error:
             raise complain(error, field.type, raw, path) from None
-        self.value(field, short, path)
 
     def settle(self, item: Item, raw: Raw, path: str) -> Item:
         """The last look at an item whose fields are all well: do its parts belong where they are?"""
@@ -439,7 +442,7 @@ def _is_settled(item: Item) -> bool:
 def _long_value(field: Field, raw: Raw, path: str) -> Any:
     """What the decoder of the field gives, or says, of a long string; no number is long."""
     if first_byte(raw) != QUOTE:
-        raise msgspec.ValidationError(NUMBER_TOO_LONG)
+        check_long(raw)
     pieces = list(text_pieces(raw))
     if (size := sum(map(len, pieces))) > MAX_TEXT and not all(piece.isascii() for piece in pieces):
         limit = f"expected a string of at most {MAX_TEXT:,} characters, or one of ASCII alone"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from antiphon.server.exchange import ClientGone, Exchange, Headers, as_length, too_large
 from antiphon.server.http1.parsed_head import ParsedHead
+from antiphon.server.pieces import Pieces
+from antiphon.spec.limits import LARGE
 
 if TYPE_CHECKING:
     from antiphon.server.http1.connection import ClientConnection
@@ -62,8 +64,8 @@ class DirectExchange(Exchange):
             self.came = body
         else:
             if isinstance(self.came, bytes):
-                self.came = bytearray(self.came)
-            self.came += body
+                self.came = Pieces(self.came)
+            self.came.add(body)
         if self.news is not None:
             self.tell()
         elif len(self.came) > BODY_HIGH_WATER:
@@ -120,7 +122,13 @@ class DirectExchange(Exchange):
             about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
         begun = self._beginning(status, about, headers)
         self.is_answered = True
-        connection.write(begun if self.head.method == "HEAD" else begun + body)
+        if self.head.method == "HEAD":
+            body = b""
+        if len(body) > LARGE:  # to join a large one takes longer than a second write
+            connection.write(begun)
+            connection.write(body)
+        else:
+            connection.write(begun + body)
 
     def open(self, status: int, headers: Headers) -> None:
         about = b"" if self.head.is_old else b"transfer-encoding: chunked\r\n"
