@@ -11,7 +11,7 @@ from antiphon.engine.engine import Caller
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.content_encoding import Packing, packing_of, unpack
 from antiphon.server.memory import BodyMemory, Held
-from antiphon.server.pieces import Pieces
+from antiphon.server.pieces import Pieces, decode_pieces
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
@@ -159,8 +159,8 @@ class Exchange(ABC):
             )
         if len(body) > LARGE:
             self.caller.is_large = True
-            return await in_worker_thread(_decode, decode, body, limit)
-        return _decode(decode, body, limit)
+            return await in_worker_thread(decode_pieces, decode, body, limit)
+        return decode_pieces(decode, body, limit)
 
     async def _unpacked(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
         taken = len(packed)
@@ -257,11 +257,6 @@ class Exchange(ABC):
     @abstractmethod
     async def finish(self, chunk: bytes = b"") -> None:
         """The last of an answer, and its end."""
-
-
-def _decode(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
-    """Nobody else has a body of several pieces whole, so that its memory is freed here too."""
-    return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)
 
 
 def as_length(given: bytes) -> int:

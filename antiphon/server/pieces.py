@@ -1,6 +1,9 @@
 """The bytes of a body or a message while they come."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PIECE = 64 * 1024
 _KEPT = PIECE // 4
@@ -22,7 +25,7 @@ class Pieces:
     def __len__(self) -> int:
         return self._size
 
-    def add(self, data: bytes | bytearray) -> None:
+    def add(self, data: bytes | bytearray | memoryview) -> None:
         self._size += len(data)
         if isinstance(data, bytes) and len(data) >= _KEPT:
             self._settle()
@@ -52,3 +55,8 @@ class Pieces:
         if self._small:
             self._pieces.append(bytes(self._small))
             self._small = bytearray()
+
+
+def decode_pieces(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
+    """Nobody else has a body of several pieces whole, so that its memory is freed where this is called."""
+    return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)

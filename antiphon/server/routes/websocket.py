@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -19,6 +18,7 @@ from antiphon.server.auditing import Audit
 from antiphon.server.exchange import ClientGone, request_id, two_hosts
 from antiphon.server.gateway import Gateway
 from antiphon.server.memory import Held
+from antiphon.server.pieces import Pieces, decode_pieces
 from antiphon.server.streaming import tell
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError, not_found
@@ -137,7 +137,7 @@ class ResponsesSocket:
         self._send = send
         self._texts = texts
         self._memory = Memory()
-        self._messages: asyncio.Queue[bytes | SpecError] = asyncio.Queue(_WAITING_MESSAGES)
+        self._messages: asyncio.Queue[bytes | Pieces | SpecError] = asyncio.Queue(_WAITING_MESSAGES)
         self._held = Held(gateway.memory)
         self._size = 0
         """How many bytes the messages that wait have, and the one whose turn it is."""
@@ -168,7 +168,7 @@ class ResponsesSocket:
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            data = text.encode() if text is not None else message.get("bytes") or b""
+            data: bytes | Pieces = text.encode() if text is not None else message.get("bytes") or b""
             try:
                 self._held.hold(self._size + len(data))
             except SpecError as error:
@@ -211,12 +211,14 @@ class ResponsesSocket:
                 await self.close(_NORMAL)
                 return
 
-    async def _decoded(self, message: bytes) -> WebSocketCreate:
-        decode = partial(decode_websocket_create, message, max_bytes=self._gateway.config.server.body_limit)
+    async def _decoded(self, message: bytes | Pieces) -> WebSocketCreate:
+        limit = self._gateway.config.server.body_limit
         self._caller.is_large = len(message) > LARGE
-        return await in_worker_thread(decode) if self._caller.is_large else decode()
+        if self._caller.is_large:
+            return await in_worker_thread(decode_pieces, decode_websocket_create, message, limit)
+        return decode_pieces(decode_websocket_create, message, limit)
 
-    async def _turn(self, message: bytes) -> None:
+    async def _turn(self, message: bytes | Pieces) -> None:
         """One turn; exactly one message ends it when it fails."""
         gateway, caller = self._gateway, self._caller
         request: WebSocketCreate | None = None
