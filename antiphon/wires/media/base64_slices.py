@@ -1,0 +1,22 @@
+"""Base64 slice by slice: one call for a file of many megabytes would keep the event loop waiting."""
+
+import base64
+import binascii
+
+_DIGITS = 64 * 1024
+_BYTES = _DIGITS // 4 * 3
+
+
+def decode_base64(text: str) -> bytes:
+    """The bytes; `binascii.Error` or another `ValueError` for whatever is not base64 with its padding."""
+    pieces: list[bytes] = []
+    for at in range(0, len(text), _DIGITS):
+        piece = text[at : at + _DIGITS]
+        if "=" in piece and at + _DIGITS < len(text):
+            raise binascii.Error("Excess data after padding")
+        pieces.append(binascii.a2b_base64(piece.encode("ascii"), strict_mode=True))
+    return b"".join(pieces)
+
+
+def encode_base64(data: bytes) -> str:
+    return "".join([base64.b64encode(data[at : at + _BYTES]).decode() for at in range(0, len(data), _BYTES)])
