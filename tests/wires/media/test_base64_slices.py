@@ -31,3 +31,6 @@ def test_base64_in_slices_is_base64(data: bytes, text: str) -> None:
         assert encode_base64(data) == base64.b64encode(data).decode()
         assert decode_base64(encode_base64(data)) == data
         assert _read(decode_base64, text) == _read(_strictly, text)
+        safe = base64.urlsafe_b64encode(data).decode()
+        assert decode_base64(safe, url_safe=True) == data
+        assert (_read(decode_base64, safe) is None) == ("-" in safe or "_" in safe)
