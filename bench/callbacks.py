@@ -1,12 +1,16 @@
 """The longest time for which one request keeps the event loop from everyone else, at the default limits."""
 
+import gzip
 import http.client
 import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from websockets.sync.client import connect
 
 from bench.contenders import KEY, PROMPT, folder, upstream, write_config
 from bench.figures import Recorder
@@ -17,6 +21,7 @@ from bench.watched import WORST
 COLUMNS = ("on the clock", "CPU")
 WORST_CALLBACK = "longest of all, CPU"
 MODEL = "fake/each-64"
+_ENDS = {"response.completed": 200, "error": 400}
 Body = dict[str, Any]
 
 
@@ -68,9 +73,28 @@ def _picture(size: int) -> Body:
     return {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": url}]}
 
 
+def _file() -> Body:
+    data = "data:application/pdf;base64,".ljust(33_554_432, "A")
+    part = {"type": "input_file", "filename": "a.pdf", "file_data": data}
+    return {"type": "message", "role": "user", "content": [part]}
+
+
+def _escaped_file() -> bytes:
+    """As some programs spell a slash."""
+    body = json.dumps({"model": MODEL, "input": [_file()]}).encode()
+    return body.replace(b"A", rb"\/", 1_999_000)
+
+
+def _output(text: str) -> list[Body]:
+    call, output = _calls(2)
+    return [call, output | {"output": text}]
+
+
+_MOST = 36 * 1024 * 1024 - 3000
+EMOJI = "\N{GRINNING FACE}"
 TEXT = 'A verse is sung, and another answers it; "so it goes", they say.\n' * 36
 """About 2,300 characters, as a tool might give back."""
-CASES: dict[str, Callable[[], list[Body]]] = {
+CASES: dict[str, Callable[[], list[Body | bytes]]] = {
     "plain request": lambda: [{"input": PROMPT}],
     "schema of 24 kB that is none": lambda: [_schema(_objects(1900))],
     "schema of 77 kB that is none": lambda: [_schema(_objects(5900))],
@@ -85,7 +109,26 @@ CASES: dict[str, Callable[[], list[Body]]] = {
     "turn after 7 MB": lambda: [{"input": [_message(TEXT)] * 3000}, {"input": "and then?"}],
     "7 MB in one text": lambda: [{"input": TEXT * 3000}],
     "36 MB of pictures": lambda: [{"input": [_picture(12_000_000)] * 3}],
+    "file of 33,554,432 characters": lambda: [{"input": [_file()]}],
+    "turn after that file": lambda: [{"input": [_file()]}, {"input": "and then?"}],
+    "36 MB of text": lambda: [{"input": "A" * _MOST}],
+    "36 MB of emoji": lambda: [{"input": EMOJI * (_MOST // 4)}],
+    "36 MB in a tool's output": lambda: [{"input": _output(EMOJI * (_MOST // 4))}],
+    "36 MB in an unknown item": lambda: [
+        {"input": [_message("x"), {"type": "x:y", "a": [EMOJI * (_MOST // 4)]}]}
+    ],
+    "36 MB of instructions": lambda: [{"input": "x", "instructions": EMOJI * (_MOST // 4)}],
+    "2,000,000 escapes": lambda: [
+        b'{"model":"%b","input":"%b"}' % (MODEL.encode(), rb"\ud83d\ude00" * 999_999)
+    ],
+    "file with 2,000,000 escapes": lambda: [_escaped_file()],
+    "36 MB of spaces": lambda: [b'{"input":%b"x"}' % (b" " * _MOST)],
+    "number of 36 MB": lambda: [b'{"input":"x","temperature":%b}' % (b"1" * _MOST)],
+    "name of 36 MB": lambda: [b'{"input":"x","%b":1}' % (b"A" * _MOST)],
+    "36 MB that are cut off": lambda: [b'{"input":"%b' % (b"A" * _MOST)],
 }
+OVER_OTHERS = ("36 MB of pictures", "file of 33,554,432 characters", "36 MB of emoji")
+"""Cases that are also sent packed, and over a WebSocket."""
 
 
 class Asking:
@@ -95,22 +138,36 @@ class Asking:
         self._port = port
         self._page = page
 
-    def worst(self, bodies: list[Body]) -> tuple[float, float, int]:
+    def worst(self, bodies: list[Body | bytes], over: str = "") -> tuple[float, float, int]:
         """Milliseconds on the clock and of CPU while the last of these turns was answered, and its status."""
         previous: str | None = None
+        ask = self._ask_socket if over == "WebSocket" else partial(self._ask, is_packed=over == "gzip")
         for body in bodies:
-            asked = {"model": MODEL, **body} | ({"previous_response_id": previous} if previous else {})
-            sent = json.dumps(asked).encode()
+            sent = body
+            if not isinstance(sent, bytes):
+                asked = {"model": MODEL, **sent} | ({"previous_response_id": previous} if previous else {})
+                sent = json.dumps(asked, ensure_ascii=False).encode()
             with self._page.open("r+b") as page:  # it is mapped, so it must not be cut short
                 page.write(WORST.pack(0, 0))
-            status, answer = self._ask(sent)
+            status, answer = ask(sent)
             previous = answer.get("id")
         wall, cpu = WORST.unpack(self._page.read_bytes())
         return wall * 1e3, cpu * 1e3, status
 
-    def _ask(self, body: bytes) -> tuple[int, Body]:
+    def _ask_socket(self, body: bytes) -> tuple[int, Body]:
+        headers = {"authorization": f"Bearer {KEY}"}
+        url = f"ws://127.0.0.1:{self._port}/v1/responses"
+        with connect(url, additional_headers=headers, max_size=None) as socket:
+            socket.send(b'{"type":"response.create",' + body[1:], text=True)
+            while (event := json.loads(socket.recv(timeout=300)))["type"] not in _ENDS:
+                pass
+        return _ENDS[event["type"]], event.get("response", {})
+
+    def _ask(self, body: bytes, is_packed: bool = False) -> tuple[int, Body]:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
         headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
+        if is_packed:
+            headers["content-encoding"], body = "gzip", gzip.compress(body, 1)
         try:
             connection.request("POST", "/v1/responses", body, headers)
             answer = connection.getresponse()
@@ -134,15 +191,17 @@ def watched() -> Iterator[Asking]:
 def run(record: Recorder, options: Options) -> None:
     rounds = max(1, options.rounds // 2)
     print(f"the longest that the event loop was away, ms, medians of {rounds} rounds")
-    print(f"{'':<32}{'on the clock':>24}{'CPU':>24}{'status':>10}")
+    print(f"{'':<42}{'on the clock':>24}{'CPU':>24}{'status':>10}")
     with watched() as asking:
-        for bodies in ([{"input": PROMPT}], [_schema(_deep(1))]):
-            asking.worst(bodies)  # what is loaded by the first request is not in the figures
+        for first in ({"input": PROMPT}, _schema(_deep(1))):
+            asking.worst([first])  # what is loaded by the first request is not in the figures
         worst = [0.0] * rounds
-        for name, make in CASES.items():
-            found = [asking.worst(make()) for _ in range(rounds)]
+        others = [(case, over) for case in OVER_OTHERS for over in ("gzip", "WebSocket")]
+        for case, over in [*((case, "") for case in CASES), *others]:
+            name = f"{case}, {over}" if over else case
+            found = [asking.worst(CASES[case](), over) for _ in range(rounds)]
             wall = record.add(f"{name}, on the clock", [one[0] for one in found], "ms")
             cpu = record.add(f"{name}, CPU", [one[1] for one in found], "ms")
             worst = [max(pair) for pair in zip(worst, cpu.values, strict=True)]
-            print(f"{name:<32}{wall!s:>24}{cpu!s:>24}{found[-1][2]:>10}", flush=True)
-        print(f"{WORST_CALLBACK:<32}{record.add(WORST_CALLBACK, worst, 'ms')!s:>48}")
+            print(f"{name:<42}{wall!s:>24}{cpu!s:>24}{found[-1][2]:>10}", flush=True)
+        print(f"{WORST_CALLBACK:<42}{record.add(WORST_CALLBACK, worst, 'ms')!s:>48}")

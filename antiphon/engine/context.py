@@ -65,7 +65,6 @@ async def resolve(
     earlier = b""
     if request.previous_response_id is not None:
         previous = await _previous(request.previous_response_id, tenant, store, memory)
-        earlier = previous.json()
     conversation = request.conversation if isinstance(request, Request) else None
     if conversation is not None:
         if previous is not None:
@@ -77,7 +76,8 @@ async def resolve(
     def read() -> tuple[list[Item], list[Item]]:
         if isinstance(request.input, list):
             check_pictures(request.input)
-        return decode_stored_items(earlier) if earlier else [], identified(input_items(request.input))
+        context = previous.json() if previous is not None else earlier
+        return decode_stored_items(context) if context else [], identified(input_items(request.input))
 
     def joined() -> Resolved:
         if set(map(type, before)) | set(map(type, given)) == {Message}:
@@ -87,7 +87,7 @@ async def resolve(
         items = proofs.opened(items, len(before))
         return Resolved(_opened(items, len(before), tenant, seal, proofs), given, previous, is_large)
 
-    is_large = is_large or len(earlier) > LARGE
+    is_large = is_large or (previous.size if previous is not None else len(earlier)) > LARGE
     before, given = await in_worker_thread(read) if is_large else read()
     if ItemReference in set(map(type, given)):
         given = await _dereferenced(given, before, tenant, store)

@@ -20,6 +20,7 @@ from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item
+from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
@@ -211,7 +212,7 @@ class Engine:
         given, made = resolved.input, response.output
         expires, append = self.expires_at(response.created_at), None
         if conversation := run.turn.request.conversation:
-            append = Append(conversation, stored(given + made), expires)
+            append = Append(conversation, stored(given + made, run.turn.is_large), expires)
         run.encoded = encode(response)
         return NewResponse(
             id=response.id,
@@ -220,7 +221,7 @@ class Engine:
             model=response.model,
             created_at=response.created_at,
             body=run.encoded,
-            input=encode_all(given),
+            input=encode_all(given, run.turn.is_large),
             output=encode_all(made),
             names=[item.id for item in given + made if item.id],
             previous=resolved.previous,
@@ -258,24 +259,28 @@ class _Saving(Struct, eq=False):
         return self._kept(run)
 
     async def _kept(self, run: Run) -> None:
+        is_large = run.turn.is_large
         if run.turn.request.store:
             record = self.engine.record
-            is_large = run.turn.is_large
             new = await in_worker_thread(record, run, self.caller) if is_large else record(run, self.caller)
             await self.engine.store.save(new)
         if self.memory is not None and run.response.status in ("completed", "incomplete"):
-            self.memory.keep(run.response.id, remembered(run))
+            context = await in_worker_thread(remembered, run) if is_large else remembered(run)
+            self.memory.keep(run.response.id, context)
         if self.keep is not None:
             await self.keep(run)
 
 
-def encode_all(items: list[Item]) -> bytes:
-    """Items as one fragment."""
+def encode_all(items: list[Item], is_large: bool = False) -> bytes:
+    """Items as one fragment; large ones in pieces, so that no call takes long."""
+    if is_large:
+        return b"".join(encode_each(items))
     return encode(items[0]) if len(items) == 1 else b",".join([encode(item) for item in items])
 
 
-def stored(items: list[Item]) -> list[StoredItem]:
-    return [StoredItem(item.id or None, encode(item)) for item in items]
+def stored(items: list[Item], is_large: bool = False) -> list[StoredItem]:
+    encoded = encode_long if is_large else encode
+    return [StoredItem(item.id or None, encoded(item)) for item in items]
 
 
 def remembered(run: Run) -> Context:
@@ -285,6 +290,6 @@ def remembered(run: Run) -> Context:
         response=run.response.id,
         status=run.response.status,
         before=previous.fragments() if previous else (),
-        input=encode_all(run.resolved.input),
+        input=encode_all(run.resolved.input, run.turn.is_large),
         output=encode_all(run.response.output),
     )

@@ -109,7 +109,7 @@ class BackgroundJob:
             model=response.model,
             created_at=response.created_at,
             body=encode(response),
-            input=encode_all(resolved.input),
+            input=encode_all(resolved.input, self._run.turn.is_large),
             names=[item.id for item in resolved.input if item.id],
             previous=resolved.previous,
             expires_at=self._engine.expires_at(response.created_at),
@@ -210,7 +210,9 @@ class BackgroundJob:
             if state is None:
                 ours = await store.append_events(self.id, self._owner, first, events)
             else:
-                ours = await store.update(self._change(state, first, events))
+                is_large, given = self._run.turn.is_large, (state, first, events)
+                change = await in_worker_thread(self._change, *given) if is_large else self._change(*given)
+                ours = await store.update(change)
         except StoreError as error:
             log.error("background response %s could not be written, trying again: %s", self.id, error)
             self._write_later(events, state)
@@ -232,7 +234,7 @@ class BackgroundJob:
             output = stored(response.output)
             conversation = self._run.turn.request.conversation
             if conversation:
-                items = [*stored(self._run.resolved.input), *output]
+                items = [*stored(self._run.resolved.input, self._run.turn.is_large), *output]
                 append = Append(conversation, items, self._engine.expires_at(response.created_at))
         return Change(
             id=self.id,

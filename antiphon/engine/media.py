@@ -6,7 +6,6 @@ of a redirection, within limits of size and time. What is stored keeps the addre
 
 import asyncio
 import re
-from base64 import b64encode
 from contextlib import suppress
 from mimetypes import guess_extension
 from pathlib import PurePosixPath
@@ -20,9 +19,12 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.errors import UNSUPPORTED_CONTENT, ForbiddenAddress
 from antiphon.providers.media.image_info import kind_of
+from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.content import ContentPart, InputFile, InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message, parts_of
+from antiphon.spec.limits import LARGE
+from antiphon.wires.media.base64_slices import encode_base64
 from antiphon.wires.media.data_urls import UNKNOWN
 
 if TYPE_CHECKING:
@@ -171,7 +173,8 @@ class _Visit:
         except UpstreamError as error:
             # Its words are for the owner of a provider, and this is somebody's address.
             raise _Trouble(FAILED, f"{host} could not be read ({error.payload.code})") from None
-        return Fetched(media_type, b64encode(body).decode())
+        encoded = await in_worker_thread(encode_base64, body) if len(body) > LARGE else encode_base64(body)
+        return Fetched(media_type, encoded)
 
     async def _read(self, response: "UpstreamExchange", host: str) -> bytes:
         declared = response.headers.get("content-length", "")

@@ -11,6 +11,7 @@ from antiphon.spec.items import Item
 from antiphon.spec.request import WebSocketCreate
 from antiphon.stream.framing import lines
 from antiphon.wires.asgi import Receive, Send
+from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import ResponsesSocket, Texts
 
 log = logging.getLogger("antiphon.producer")
@@ -32,8 +33,8 @@ class AgentSocket(ResponsesSocket[list[Item]]):
         self._answers = answers
         self._max_body = max_body
 
-    async def decoded(self, message: bytes) -> WebSocketCreate:
-        return decode_websocket_create(message, max_bytes=self._max_body)
+    async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
+        return decode_pieces(decode_websocket_create, message, self._max_body)
 
     async def respond(self, request: WebSocketCreate) -> bool:
         turn = await self._answers.begin(request, self.memory)

@@ -4,6 +4,7 @@ import asyncio
 
 from antiphon.server.exchange import Exchange, Head, Headers, as_length, given_id, too_large, two_hosts
 from antiphon.wires.asgi import ClientGone, Receive, Scope, Send, Sender
+from antiphon.wires.pieces import Pieces
 
 _SHORT = 0.1
 """Seconds after which the client is watched: a short answer is over before that needs a task of its own."""
@@ -26,20 +27,18 @@ class AsgiExchange(Exchange):
 
     async def read(self, limit: int) -> None:
         declared = as_length(self.head.headers.get(b"content-length", b""))
-        chunks: list[bytes] = []
-        size = 0
+        came = Pieces()
         more = True
         while more:
-            if max(size, declared) > limit:
+            if max(len(came), declared) > limit:
                 raise too_large(limit)
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
+            came.add(message.get("body", b""))
             more = message.get("more_body", False)
-            self.hold(size, declared)
-        self.came, self.is_complete = b"".join(chunks), True
+            self.hold(len(came), declared)
+        self.came, self.is_complete = came, True
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
         if content_type is not None:

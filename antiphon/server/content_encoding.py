@@ -3,10 +3,11 @@
 import asyncio
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from antiphon.spec.errors import SpecError, invalid_request
+from antiphon.wires.pieces import Pieces
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -19,10 +20,12 @@ _IN_A_ROW = 4
 """So many pieces are unpacked before others get their turn: a mebibyte, which takes some milliseconds."""
 _WINDOW = 23
 """As binary logarithm: the 8 MiB that RFC 9659 allows on the web; a frame could ask for gigabytes."""
+_MOST_PARTS = 4096
+"""Members of gzip, or frames of zstd, in one body: each may be empty, and costs something to begin."""
 
 
 class Unpacker(Protocol):
-    """As the standard library's: one stream, and no more than `max_length` bytes of it at once."""
+    """As the standard library's: one member or frame, and no more than `max_length` bytes of it at once."""
 
     @property
     def eof(self) -> bool: ...
@@ -31,6 +34,10 @@ class Unpacker(Protocol):
     @property
     def unused_data(self) -> bytes: ...
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+Packing = Callable[[], Unpacker]
+"""Begins to unpack: a body may be several members or frames, one after the other."""
 
 
 class _Gzip:
@@ -58,48 +65,59 @@ def _zstd() -> Unpacker:
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW})
 
 
-_UNPACKERS: dict[str, Callable[[], Unpacker]] = {"gzip": _Gzip, "x-gzip": _Gzip, "zstd": _zstd}
+_PACKINGS: dict[str, Packing] = {"gzip": _Gzip, "x-gzip": _Gzip, "zstd": _zstd}
 
 
-def unpacker_of(encoding: bytes) -> Unpacker | None:
+def packing_of(encoding: bytes) -> Packing | None:
     """What unpacks a body of this `Content-Encoding`; None if there is nothing to unpack, or 415."""
     name = encoding.decode("latin-1").strip().lower()
     if name in ("", "identity"):
         return None
-    if name not in _UNPACKERS:
+    if name not in _PACKINGS:
         error = invalid_request(f"a body may be packed with gzip or zstd, not {name[:100]}; or send it plain")
         raise SpecError(error.with_code("unsupported_encoding"), 415)
-    return _UNPACKERS[name]()
+    return _PACKINGS[name]
 
 
-async def unpack(unpacker: Unpacker, packed: bytes, check: Callable[[int], None]) -> bytes:
+async def unpack(packing: Packing, packed: Pieces, check: Callable[[int], None]) -> Pieces:
     """All of it. `check` is told the size whenever that has grown, and raises if it is too much."""
-    pieces: list[bytes] = []
-    size = 0
+    found = Pieces()
     try:
-        for number, piece in enumerate(_pieces(unpacker, packed), start=1):
-            pieces.append(piece)
-            size += len(piece)
-            check(size)
+        for number, piece in enumerate(_unpacked(packing, _slices(packed)), start=1):
+            found.add(piece)
+            check(len(found))
             if number % _IN_A_ROW == 0:
                 await asyncio.sleep(0)
     except (zlib.error, zstd.ZstdError, ValueError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is broken"
         message = f"the body cannot be unpacked as its Content-Encoding says: {why}"
         raise SpecError(invalid_request(message).with_code("invalid_encoding")) from None
-    return b"".join(pieces)
+    return found
 
 
-def _pieces(unpacker: Unpacker, packed: bytes) -> Iterator[bytes]:
-    for start in range(0, len(packed), _IN):
-        piece = packed[start : start + _IN]
+def _slices(packed: Pieces) -> Iterator[bytes]:
+    for given in packed.take():
+        for at in range(0, len(given), _IN):
+            yield bytes(given[at : at + _IN])
+
+
+def _unpacked(packing: Packing, packed: Iterable[bytes]) -> Iterator[bytes]:
+    unpacker, parts = packing(), 1
+    for piece in packed:
         while True:
+            if unpacker.eof:
+                if not piece:
+                    break
+                parts += 1
+                if parts > _MOST_PARTS:
+                    raise ValueError(f"it has more than {_MOST_PARTS:,} parts")
+                unpacker = packing()
             yield unpacker.decompress(piece, _OUT)
             if unpacker.eof:
-                if unpacker.unused_data or start + _IN < len(packed):
-                    raise ValueError("something follows its end")
-                return
-            if unpacker.needs_input:
+                piece = unpacker.unused_data
+            elif unpacker.needs_input:
                 break
-            piece = b""
-    raise ValueError("its end is missing")
+            else:
+                piece = b""
+    if not unpacker.eof:
+        raise ValueError("its end is missing")

@@ -4,8 +4,7 @@ import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
 from msgspec import Struct, field
@@ -13,11 +12,12 @@ from msgspec import Struct, field
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
 from antiphon.providers.worker_thread import in_worker_thread
-from antiphon.server.content_encoding import Unpacker, unpack, unpacker_of
+from antiphon.server.content_encoding import Packing, packing_of, unpack
 from antiphon.server.memory import BodyMemory, Held
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
+from antiphon.wires.pieces import Pieces, decode_pieces
 
 if TYPE_CHECKING:
     from antiphon.server.gateway import Gateway
@@ -93,7 +93,7 @@ class Exchange(ABC):
         """Set once the gate has let the request in. The answer is in its dialect, and names it."""
         self.task: asyncio.Task[None] | None = None
         """What handles it."""
-        self.came: bytes | bytearray = b""
+        self.came: bytes | Pieces = b""
         """As much of the body as is here, until somebody takes it."""
         self.held: Held | None = None
         """What a body that did not come at once holds, until the answer is given."""
@@ -126,8 +126,11 @@ class Exchange(ABC):
         values = parse_qs(str(self.head.query_string, "latin-1")).get(name)
         return values[-1] if values else None
 
-    async def body(self, limit: int) -> bytes:
-        """The JSON body, unpacked; refused by its content type or encoding, or for its length."""
+    async def decoded(self, decode: Callable[..., T], limit: int) -> T:
+        """The JSON body, unpacked and decoded, a large one in a thread.
+
+        It is refused by its content type or encoding, or for its length.
+        """
         given = self.head.headers.get(b"content-type", JSON)
         if given != JSON:
             kind = str(given, "latin-1").partition(";")[0].strip().lower()
@@ -135,36 +138,32 @@ class Exchange(ABC):
                 error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
                 raise SpecError(error.with_code("unsupported_media_type"), 415)
         encoding = self.head.headers.get(b"content-encoding")
-        unpacker = None if encoding is None else unpacker_of(encoding)
+        packing = None if encoding is None else packing_of(encoding)
         if not self.is_complete:
             await self.read(limit)
         body, self.came = self.came, b""
-        if isinstance(body, bytearray) and (unpacker is not None or len(body) <= LARGE):
-            body = bytes(body)  # a large one is taken as it is: to copy 60 MB takes 40 ms
-        if unpacker is not None and body:
-            body = await self._unpacked(cast(bytes, body), unpacker, limit)
+        if packing is not None and body:
+            body = await self._unpacked(body, packing, limit)
         if len(body) > limit:
             raise too_large(limit)
         if not body:
             raise SpecError(
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
-        return cast(bytes, body)
+        if len(body) > LARGE:
+            self.caller.is_large = True
+            return await in_worker_thread(decode_pieces, decode, body, limit)
+        return decode_pieces(decode, body, limit)
 
-    async def decoded(self, decode: Callable[..., T], body: bytes, limit: int) -> T:
-        """Decode a body; a large one in a thread, not on the event loop."""
-        if len(body) <= LARGE:
-            return decode(body, max_bytes=limit)
-        self.caller.is_large = True
-        return await in_worker_thread(partial(decode, body, max_bytes=limit))
+    async def _unpacked(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
+        taken = len(packed)
 
-    async def _unpacked(self, packed: bytes, unpacker: Unpacker, limit: int) -> bytes:
         def check(size: int) -> None:
             if size > limit:
                 raise too_large(limit)
-            self.hold(len(packed) + size)
+            self.hold(taken + size)
 
-        found = await unpack(unpacker, packed, check)
+        found = await unpack(packing, Pieces(packed) if isinstance(packed, bytes) else packed, check)
         self.hold(len(found))
         return found
 

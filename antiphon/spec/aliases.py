@@ -19,7 +19,8 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
-from antiphon.spec.limits import MAX_UNKNOWN_NAME
+from antiphon.spec.limits import LARGE, MAX_UNKNOWN_NAME
+from antiphon.spec.long_values import quoted
 from antiphon.spec.request import ReasoningParam, Request
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat
@@ -41,8 +42,8 @@ TEXT_TYPES: dict[str, tuple[str, frozenset[str]]] = {
 
 
 def string(fields: Fields, name: str) -> str | None:
-    """The value of a field that is a string; None when it is absent or something else."""
-    if name not in fields or first_byte(fields[name]) != QUOTE:
+    """The value of a field that is a string, and no long one; None when it is absent or something else."""
+    if name not in fields or first_byte(fields[name]) != QUOTE or len(fields[name]) > LARGE:
         return None
     return json.decode(fields[name], type=str)
 
@@ -126,7 +127,7 @@ def function_call(fields: Fields) -> None:
     """Arguments as an object, and the item's id where the call's should be."""
     status(fields)
     if "arguments" in fields and first_byte(fields["arguments"]) in (BRACE, BRACKET):
-        fields["arguments"] = _raw(bytes(fields["arguments"]).decode())
+        fields["arguments"] = quoted(fields["arguments"])
     if fields.get("call_id", NULL) == NULL and "id" in fields:
         fields["call_id"] = fields["id"]
 
@@ -135,9 +136,10 @@ def reasoning(fields: Fields) -> None:
     """Summary and content as plain strings become lists of parts."""
     status(fields)
     for name, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
-        text = string(fields, name)
-        if text is not None:
-            fields[name] = _raw([{"type": kind, "text": text}] if text else [])
+        raw = fields.get(name, NULL)
+        if first_byte(raw) == QUOTE:
+            part = b'{"type":"%b","text":%b}' % (kind.encode(), bytes(raw))
+            fields[name] = Raw(b"[%b]" % (part if len(raw) > len(b'""') else b""))
     if fields.get("summary", NULL) == NULL:
         fields["summary"] = Raw(b"[]")
 

@@ -36,6 +36,10 @@ class Opaque:
     def fields(self) -> dict[str, Any]:
         return msgspec.json.decode(self.raw, type=dict[str, Any])
 
+    @cached_property
+    def _undecoded(self) -> dict[str, Raw]:
+        return msgspec.json.decode(self.raw, type=dict[str, Raw])
+
     @property
     def type(self) -> str:
         return self._text("type")
@@ -53,11 +57,11 @@ class Opaque:
         return self._text("call_id")
 
     def replace(self, **changes: Any) -> "Opaque":
-        return Opaque(encode(self.fields | changes))
+        return Opaque(encode(self._undecoded | changes))
 
     def _text(self, name: str) -> str:
-        value = self.fields.get(name)
-        return value if isinstance(value, str) else ""
+        raw = self._undecoded.get(name, NULL)
+        return msgspec.json.decode(raw, type=str) if first_byte(raw) == QUOTE else ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opaque) and self.fields == other.fields

@@ -20,8 +20,16 @@ from antiphon.spec.error_paths import came, complain, describe, join, too_deep, 
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item
-from antiphon.spec.json_size import has_more_escapes, has_more_values, is_deep
-from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_ESCAPES, MAX_VALUES
+from antiphon.spec.json_size import is_deep, is_name, outline
+from antiphon.spec.limits import (
+    LARGE,
+    MAX_BODY,
+    MAX_DEPTH,
+    MAX_ESCAPES,
+    MAX_FIELD_NAME,
+    MAX_OUTSIDE,
+    MAX_VALUES,
+)
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
 from antiphon.spec.struct_reader import Reading, is_settled
@@ -129,13 +137,28 @@ def _checked(body: bytes, max_bytes: int) -> bytes:
     if not body or (len(body) <= LARGE and body.isspace()):
         empty = invalid_request("the body is empty; expected a JSON object")
         raise SpecError(empty.with_code("invalid_json"))
-    if has_more_values(body, MAX_VALUES):
-        message = f"the body has more than {MAX_VALUES:,} JSON values and field names"
-        raise SpecError(invalid_request(message).with_code("too_many_values"))
-    if has_more_escapes(body, MAX_ESCAPES):
-        message = f"the body has more than {MAX_ESCAPES:,} escapes; send text as UTF-8 and not as \\u escapes"
-        raise SpecError(invalid_request(message).with_code("too_many_escapes"))
-    return _utf8(body)
+    body = _utf8(body)
+    if len(body) > MAX_FIELD_NAME:
+        _check_outline(body)
+    return body
+
+
+def _check_outline(body: bytes) -> None:
+    """Refuse what takes the decoder too long."""
+    found = outline(body, MAX_VALUES)
+    message = ""
+    if found.values > MAX_VALUES:
+        code, message = "too_many_values", f"more than {MAX_VALUES:,} JSON values and field names"
+    elif found.escapes > MAX_ESCAPES:
+        advice = "send text as UTF-8 and not as \\u escapes"
+        code, message = "too_many_escapes", f"more than {MAX_ESCAPES:,} escapes; {advice}"
+    elif found.outside > MAX_OUTSIDE:
+        advice = "send it without indentation"
+        code, message = "too_much_space", f"more than {MAX_OUTSIDE:,} bytes of spaces and numbers; {advice}"
+    elif any(one.end - one.start > MAX_FIELD_NAME and is_name(body, one) for one in found.long):
+        code, message = "name_too_long", f"a field name of more than {MAX_FIELD_NAME:,} bytes"
+    if message:
+        raise SpecError(invalid_request(f"the body has {message}").with_code(code))
 
 
 def _utf8(raw: bytes | Raw) -> bytes:

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw
 
-from antiphon.spec.codec import UNREADABLE, encode
+from antiphon.spec import codec
+from antiphon.spec.codec import UNREADABLE, encode, first_byte
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
-from antiphon.spec.limits import MAX_DEPTH
+from antiphon.spec.limits import LARGE, MAX_DEPTH
+from antiphon.spec.long_values import NUMBER_TOO_LONG, readable_parts, text_pieces
 
 # Everything that msgspec raises on bytes it does not like.
 
@@ -30,7 +32,7 @@ _NUMBER = re.compile(rb"[-+.0-9eE]+")
 _WORDS = {">=": "at least", "<=": "at most"}
 _TOO_BIG = {
     "Number out of range": "a number that a 64-bit float can hold",
-    "Integer value out of range": "an integer of at most 4,300 digits",
+    NUMBER_TOO_LONG: "an integer of at most 4,300 digits",
 }
 _LIMITED = re.compile(r"Expected `(\w+)` (>=|<=) (-?\d+)")
 _SIZED = re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)")
@@ -65,12 +67,14 @@ def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected
     if isinstance(error, RecursionError):
         return too_deep(path)
     if not isinstance(error, msgspec.ValidationError):
-        return _half_pair(bytes(raw), path) or _malformed(error, path)
+        return _half_pair(raw, path) or _malformed(error, path)
     what, steps = _taken_apart(str(error))
     if "..." in steps and (culprit := _entry(type_, raw, path)):
         return culprit
     param = path + "".join(f"[{step}]" for step in takewhile(lambda step: step != "...", steps))
-    return wrong(param, f"expected {expected or _expected(what, type_)}, got {came(raw, steps)}")
+    is_inside = what in _TOO_BIG and first_byte(raw) in (codec.BRACE, codec.BRACKET)
+    got = "a value with a number out of range" if is_inside else came(raw, steps)
+    return wrong(param, f"expected {expected or _expected(what, type_)}, got {got}")
 
 
 def _taken_apart(message: str) -> tuple[str, list[str]]:
@@ -94,10 +98,15 @@ def _malformed(error: Exception, path: str) -> SpecError:
     return SpecError(payload.with_code(code))
 
 
-def _half_pair(raw: bytes, path: str) -> SpecError | None:
+def _half_pair(raw: bytes | Raw, path: str) -> SpecError | None:
     """The string that is to blame, if JSON is malformed by nothing but half of a surrogate pair."""
-    if not _SURROGATE_ESCAPE.search(raw):
-        return None
+    for text in readable_parts(raw):
+        if _SURROGATE_ESCAPE.search(text) and (found := _half_pair_in(text, path)):
+            return found
+    return None
+
+
+def _half_pair_in(raw: bytes, path: str) -> SpecError | None:
     try:
         for where, value in walk(raw, path):
             names = [name for name, _ in value] if isinstance(value, tuple) else []
@@ -158,15 +167,29 @@ def _entry(type_: Any, raw: bytes | Raw, path: str) -> SpecError | None:
 def came(raw: bytes | Raw, steps: Sequence[str] = ()) -> str:
     """What stands at this place of this JSON, in a few words."""
     try:
-        value = msgspec.json.decode(raw)
+        value = _long(raw) if len(raw) > LARGE else msgspec.json.decode(raw)
         for step in steps:
             value = value[int(step)]
+        if isinstance(value, Raw):
+            return came(value)
     except (*UNREADABLE, LookupError, TypeError, ValueError):
         text = bytes(memoryview(raw)[:41])
         if not _NUMBER.fullmatch(text):
             return "a value with a number out of range"
         return text.decode() if len(text) <= 40 else "a very long number"
-    return describe(value)
+    return value if isinstance(value, str) and len(raw) > LARGE else describe(value)
+
+
+def _long(raw: bytes | Raw) -> Any:
+    """A long value with what it holds undecoded; of a string, a description."""
+    match first_byte(raw):
+        case codec.QUOTE:
+            return f"a string of {sum(map(len, text_pieces(raw))):,} characters"
+        case codec.BRACE:
+            return msgspec.json.decode(raw, type=dict[str, Raw])
+        case codec.BRACKET:
+            return msgspec.json.decode(raw, type=list[Raw])
+    raise ValueError("a long number")
 
 
 def _expected(what: str, type_: Any) -> str:

@@ -12,6 +12,11 @@ MAX_DEPTH = 200
 MAX_VALUES = 250_000
 MAX_ESCAPES = 2_000_000
 """Backslashes: what follows one is read far more slowly than plain text, in one call for a whole string."""
+MAX_OUTSIDE = 8 * 1024 * 1024
+"""Bytes outside of strings: spaces and digits, of which any number could stand between two values."""
+MAX_FIELD_NAME = 64 * 1024
+MAX_SETTINGS = 4 * 1024 * 1024
+"""Bytes of a request without its input: most of it is repeated in the response, in each of its states."""
 LARGE = 256 * 1024
 """A body above this is read item by item: together they take longer than the event loop can spare."""
 MAX_PROBLEMS = 100

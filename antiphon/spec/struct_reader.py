@@ -43,14 +43,18 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.json_size import is_deep
 from antiphon.spec.limits import (
+    LARGE,
     MAX_ALLOWED_TOOLS,
     MAX_DEPTH,
+    MAX_SETTINGS,
+    MAX_TEXT,
     MAX_UNKNOWN_FIELDS,
     MAX_UNKNOWN_NAME,
     MAX_UNKNOWN_SHAPES,
     Text,
 )
-from antiphon.spec.request import Request
+from antiphon.spec.long_values import check_long, text_pieces
+from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.struct_fields import Field, shape_of
 from antiphon.spec.tools import (
     FORMATS,
@@ -71,6 +75,8 @@ S = TypeVar("S", bound=Struct)
 _UNNAMEABLE = frozenset('"\\') | {chr(n) for n in range(32)}
 
 _FRACTION = frozenset(b".eE")
+
+_REQUESTS = (Request, CompactRequest)
 
 _INPUTS = frozenset({"input_text", "input_image", "input_file"})
 _VIDEO = "input_video"
@@ -129,6 +135,8 @@ class Reading:
 
     def value(self, field: Field, raw: Raw, path: str, expected: str = "") -> Any:
         try:
+            if len(raw) > LARGE and first_byte(raw) not in (BRACE, BRACKET):
+                return _long_value(field, raw, path)
             if field.nests and is_deep(raw, MAX_DEPTH):
                 raise too_deep(path)
             return field.decode(raw)
@@ -137,6 +145,18 @@ class Reading:
             if whole is not None:
                 return self.value(field, whole, path, expected)
             raise complain(error, field.type, raw, path, expected) from None
+
+    def check(self, field: Field, raw: Raw, path: str) -> None:
+        """Refuse what cannot be decoded; what can is kept as it came."""
+        if len(raw) <= LARGE:
+            self.value(field, raw, path)
+            return
+        try:
+            if is_deep(raw, MAX_DEPTH):
+                raise too_deep(path)
+            check_long(raw)
+        except UNREADABLE as error:
+            raise complain(error, field.type, raw, path) from None
 
     def settle(self, item: Item, raw: Raw, path: str) -> Item:
         """The last look at an item whose fields are all well: do its parts belong where they are?"""
@@ -177,6 +197,8 @@ class Reading:
         return self.fields(cls, self.split(raw, path), path)
 
     def fields(self, cls: type[S], fields: Fields, path: str) -> S:
+        if issubclass(cls, _REQUESTS):
+            self._check_settings(fields)
         shape = shape_of(cls)
         aliases.snake_case(fields, shape.fields)
         if shape.alias is not None:
@@ -206,6 +228,13 @@ class Reading:
         target, carried = self._carry(cls, unknown, path)
         return target(**values, **carried)
 
+    def _check_settings(self, fields: Fields) -> None:
+        sizes = {name: len(raw) for name, raw in fields.items() if name != "input"}
+        if (size := sum(sizes.values())) > MAX_SETTINGS:
+            name = max(sizes, key=lambda one: sizes[one])
+            limit = f"expected a request of at most {MAX_SETTINGS:,} bytes without its `input`"
+            raise wrong(name, f"{limit}, got {size:,}, most of it here", "settings_too_large")
+
     def _field(self, field: Field, raw: Raw, path: str) -> Any:
         if field.reader:
             return getattr(self, field.reader)(raw, path)
@@ -225,7 +254,7 @@ class Reading:
                     limit = f"expected at most {MAX_UNKNOWN_FIELDS} unknown fields in one object"
                     raise wrong(path, f"{limit}, got {len(unknown):,}")
                 self._check_name(name, path)
-                self.value(ANY, raw, join(path, name))
+                self.check(ANY, raw, join(path, name))
                 kept[name] = raw
             except SpecError as error:
                 self.fault(error)
@@ -247,7 +276,7 @@ class Reading:
             raise wrong(path, f"{rule}, got {describe(name)}")
 
     def opaque(self, raw: Raw, path: str) -> Opaque:
-        self.value(_OBJECT, raw, path)
+        self.check(_OBJECT, raw, path)
         return Opaque(bytes(raw))
 
     def _kind(self, fields: Fields, path: str, example: str) -> str:
@@ -269,7 +298,7 @@ class Reading:
 
     def item(self, raw: Raw, path: str) -> Item:
         try:
-            item: Item = _known_item(raw)
+            item: Item = _known_item(raw) if len(raw) <= LARGE else self._odd_item(raw, path)
         except UNREADABLE:
             item = self._odd_item(raw, path)
         return self.settle(item, raw, path)
@@ -280,7 +309,7 @@ class Reading:
             kind = self._kind(fields, path, "message")
         elif "role" in fields:
             with suppress(*UNREADABLE):
-                bare = _bare_message(raw)
+                bare = _bare_message(raw if len(raw) <= LARGE else b"")
                 return Message(
                     id=bare.id, role=bare.role, status=bare.status, content=bare.content, phase=bare.phase
                 )
@@ -412,6 +441,19 @@ def _is_settled(item: Item) -> bool:
         case FunctionCallOutput(output=output) | CustomToolCallOutput(output=output):
             return isinstance(output, str) or all(_fits(part, "output") for part in output)
     return False
+
+
+def _long_value(field: Field, raw: Raw, path: str) -> Any:
+    """What the decoder of the field gives, or says, of a long string; no number is long."""
+    if first_byte(raw) != QUOTE:
+        check_long(raw)
+    pieces = list(text_pieces(raw))
+    if (size := sum(map(len, pieces))) > MAX_TEXT and not all(piece.isascii() for piece in pieces):
+        limit = f"expected a string of at most {MAX_TEXT:,} characters, or one of ASCII alone"
+        raise wrong(path, f"{limit}, got a string of {size:,} characters")
+    is_text = not {str, Any}.isdisjoint(alternatives(field.type))
+    # One of a few words is never long, and what msgspec says of another holds all of it.
+    return msgspec.convert("".join(pieces) if is_text else pieces[0], field.type)
 
 
 def _whole_number(raw: Raw) -> Raw | None:

@@ -40,6 +40,15 @@ def fragment(items: Iterable[bytes]) -> bytes:
     return b",".join([item for item in items if item])
 
 
+def array(fragments: Iterable[bytes]) -> bytes:
+    """Fragments as one JSON array, copied once."""
+    parts: list[bytes] = []
+    for one in fragments:
+        if one:
+            parts += [b"," if parts else b"[", one]
+    return b"".join([*parts, b"]"]) if parts else b"[]"
+
+
 class StoredItem(Struct, frozen=True, gc=False):
     """One encoded item. An item with an id can be referred to later; in a conversation it should have one."""
 
@@ -70,13 +79,18 @@ class Context(Struct, frozen=True, gc=False):
     def fragments(self) -> tuple[bytes, ...]:
         return (*self.before, self.input, self.output)
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return sum(map(len, self.fragments()))
+
     def json(self) -> bytes:
         """The whole of it as one JSON array: what a continuation begins with."""
-        return b"[" + fragment(self.fragments()) + b"]"
+        return array(self.fragments())
 
     def given(self) -> bytes:
         """What the model was given, as one JSON array: everything but the response's own output."""
-        return b"[" + fragment((*self.before, self.input)) + b"]"
+        return array((*self.before, self.input))
 
 
 @dataclass(frozen=True, slots=True)

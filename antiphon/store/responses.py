@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from antiphon.spec.limits import LARGE
 from antiphon.store import conversations
 from antiphon.store.base import (
     RUNNING,
@@ -148,13 +149,18 @@ def plan(new: NewResponse) -> Plan:
         1 if new.background else 0,
         new.owner or "",
         _encode(new.names).decode(),
-        bytearray(new.input),
-        bytearray(output),
+        _blob(new.input),
+        _blob(output),
         body,
         spliced,
         follows,
     )
     return Plan(new, wish, row)
+
+
+def _blob(data: bytes) -> bytes | bytearray:
+    """To copy a large one takes longer than looking for an adapter."""
+    return data if len(data) > LARGE else bytearray(data)
 
 
 def size_for(count: int) -> int:

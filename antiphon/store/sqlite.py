@@ -36,6 +36,7 @@ from antiphon.store.base import (
     StoredResponse,
     StoreError,
     StoreFull,
+    array,
     fragment,
 )
 from antiphon.store.cache import Cache, Cell, weight
@@ -369,7 +370,7 @@ class SqliteStore:
         if new:
             fragments = (*fragments, new)
         self._conversations.put(tenant, id, Known(key, removed, last, fragments), weight(fragments))
-        return b"[" + fragment(fragments) + b"]"
+        return array(fragments)
 
     async def add_items(self, tenant: str, append: Append) -> bool:
         return await self._write(lambda db: conversations.add(db, tenant, append))

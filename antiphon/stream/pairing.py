@@ -20,6 +20,7 @@ from antiphon.spec.items import (
 
 Pairing = Literal["reject", "repair"]
 _OUTPUTS = frozenset(CLIENT_CALLS.values())
+_NO_OUTPUT = "(no output was recorded)"
 
 
 def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> list[Item]:
@@ -63,21 +64,25 @@ def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> li
                 param=f"input[{n - start}].call_id" if n >= start else "input",
             )
         )
-    for call_id, n in open_calls.items():
-        call = items[n]
-        placeholder: Item = FunctionCallOutput(call_id=call_id, output="(no output was recorded)")
-        if isinstance(call, CustomToolCall):
-            placeholder = CustomToolCallOutput(call_id=call_id, output="(no output was recorded)")
-        if isinstance(call, FunctionCall | CustomToolCall):
-            kept.insert(_turn_end(kept, next(k for k, one in enumerate(kept) if one is call)), placeholder)
-    return kept
+    return _completed(kept, {id(items[n]) for n in open_calls.values()}) if open_calls else kept
 
 
-def _turn_end(items: list[Item], at: int) -> int:
-    """Where the results of the model's turn begin: calls that were made together stay together."""
-    while at < len(items) and (is_call(items[at]) or isinstance(items[at], Reasoning)):
-        at += 1
-    return at
+def _completed(items: list[Item], unanswered: set[int]) -> list[Item]:
+    """The same with an output for each of these calls, by their identity: after all calls of their turn."""
+    completed: list[Item] = []
+    waiting: list[Item] = []
+    for item in items:
+        if not (is_call(item) or isinstance(item, Reasoning)):
+            completed += waiting
+            waiting.clear()
+        completed.append(item)
+        if id(item) in unanswered:
+            match item:
+                case FunctionCall(call_id=call_id):
+                    waiting.append(FunctionCallOutput(call_id=call_id, output=_NO_OUTPUT))
+                case CustomToolCall(call_id=call_id):
+                    waiting.append(CustomToolCallOutput(call_id=call_id, output=_NO_OUTPUT))
+    return completed + waiting
 
 
 def _is_output(item: Item) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError
 from antiphon.spec.request import WebSocketCreate
 from antiphon.wires.asgi import ClientGone, Message, Receive, Scope, Send, Sender
+from antiphon.wires.pieces import Pieces
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ class ResponsesSocket(ABC, Generic[T]):
         self._send = send
         self._limit = limit
         self._idle = idle
-        self._messages: asyncio.Queue[bytes | SpecError] = asyncio.Queue(_WAITING_MESSAGES)
+        self._messages: asyncio.Queue[bytes | Pieces | SpecError] = asyncio.Queue(_WAITING_MESSAGES)
         self._size = 0
         """How many bytes the messages that wait have, and the one whose turn it is."""
         self._waiting = 0
@@ -114,7 +115,7 @@ class ResponsesSocket(ABC, Generic[T]):
     # --- what differs between servers ---------------------------------------------------------------------
 
     @abstractmethod
-    async def decoded(self, message: bytes) -> WebSocketCreate:
+    async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
         """The request in a message; raises `SpecError`."""
 
     @abstractmethod
@@ -161,7 +162,7 @@ class ResponsesSocket(ABC, Generic[T]):
         await self._put({"type": "websocket.send", "text": text})
         return text
 
-    async def turn(self, message: bytes) -> None:
+    async def turn(self, message: bytes | Pieces) -> None:
         """One turn; exactly one message ends it when it fails."""
         request: WebSocketCreate | None = None
         succeeded = False
@@ -181,7 +182,7 @@ class ResponsesSocket(ABC, Generic[T]):
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            data = text.encode() if text is not None else message.get("bytes") or b""
+            data: bytes | Pieces = text.encode() if text is not None else message.get("bytes") or b""
             try:
                 self.hold(self._size + len(data))
             except SpecError as error:

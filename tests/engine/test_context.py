@@ -14,8 +14,9 @@ from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
-from antiphon.spec.items import FunctionCallOutput, Item, Message, type_of
+from antiphon.spec.items import FunctionCallOutput, Item, Message, is_call, type_of
 from antiphon.store import Context, Conversation, NewResponse, SqliteStore
+from antiphon.stream import pairing
 from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.sealing import Seal
 
@@ -237,6 +238,25 @@ async def test_repair_keeps_parallel_calls_together(store: SqliteStore) -> None:
     assert told[:3] == [("function_call", id) for id in ("a", "b", "c")]
     assert sorted(told[3:6]) == [("function_call_output", id) for id in ("a", "b", "c")]
     assert told[6] == ("message", "")
+
+
+async def test_repair_looks_at_each_item_a_few_times(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def counted(item: Item) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_call(item)
+
+    monkeypatch.setattr(pairing, "is_call", counted)
+    calls = [CALL | {"call_id": f"c{n}"} for n in range(2000)]
+    found = await resolved(store, pairing="repair", input=[*calls, user("next")])
+    outputs = found.items[2000:4000]
+    assert [getattr(item, "call_id", None) for item in outputs] == [f"c{n}" for n in range(2000)]
+    assert found.items[4000:] == [found.input[-1]]
+    assert looks < 5 * len(calls)
 
 
 async def test_repair_drops_orphans_and_answers_open_calls(store: SqliteStore) -> None:

@@ -1,14 +1,20 @@
 """Large requests: what is done for each item is done in a thread of its own, in calls that are short."""
 
+import gzip
+import json
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
+from websockets.sync.client import connect
 
 from antiphon.engine import context, engine, job
 from antiphon.providers import chat, exchange
-from antiphon.spec import decode, struct_reader
+from antiphon.spec import decode, long_values, struct_reader
 from antiphon.spec.limits import MAX_VALUES
+from antiphon.wires.pieces import Pieces
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 
@@ -32,18 +38,18 @@ class Seen:
         self._watch(engine, "encode_all")
         self._watch(job, "encode_all")
         self._watch(struct_reader, "_known_item")
+        self._watch(long_values, "_string")
+        self._watch(long_values, "_inner")
+        self._watch(Pieces, "joined")
 
     def _watch(self, place: Any, name: str) -> None:
         real = getattr(place, name)
 
         def noted(*given: Any, **options: Any) -> Any:
             self.threads.setdefault(name, set()).add(threading.current_thread().name.partition("_")[0])
-            if name in ("_known_item", "_plain_request"):
-                self.longest = max(self.longest, len(bytes(given[0])))
-            found = real(*given, **options)
-            if name == "encode":
-                self.longest = max(self.longest, len(found))
-            return found
+            if name in ("_known_item", "_plain_request", "_string", "_inner"):
+                self.longest = max(self.longest, len(given[0]))
+            return real(*given, **options)
 
         self._patch.setattr(place, name, noted)
 
@@ -54,12 +60,60 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
 
 def test_a_large_request_is_worked_on_apart_and_item_by_item(serve: Serve, voice: Voice, seen: Seen) -> None:
-    client = serve(voice.toml).client()
-    made = client.create(input=MANY)
+    serve(voice.toml).client().create(input=MANY)
     assert [message["content"] for message in voice.last["messages"]] == [one["content"] for one in MANY]
     assert set().union(*seen.threads.values()) == {APART}
     assert seen.threads.keys() >= {"_checked", "identified", "prepare", "encode", "encode_all", "_known_item"}
     assert 0 < seen.longest < 1000
+
+
+FILE = "data:application/pdf;base64," + "QUJD" * 1_000_000
+EMOJI = "\N{GRINNING FACE}" * 500_000
+LONG: dict[str, Any] = {
+    "text": EMOJI,
+    "file": [{"type": "input_file", "filename": "a.pdf", "file_data": FILE}],
+    "unknown": [{"type": "input_text", "text": "x", "vendor": [EMOJI, {"a": FILE}]}],
+}
+
+
+@pytest.mark.parametrize("content", LONG.values(), ids=LONG)
+@pytest.mark.parametrize("transport", ["http", "gzip", "websocket"])
+def test_a_long_value_is_read_and_written_in_slices(
+    serve: Serve, voice: Voice, seen: Seen, content: Any, transport: str
+) -> None:
+    server = serve(voice.toml)
+    body = {"input": [{"type": "message", "role": "user", "content": content}]}
+    data = json.dumps(body, ensure_ascii=False).encode()
+    if transport == "websocket":
+        with connect(server.url.replace("http", "ws") + "/v1/responses", max_size=None) as socket:
+            socket.send(json.dumps({"type": "response.create", **body}, ensure_ascii=False))
+            kinds = [json.loads(message)["type"] for message in until_completed(socket)]
+        assert kinds[-1] == "response.completed"
+    else:
+        headers = {"content-type": "application/json"}
+        if transport == "gzip":
+            data, headers["content-encoding"] = gzip.compress(data, 1), "gzip"
+        answer = httpx.post(f"{server.url}/v1/responses", content=data, headers=headers, timeout=60)
+        assert answer.status_code == 200, answer.text[:500]
+    [message] = voice.last["messages"]
+    if content is EMOJI:
+        assert message["content"] == EMOJI
+    elif content[0]["type"] == "input_file":
+        assert message["content"][0]["file"]["file_data"] == FILE
+    assert seen.threads["joined"] == seen.threads["_string"] == seen.threads["encode_all"] == {APART}
+    assert seen.longest <= long_values.SLICE + 2
+
+
+def until_completed(socket: Any) -> Iterator[str]:
+    for message in socket:
+        yield message
+        if json.loads(message)["type"] in ("response.completed", "error"):
+            return
+
+
+def test_a_turn_after_a_large_one_is_worked_on_apart(serve: Serve, voice: Voice, seen: Seen) -> None:
+    client = serve(voice.toml).client()
+    made = client.create(input=MANY)
     seen.threads.clear()
     client.create(input="And now?", previous_response_id=made["id"])
     assert len(voice.last["messages"]) == len(MANY) + 2
@@ -112,7 +166,7 @@ def test_more_values_than_a_request_may_have_are_refused_before_any_is_read(
     body = {"input": [{"role": "user", "content": "hi"}] * (MAX_VALUES // 4)}
     error = serve(voice.toml).client().refused(400, "POST", "/v1/responses", json=body)
     assert error["code"] == "too_many_values"
-    assert seen.threads == {"_checked": {APART}}
+    assert seen.threads == {"joined": {APART}, "_checked": {APART}}
 
 
 def test_a_turn_tells_a_limited_number_of_receipts(serve: Serve, voice: Voice) -> None:

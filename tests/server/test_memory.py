@@ -192,8 +192,14 @@ def test_a_body_that_is_packed_in_another_way_is_refused(server: Running, name: 
 @pytest.mark.parametrize("name", PACKERS)
 @pytest.mark.parametrize(
     "spoil",
-    [lambda body: body[:-1], lambda body: body + b"x", lambda body: b"x" + body, lambda body: body * 2],
-    ids=["cut off", "more", "broken", "twice"],
+    [
+        lambda body: body[:-1],
+        lambda body: body + b"x",
+        lambda body: b"x" + body,
+        lambda body: body * 2 + body[:-1],
+        lambda body: body * 5000,
+    ],
+    ids=["cut off", "more", "broken", "cut off in the third part", "too many parts"],
 )
 def test_a_packed_body_that_is_broken_is_told_so(
     server: Running, name: str, spoil: Callable[[bytes], bytes]
@@ -202,6 +208,25 @@ def test_a_packed_body_that_is_broken_is_told_so(
         connection.send(packed(name, spoil(PACKERS[name](padded(60)))))
         [answer] = answers(connection.rest(), "POST")
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "invalid_encoding")
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_a_packed_body_may_have_several_parts(server: Running, name: str) -> None:
+    """As `cat one.gz other.gz` makes it, and programs that pack with several threads."""
+    body, pack = padded(200_000), PACKERS[name]
+    parts = [pack(body[at : at + 30_000]) for at in range(0, len(body), 30_000)]
+    with line(server) as connection:
+        connection.send(packed(name, b"".join([*parts[:3], pack(b""), *parts[3:]])))
+        [answer] = answers(connection.rest(), "POST")
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_all_parts_of_a_packed_body_count_for_the_limit(server: Running, name: str) -> None:
+    with line(server) as connection:
+        connection.send(packed(name, PACKERS[name](b" " * 1_000_000) * 100))
+        [answer] = answers(connection.rest(), "POST")
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (413, "body_too_large")
 
 
 def test_a_zstd_frame_may_not_ask_for_a_large_window(server: Running) -> None:

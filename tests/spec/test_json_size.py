@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.spec import json_size
-from antiphon.spec.json_size import has_more_values, is_deep
+from antiphon.spec.json_size import is_deep, is_name, outline
 from tests.spec.strategies import JSON
 
 TRICKY = st.recursive(
     st.text('[]{},:"\\\n é', max_size=8) | st.none() | st.integers(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('[{,:"\\', max_size=3), inner),
 )
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def depth(value: Any) -> int:
@@ -38,20 +40,33 @@ def test_a_scan_agrees_with_the_decoded_value(value: Any, escaped: bool, indent:
     raw = json.dumps(value, ensure_ascii=escaped, indent=indent).encode()
     for limit in range(depth(value) + 2):
         assert is_deep(raw, limit) == (depth(value) > limit)
-    count = marks(value)
-    assert not has_more_values(raw, count)
-    assert count == 0 or has_more_values(raw, count - 1)
+    assert outline(raw).values == marks(value)
 
 
 @given(TRICKY, st.integers(2, 9))
 def test_a_scan_in_slices_agrees_with_one_of_the_whole(value: Any, size: int) -> None:
-    raw = json.dumps(value).encode()
-    without_strings = re.sub(rb'"(?:[^"\\]|\\.)*"', b"", raw)
+    raw = json.dumps(value, ensure_ascii=False).encode()
+    strings = [found.span() for found in _STRING.finditer(raw)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_size, "_SLICE", size)
-        assert b"".join(json_size._marks(raw)).strip() == without_strings.strip()
-        assert not has_more_values(raw, marks(value))
+        found = outline(raw)
+        assert (found.values, found.escapes) == (marks(value), raw.count(b"\\"))
+        assert found.outside == len(_STRING.sub(b"", raw))
         assert not is_deep(raw, depth(value))
+        long = [(one.start - 1, one.end + 1) for one in found.long]
+    assert set(long) <= set(strings)
+    assert set(long) >= {(start, end) for start, end in strings if end - start - 2 >= 2 * size}
+
+
+@given(st.dictionaries(st.text(max_size=40), st.text(max_size=40) | st.lists(st.text(max_size=40))))
+def test_a_long_name_is_told_from_a_long_text(value: dict[str, Any]) -> None:
+    raw = json.dumps(value, ensure_ascii=False, separators=(",", " :  ")).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_size, "_SLICE", 4)
+        for one in outline(raw).long:
+            text = json.loads(raw[one.start - 1 : one.end + 1])
+            inside = [each for given in value.values() for each in ([given] if type(given) is str else given)]
+            assert text in (value if is_name(raw, one) else inside)
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
@@ -65,7 +80,7 @@ def test_is_deep_counts_levels(depth: int, limit: int) -> None:
 @given(st.lists(st.sampled_from([*b'[]{},:"\\a '])).map(bytes), st.integers(0, 3))
 def test_any_bytes_can_be_scanned(data: bytes, limit: int) -> None:
     assert is_deep(data, limit) in (True, False)
-    assert has_more_values(data, limit) in (True, False)
+    assert outline(data, limit).values >= 0
 
 
 HOSTILE = {
@@ -81,12 +96,15 @@ HOSTILE = {
 def test_a_scan_looks_at_no_byte_twice(data: bytes) -> None:
     started = process_time()
     is_deep(data, 200)
-    has_more_values(data, 1_000_000)
+    outline(data, 1_000_000)
     assert process_time() - started < 60
 
 
 def test_a_limit_is_reached_only_outside_strings() -> None:
     words = ["[{,:" * 1000, "\\", '"[', "é"]
     raw = json.dumps({"a": words}, ensure_ascii=False).encode()
-    assert not has_more_values(raw, 6)
-    assert has_more_values(raw, 5)
+    assert outline(raw).values == 6
+
+
+def test_a_text_with_too_many_values_is_not_read_to_its_end() -> None:
+    assert outline(b"[" + b"1," * 1_000_000 + b"1]", 1000).values < 50_000

@@ -2,7 +2,6 @@
 
 import binascii
 import re
-from base64 import b64encode
 from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
@@ -10,6 +9,7 @@ from msgspec import Struct
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
 from antiphon.spec.error_paths import join, wrong
 from antiphon.spec.errors import SpecError
+from antiphon.wires.media.base64_slices import decode_base64, encode_base64
 
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),", re.ASCII)
 _UNKNOWN = "application/octet-stream"
@@ -39,7 +39,7 @@ def content_of(part: FilePart, place: str) -> ContentPart:
     if match := _DATA_URL.match(given):
         body = given[match.end() :]
         is_base64 = match[2].lower().endswith(";base64")
-        data = body if is_base64 else b64encode(unquote_to_bytes(body)).decode()
+        data = body if is_base64 else encode_base64(unquote_to_bytes(body))
         media_type = match[1] or "text/plain"
     elif name == "url":
         raise wrong(place, "expected an address that starts with http:, https: or data:")
@@ -65,7 +65,7 @@ def _part(url: str, media_type: str, filename: str | None) -> ContentPart:
 
 def _check(data: str, place: str) -> None:
     try:
-        binascii.a2b_base64(data.encode("ascii"), strict_mode=True)
+        decode_base64(data)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise _broken(place, str(error)) from None
 

@@ -1,7 +1,6 @@
 """From VS Code's messages to items, in order; every item knows the message that it comes from."""
 
 import mimetypes
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -39,6 +38,7 @@ from antiphon.spec.error_paths import describe, join, wrong
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemStatus, Message, Reasoning, Role
 from antiphon.spec.limits import CallId, FileData, FunctionName, ImageUrl, Text
 from antiphon.spec.response import Receipt
+from antiphon.wires.media.base64_slices import encode_base64
 
 PROOF = "encryptedContent"
 """Where a thinking part keeps the proof of its reasoning, among its metadata."""
@@ -203,7 +203,7 @@ class MessageTranslation:
 
     def _media(self, part: DataPart, where: str) -> ContentPart:
         """A picture as such, anything else as a file."""
-        encoded = b64encode(part.data).decode()
+        encoded = encode_base64(part.data)
         if (picture := image_type(part)) is not None:
             url = f"data:{picture};base64,{encoded}"
             self._check(url, ImageUrl, where)
@@ -216,7 +216,7 @@ class MessageTranslation:
         """A piece of a result as a part; only here can there be a video."""
         if isinstance(value, DataPart) and _is_binary(value):
             if value.kind.startswith("video/"):
-                return InputVideo(f"data:{value.kind};base64,{b64encode(value.data).decode()}")
+                return InputVideo(f"data:{value.kind};base64,{encode_base64(value.data)}")
             return self._media(value, where)
         words = piece_text(value)
         return InputText(words) if words else None

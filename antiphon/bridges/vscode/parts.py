@@ -4,8 +4,6 @@ The host's own JSON names the kind of a part by a number, `$mid`. Where that is 
 and their results, a part is known by its shape.
 """
 
-import binascii
-from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 
@@ -13,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from antiphon.spec.error_paths import describe, join, missing, wrong
+from antiphon.wires.media.base64_slices import decode_base64
 
 USER: Final = 1
 ASSISTANT: Final = 2
@@ -261,8 +260,8 @@ def read_bytes(value: object, path: str) -> bytes:
     """Bytes in any of their four encodings."""
     if isinstance(value, str):
         try:
-            return b64decode(value + "=" * (-len(value) % 4), validate=True)
-        except (binascii.Error, ValueError):
+            return decode_base64(value + "=" * (-len(value) % 4))
+        except ValueError:
             raise wrong(path, "this is not base64", "invalid_base64") from None
     if isinstance(value, dict):
         if value.get("type") == "Buffer":

@@ -1,7 +1,5 @@
 """Content parts of a message or a tool's output, as content blocks of the Messages API."""
 
-import base64
-import binascii
 from mimetypes import guess_type
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +8,7 @@ from antiphon.providers.base import SUPPRESSED, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
+from antiphon.wires.media.base64_slices import decode_base64
 from antiphon.wires.media.data_urls import UNKNOWN, data_url, file_bytes
 
 Block = dict[str, Any]
@@ -113,8 +112,8 @@ class Blocks:
 
     def _text(self, data: str, where: str) -> str:
         try:
-            return base64.b64decode(data, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError):
+            return decode_base64(data).decode()
+        except ValueError:
             raise unsupported(self._provider, where, "this file is not text in UTF-8, in base64") from None
 
     def _document(self, source: Block, name: str | None) -> Block:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from antiphon.server.exchange import Exchange, Headers, as_length, too_large
 from antiphon.server.http1.parsed_head import ParsedHead
+from antiphon.spec.limits import LARGE
 from antiphon.wires.asgi import ClientGone
+from antiphon.wires.pieces import Pieces
 
 if TYPE_CHECKING:
     from antiphon.server.http1.connection import ClientConnection
@@ -63,8 +65,8 @@ class DirectExchange(Exchange):
             self.came = body
         else:
             if isinstance(self.came, bytes):
-                self.came = bytearray(self.came)
-            self.came += body
+                self.came = Pieces(self.came)
+            self.came.add(body)
         if self.news is not None:
             self.wake()
         elif len(self.came) > BODY_HIGH_WATER:
@@ -121,7 +123,13 @@ class DirectExchange(Exchange):
             about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
         begun = self._beginning(status, about, headers)
         self.is_answered = True
-        connection.write(begun if self.head.method == "HEAD" else begun + body)
+        if self.head.method == "HEAD":
+            body = b""
+        if len(body) > LARGE:  # to join a large one takes longer than a second write
+            connection.write(begun)
+            connection.write(body)
+        else:
+            connection.write(begun + body)
 
     def open(self, status: int, headers: Headers) -> None:
         about = b"" if self.head.is_old else b"transfer-encoding: chunked\r\n"

@@ -10,8 +10,10 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import OPEN
 
 from antiphon.server.app import App
+from antiphon.server.http1.frame_splitter import FrameSplitter
 from antiphon.server.memory import Held
 from antiphon.spec.errors import SpecError
+from antiphon.wires.pieces import Pieces
 from antiphon.wires.responses_socket import TEXTS
 
 _TEXT = 0x81
@@ -30,13 +32,15 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """For what has come and the application has not taken."""
         self._queued = 0
         """How many bytes of that are whole messages."""
-        self._message = bytearray()
+        self._splitter = FrameSplitter(config.ws_max_size)
+        self._message = Pieces()
         """As much of one as has come, if it comes in several frames."""
         self._pong = b""
         """What the client has not taken yet: the answer to its last ping is enough."""
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        for piece in self._splitter.feed(data) if self.handshake_initiated else (data,):
+            super().data_received(piece)
         try:
             self._held.hold(self._coming())
         except SpecError as error:
@@ -61,13 +65,12 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         return message
 
     def handle_cont(self, event: Frame) -> None:
-        """Frames may be empty, or a byte each, and a list of them would be longer than what they say."""
+        """A message of several frames stays in pieces: who takes it joins them, where that may take long."""
         if self.frames:
-            self._message += self.frames.pop()
-        self._message += event.data
+            self._message.add(self.frames.pop())
+        self._message.add(event.data)
         if event.fin:
-            self.frames = [bytes(self._message)]
-            self._message.clear()
+            self.frames, self._message = [cast(Any, self._message)], Pieces()
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:

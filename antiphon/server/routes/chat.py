@@ -47,8 +47,7 @@ class _OpenResponses(ServerSentEvents):
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     protocol = _protocol(gateway, exchange)
-    limit = gateway.config.server.body_limit
-    asked = await exchange.decoded(decode_chat, await exchange.body(limit), limit)
+    asked = await exchange.decoded(decode_chat, gateway.config.server.body_limit)
     asked.request.stream = asked.stream
     exchange.watch()
     await _answer(gateway, exchange, protocol, asked)

@@ -9,8 +9,7 @@ from antiphon.spec.decode import decode_compact_request
 
 
 async def compact(gateway: Gateway, exchange: Exchange) -> None:
-    limit = gateway.config.server.body_limit
-    request = await exchange.decoded(decode_compact_request, await exchange.body(limit), limit)
+    request = await exchange.decoded(decode_compact_request, gateway.config.server.body_limit)
     exchange.watch()
     run = await compaction.start(gateway.engine, request, exchange.caller)
     gateway.begin(run)

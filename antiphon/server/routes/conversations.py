@@ -11,17 +11,19 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor, whole
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
-from antiphon.spec.decode import decode_items, decode_stored_items
+from antiphon.spec.decode import decode_body, decode_stored_items, split_body
 from antiphon.spec.error_paths import missing
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Item, ItemReference
-from antiphon.spec.limits import LARGE
+from antiphon.spec.limits import LARGE, MAX_BODY
+from antiphon.spec.long_values import encode_long
 from antiphon.spec.struct_reader import Reading
 from antiphon.store import Append, Conversation, StoreConflict, UnknownCursor
+from antiphon.store.base import Page, StoredItem, array
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    body, items = await _body(gateway, exchange, optional=True)
+    body, _, encoded = await _body(gateway, exchange, optional=True)
     now = gateway.engine.clock()
     made = Conversation(
         id=ids.new_id(ids.CONVERSATION),
@@ -31,7 +33,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         expires_at=gateway.engine.expires_at(now),
     )
     try:
-        await gateway.store.create_conversation(made, stored(items))
+        await gateway.store.create_conversation(made, encoded)
     except StoreConflict as conflict:
         raise _twice(conflict) from None
     await _answer(exchange, made)
@@ -43,10 +45,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 async def update(gateway: Gateway, exchange: Exchange) -> None:
     """The metadata that is given replaces what was there."""
-    raw = await exchange.body(gateway.config.server.body_limit)
-    if "metadata" not in Reading().split(raw, ""):
-        raise missing("", "metadata")
-    body = Reading().struct(ConversationBody, raw, "")
+    body = await exchange.decoded(_read_metadata, gateway.config.server.body_limit)
     id = exchange.params["id"]
     if not await gateway.store.set_metadata(exchange.caller.tenant, id, encode(body.metadata or {})):
         raise _missing(id)
@@ -74,23 +73,25 @@ async def items(gateway: Gateway, exchange: Exchange) -> None:
         raise unknown_cursor(paging.after) from None
     if page is None:
         raise _missing(id)
-    raw = b"[" + b",".join([item.data for item in page.items]) + b"]"
-    await exchange.answer(encode(listed(decode_stored_items(raw), more=page.more)))
+    is_large = sum(len(item.data) for item in page.items) > LARGE
+    await exchange.answer(await in_worker_thread(_listed, page) if is_large else _listed(page))
 
 
 async def add_items(gateway: Gateway, exchange: Exchange) -> None:
-    _, items = await _body(gateway, exchange)
+    _, items, encoded = await _body(gateway, exchange)
     if not items:
         raise SpecError(invalid_param("items", "send at least one item").with_code("missing_field"))
     id = exchange.params["id"]
-    append = Append(id, stored(items), gateway.engine.expires_at(gateway.engine.clock()))
+    append = Append(id, encoded, gateway.engine.expires_at(gateway.engine.clock()))
     try:
         found = await gateway.store.add_items(exchange.caller.tenant, append)
     except StoreConflict as conflict:
         raise _twice(conflict) from None
     if not found:
         raise _missing(id)
-    await exchange.answer(encode(listed(items)))
+    is_large = exchange.caller.is_large
+    answer = await in_worker_thread(encode_long, listed(items)) if is_large else encode(listed(items))
+    await exchange.answer(answer)
 
 
 async def item(gateway: Gateway, exchange: Exchange) -> None:
@@ -99,8 +100,8 @@ async def item(gateway: Gateway, exchange: Exchange) -> None:
     if data is None:
         await _find(gateway, exchange)
         raise _missing_item(item)
-    (found,) = decode_stored_items(b"[" + data + b"]")
-    await exchange.answer(encode(whole(found)))
+    found = await in_worker_thread(_shown, data) if len(data) > LARGE else _shown(data)
+    await exchange.answer(found)
 
 
 async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
@@ -113,24 +114,41 @@ async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
 
 async def _body(
     gateway: Gateway, exchange: Exchange, *, optional: bool = False
-) -> tuple[ConversationBody, list[Item]]:
+) -> tuple[ConversationBody, list[Item], list[StoredItem]]:
     try:
-        raw = await exchange.body(gateway.config.server.body_limit)
+        return await exchange.decoded(_read, gateway.config.server.body_limit)
     except SpecError as error:
         if not optional or error.payload.code != "no_body":
             raise
-        raw = b"{}"
-    return await in_worker_thread(_read, raw) if len(raw) > LARGE else _read(raw)
+        return _read(b"{}")
 
 
-def _read(raw: bytes) -> tuple[ConversationBody, list[Item]]:
-    body = Reading().struct(ConversationBody, raw, "")
-    items = decode_items(bytes(body.items), path="items")
+def _read_metadata(raw: bytes, max_bytes: int) -> ConversationBody:
+    fields = split_body(raw, max_bytes=max_bytes)
+    if "metadata" not in fields:
+        raise missing("", "metadata")
+    return Reading().fields(ConversationBody, fields, "")
+
+
+def _shown(data: bytes) -> bytes:
+    (item,) = decode_stored_items(b"[%b]" % data)
+    return encode_long(whole(item))
+
+
+def _listed(page: Page) -> bytes:
+    items = decode_stored_items(array([item.data for item in page.items]))
+    return encode_long(listed(items, more=page.more))
+
+
+def _read(raw: bytes, max_bytes: int = MAX_BODY) -> tuple[ConversationBody, list[Item], list[StoredItem]]:
+    body = decode_body(ConversationBody, raw, max_bytes=max_bytes)
+    items = Reading().items(body.items, "items")
     for n, item in enumerate(items):
         if isinstance(item, ItemReference):
             message = "a conversation holds items, not references to them; send the item itself"
             raise SpecError(invalid_param(f"items[{n}].type", message).with_code("invalid_value"))
-    return body, identified(items)
+    items = identified(items)
+    return body, items, stored(items, is_large=len(raw) > LARGE)
 
 
 async def _find(gateway: Gateway, exchange: Exchange) -> Conversation:

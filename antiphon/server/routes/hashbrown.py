@@ -46,8 +46,7 @@ class HashbrownOptions(Struct):
 
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
     choice = HashbrownOptions.of(exchange)
-    limit = gateway.config.server.body_limit
-    body, messages = await exchange.decoded(read_body, await exchange.body(limit), limit)
+    body, messages = await exchange.decoded(read_body, gateway.config.server.body_limit)
     exchange.watch()
     await _answer(gateway, exchange, choice, body, messages)
 

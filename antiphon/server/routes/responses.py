@@ -10,16 +10,10 @@ from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError
-from antiphon.spec.limits import LARGE
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    limit = gateway.config.server.body_limit
-    body = await exchange.body(limit)
-    if len(body) > LARGE:
-        request = await exchange.decoded(decode_request, body, limit)
-    else:
-        request = decode_request(body, max_bytes=limit)
+    request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
     if request.background:
         await background.create(gateway, exchange, request)
         return
@@ -34,8 +28,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
-    limit = gateway.config.server.body_limit
-    request = await exchange.decoded(decode_request, await exchange.body(limit), limit)
+    request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
     provider, turn = gateway.engine.target(request, exchange.caller)
     engine = gateway.engine
     resolved = await engine.resolve(request, exchange.caller, Proofs(engine.seal, provider, turn))

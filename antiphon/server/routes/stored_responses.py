@@ -5,6 +5,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from antiphon.engine.engine import Caller
+from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.api.objects import DeletedResponse
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -15,7 +16,10 @@ from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
 from antiphon.spec.items import Item, type_of
+from antiphon.spec.limits import LARGE
+from antiphon.spec.long_values import encode_long
 from antiphon.store import RUNNING, StoredResponse
+from antiphon.store.base import Context, array
 from antiphon.stream.dialects import of_log, solicited
 
 
@@ -66,6 +70,12 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
     context = await gateway.store.context(exchange.caller.tenant, id)
     if context is None:
         raise _missing(id)
+    is_large = context.size > LARGE
+    found = await in_worker_thread(_page, context, paging) if is_large else _page(context, paging)
+    await exchange.answer(found)
+
+
+def _page(context: Context, paging: Paging) -> bytes:
     given = msgspec.json.decode(context.given(), type=list[Raw])
     if paging.newest_first:
         given.reverse()
@@ -75,8 +85,8 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
         if paging.after not in ids:
             raise unknown_cursor(paging.after)
         start = ids.index(paging.after) + 1
-    page = decode_stored_items(encode(given[start : start + paging.limit]))
-    await exchange.answer(encode(listed(page, more=start + paging.limit < len(given))))
+    items = decode_stored_items(array(map(bytes, given[start : start + paging.limit])))
+    return encode_long(listed(items, more=start + paging.limit < len(given)))
 
 
 async def _find(gateway: Gateway, exchange: Exchange) -> StoredResponse:

@@ -10,8 +10,7 @@ from antiphon.spec.errors import SpecError
 
 
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
-    limit = gateway.config.server.body_limit
-    asked = await exchange.decoded(read_chat, await exchange.body(limit), limit)
+    asked = await exchange.decoded(read_chat, gateway.config.server.body_limit)
     exchange.watch()
     try:
         run = await gateway.engine.start(asked.request, exchange.caller)

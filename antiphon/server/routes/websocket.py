@@ -1,7 +1,6 @@
 """The WebSocket on `/v1/responses`: its turns are runs of the engine."""
 
 import logging
-from functools import partial
 from time import perf_counter
 
 from antiphon.bridges.encoder import JsonLines
@@ -22,6 +21,7 @@ from antiphon.spec.limits import LARGE
 from antiphon.spec.request import WebSocketCreate
 from antiphon.store.base import Context
 from antiphon.wires.asgi import Receive, Scope, Send
+from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
 
 log = logging.getLogger("antiphon.server")
@@ -101,14 +101,16 @@ class GatewaySocket(ResponsesSocket[Context]):
     def broke(self, error: Exception) -> None:
         log.error("request %s: the socket broke", self._caller.request_id, exc_info=error)
 
-    async def decoded(self, message: bytes) -> WebSocketCreate:
+    async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
         if self._gateway.stopping:
             raise SpecError(SHUTDOWN, 503)
-        decode = partial(decode_websocket_create, message, max_bytes=self._gateway.config.server.body_limit)
+        limit = self._gateway.config.server.body_limit
         self._caller.is_large = len(message) > LARGE
-        return await in_worker_thread(decode) if self._caller.is_large else decode()
+        if self._caller.is_large:
+            return await in_worker_thread(decode_pieces, decode_websocket_create, message, limit)
+        return decode_pieces(decode_websocket_create, message, limit)
 
-    async def turn(self, message: bytes) -> None:
+    async def turn(self, message: bytes | Pieces) -> None:
         caller, began = self._caller, perf_counter()
         caller.model, caller.target, caller.turn, self._problem = "", None, None, None
         await super().turn(message)

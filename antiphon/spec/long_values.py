@@ -1,0 +1,172 @@
+"""Decodes and encodes long JSON values slice by slice.
+
+One long call into C keeps the interpreter's lock, and with it the event loop, although it runs in another
+thread; between two short ones the loop has its turn.
+"""
+
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from antiphon.spec import codec
+from antiphon.spec.codec import encode, first_byte
+from antiphon.spec.json_size import outline
+from antiphon.spec.limits import LARGE
+
+SLICE = 64 * 1024
+NUMBER_TOO_LONG = "Integer value out of range"
+"""What msgspec says of one with more than 4,300 digits."""
+_BACKSLASH = b"\\"[0]
+_LONGEST_ESCAPE = 12
+"""Two of `\\ud83d`: a pair is one character."""
+_MARK = secrets.token_hex(16)
+"""Nobody can guess it, so that no text has it."""
+_MARKED = re.compile(rb"%b(\d{6})" % _MARK.encode())
+
+_string = msgspec.json.Decoder(str).decode
+
+
+def text_pieces(raw: bytes | Raw) -> Iterator[str]:
+    """The pieces of a JSON string, decoded."""
+    for piece in _cut_apart(memoryview(raw)[1:-1]):
+        yield _string(b'"%b"' % piece)
+
+
+def readable_parts(raw: bytes | Raw) -> Iterator[bytes]:
+    """A JSON text; of a long one, its long strings in pieces that are strings too, and if short, the rest."""
+    if len(raw) <= LARGE:
+        yield bytes(raw)
+        return
+    view, at = memoryview(raw), 0
+    rest: list[memoryview] = []
+    for start, end in outline(raw).long:
+        for piece in _cut_apart(view[start:end]):
+            yield b'"%b"' % piece
+        rest.append(view[at:start])
+        at = end
+    rest.append(view[at:])
+    if sum(map(len, rest)) <= 4 * LARGE:
+        yield b"".join(rest)
+
+
+def quoted(raw: bytes | Raw) -> Raw:
+    """A JSON text as a JSON string."""
+    inner = [_inner(piece.decode()) for piece in _cut_apart(memoryview(raw))]
+    return Raw(b"".join([b'"', *inner, b'"']))
+
+
+def check_long(raw: bytes | Raw) -> None:
+    """Raises what the decoder would of a JSON value that is no deeper than may be; no number is long."""
+    if len(raw) <= LARGE:
+        msgspec.json.decode(raw)
+        return
+    match first_byte(raw):
+        case codec.QUOTE:
+            for _ in text_pieces(raw):
+                pass
+        case codec.BRACE:
+            for value in msgspec.json.decode(raw, type=dict[str, Raw]).values():
+                check_long(value)
+        case codec.BRACKET:
+            for value in msgspec.json.decode(raw, type=list[Raw]):
+                check_long(value)
+        case _:
+            raise msgspec.ValidationError(NUMBER_TOO_LONG)
+
+
+def encode_pieces(value: object) -> list[bytes]:
+    """What `encode` gives, in pieces that are to be joined."""
+    long: list[str] = []
+    short = encode(_without_long(value, long))
+    if not long:
+        return [short]
+    pieces: list[bytes] = []
+    for n, between in enumerate(_MARKED.split(short)):
+        if n % 2 == 0:
+            pieces.append(between)
+        else:
+            text = long[int(between)]
+            pieces += [_inner(text[at : at + SLICE]) for at in range(0, len(text), SLICE)]
+    return pieces
+
+
+def encode_long(value: object) -> bytes:
+    """What `encode` gives."""
+    return b"".join(encode_pieces(value))
+
+
+def encode_each(values: Iterable[object]) -> list[bytes]:
+    """The JSON of these values with a comma between each two, in pieces that are to be joined."""
+    pieces: list[bytes] = []
+    for value in values:
+        if pieces:
+            pieces.append(b",")
+        pieces += encode_pieces(value)
+    return pieces
+
+
+def _inner(text: str) -> bytes:
+    return encode(text)[1:-1]
+
+
+def _without_long(value: Any, long: list[str]) -> Any:
+    """The same with a mark for each long text, which goes into `long`."""
+    if isinstance(value, str):
+        if len(value) <= SLICE:
+            return value
+        long.append(value)
+        return f"{_MARK}{len(long) - 1:06d}"
+    if isinstance(value, list | tuple):
+        items = [_without_long(one, long) for one in value]
+        return items if _differs(items, value) else value
+    if isinstance(value, dict):
+        entries = {name: _without_long(one, long) for name, one in value.items()}
+        return entries if _differs(entries.values(), value.values()) else value
+    if isinstance(value, Struct):
+        changes = {
+            name: changed
+            for name in value.__struct_fields__
+            if (changed := _without_long(field := getattr(value, name), long)) is not field
+        }
+        return structs.replace(value, **changes) if changes else value
+    return value
+
+
+def _differs(some: Iterable[object], others: Iterable[object]) -> bool:
+    return any(one is not other for one, other in zip(some, others, strict=True))
+
+
+def _cut_apart(view: memoryview) -> Iterator[bytes]:
+    at = 0
+    while at < len(view):
+        piece = bytes(view[at : at + SLICE])
+        if at + len(piece) < len(view):
+            piece = piece[: _end_of_characters(piece)]
+        at += len(piece)
+        yield piece
+
+
+def _end_of_characters(piece: bytes) -> int:
+    """Where the next slice begins: within no character, no escape, and no pair of escapes."""
+    end = len(piece)
+    while end > len(piece) - 3 and piece[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    end -= piece[end - 1] >= 0xC0
+    at = piece.find(b"\\", max(end - _LONGEST_ESCAPE, 0), end)
+    if at < 0:
+        return end
+    at += (at - len(piece[:at].rstrip(b"\\"))) % 2  # that one is escaped itself
+    whole = at
+    while at < end:
+        is_escape = piece[at] == _BACKSLASH
+        size = (6 if piece[at + 1 : at + 2] == b"u" else 2) if is_escape else 1
+        if at + size > end:
+            return whole
+        is_half = is_escape and piece[at + 1 : at + 4].lower() in (b"ud8", b"ud9", b"uda", b"udb")
+        at += size
+        whole = whole if is_half else at
+    return whole
