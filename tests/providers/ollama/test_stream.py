@@ -79,6 +79,19 @@ def test_case(case: str) -> None:
     assert (told(made), made.status) == (output, status)
 
 
+def test_an_image_is_an_item_of_the_kind_that_its_bytes_say() -> None:
+    [item] = plain(compose([read(line(chunk({"images": [PNG]})) + DONE)]))["output"]
+    assert (item["type"], item["output_format"], item["result"]) == ("image_generation_call", "png", PNG)
+
+
+@pytest.mark.parametrize("data", ["AAAA", "not base64!"])
+def test_an_image_of_an_unknown_kind_leaves_a_receipt(data: str) -> None:
+    notes: list[tuple[str, str]] = []
+    deltas = read(text("So.") + line(chunk({"images": [data]})) + DONE, note=lambda *told: notes.append(told))
+    assert told(compose([deltas])) == ["So."]
+    assert notes == [("output", "an image of an unknown kind cannot be passed on")]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_any_cut_of_the_bytes_gives_the_same_deltas(case: str) -> None:
     body = CASES[case][0]
@@ -191,16 +204,3 @@ def test_a_whole_answer_that_is_none_is_raised(body: bytes, code: str) -> None:
     with pytest.raises(UpstreamError) as caught:
         OllamaStream().whole(body)
     assert caught.value.payload.code == code
-
-
-def test_an_image_is_an_item_of_the_kind_that_its_bytes_say() -> None:
-    [item] = plain(compose([read(line(chunk({"images": [PNG]})) + DONE)]))["output"]
-    assert (item["type"], item["output_format"], item["result"]) == ("image_generation_call", "png", PNG)
-
-
-@pytest.mark.parametrize("data", ["AAAA", "not base64!"])
-def test_an_image_of_an_unknown_kind_leaves_a_receipt(data: str) -> None:
-    notes: list[tuple[str, str]] = []
-    deltas = read(text("So.") + line(chunk({"images": [data]})) + DONE, note=lambda *told: notes.append(told))
-    assert told(compose([deltas])) == ["So."]
-    assert notes == [("output", "an image of an unknown kind cannot be passed on")]
