@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import antiphon
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 SURFACE = ROOT / "docs" / "surface.txt"
 PAGE = ROOT / "docs" / "reference.md"
 
+# Packages that are public as a whole: what they export is the vocabulary of another project.
+VOCABULARIES = ("antiphon.vertice", "antiphon.vtcode")
 # Names that are public in their modules, because they belong to one use or would be too general elsewhere.
 BY_PATH = {
     "antiphon.bridges.encoder": "Encoder JsonLines ServerSentEvents",
@@ -212,8 +215,10 @@ def surface() -> dict[str, Entry]:
     """Every public name with its address, in the order of the alphabet."""
     homes = {name: f"antiphon.{name}" for name in antiphon.__all__ if not name.startswith("__")}
     found = {address: entry("antiphon", name) for name, address in homes.items()}
-    for module, names in BY_PATH.items():
-        found |= {f"{module}.{name}": entry(module, name) for name in names.split()}
+    by_path = {module: names.split() for module, names in BY_PATH.items()}
+    by_path |= {module: import_module(module).__all__ for module in VOCABULARIES}
+    for module, names in by_path.items():
+        found |= {f"{module}.{name}": entry(module, name) for name in names}
     return dict(sorted(found.items()))
 
 
@@ -284,15 +289,24 @@ def page() -> str:
     for address, each in everything.items():
         if address == f"antiphon.{each.name}":
             by_group[_group(each)].append(address)
-    by_path = [address for address, each in everything.items() if f"antiphon.{each.name}" not in everything]
+    homes = {address: address.rpartition(".")[0] for address in everything}
+    by_path = [
+        address
+        for address, each in everything.items()
+        if homes[address] not in ("antiphon", *VOCABULARIES) and f"antiphon.{each.name}" not in everything
+    ]
+    vocabularies = [
+        (f"`{home}`", [address for address in everything if homes[address] == home]) for home in VOCABULARIES
+    ]
     parts = [
         "<!-- Written by `python -m scripts.reference`; change the docstrings instead. -->\n",
         "# Reference\n",
         "Everything that you may rely on. `from antiphon import …` gives what stands under the first "
-        "headings; the last one has names that are public in modules of their own. Whatever is not "
-        "here may change. The same list, one name a line: [surface.txt](surface.txt).\n",
+        "headings. `antiphon.vertice` and `antiphon.vtcode` have the names of two other projects, and the "
+        "last heading those that are public in modules of their own. Whatever is not here may change. The "
+        "same list, one name a line: [surface.txt](surface.txt).\n",
     ]
-    for title, addresses in [*by_group.items(), ("Modules", by_path)]:
+    for title, addresses in [*by_group.items(), *vocabularies, ("Modules", by_path)]:
         parts.append(f"## {title}\n")
         for address in addresses:
             parts.extend(_described(address, everything[address], codes[address]))

@@ -62,7 +62,7 @@ def skeleton(tmp_path: Path) -> Path:
     layers = (
         "spec stream wires config embedded providers store engine bridges server client producer compliance"
     )
-    for layer in ("", *layers.split(), "cli", "tui"):
+    for layer in ("", *layers.split(), "cli", "tui", "vertice", "vtcode"):
         package = tmp_path / "antiphon" / layer
         package.mkdir()
         (package / "__init__.py").touch()
@@ -95,6 +95,9 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
         ("producer", "antiphon.client"),
         ("producer", "antiphon.server"),
         ("cli", "antiphon.tui"),
+        ("cli", "antiphon.vertice"),
+        ("vertice", "antiphon.server"),
+        ("vtcode", "antiphon.vertice"),
         ("spec", "asyncio"),
         ("stream", "time"),
     ],

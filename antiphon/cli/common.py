@@ -1,6 +1,7 @@
 """What the commands share: how one describes itself, how one fails, and how one gets its configuration."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -58,16 +59,24 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="read this file (default: ./antiphon.toml, else the one in the user's configuration folder)",
     )
+    parser.add_argument(
+        "--env-file",
+        metavar="FILE",
+        help="take variables that are not set, and that the configuration reads, from this file (NAME=value)",
+    )
 
 
 def load_config(
-    path: str | None, options: Mapping[str, tuple[str, str]] | None = None, *, upstreams: bool = True
+    arguments: argparse.Namespace,
+    options: Mapping[str, tuple[str, str]] | None = None,
+    *,
+    upstreams: bool = True,
 ) -> "Config":
-    """The effective configuration, or a failure that lists every mistake.
+    """The effective configuration by `--config` and `--env-file`, or a failure that lists every mistake.
 
     A command that calls no upstream needs neither their secrets nor their code, and does not check them.
     """
-    from antiphon.config import ConfigErrors, load
+    from antiphon.config import ConfigErrors, filled_environment, load
 
     types: Mapping[str, type[ProviderSettings]] | None = None
     if upstreams:
@@ -75,7 +84,9 @@ def load_config(
 
         types = TYPES
     try:
-        return load(path, options=options, types=types, secrets=upstreams)
+        file = arguments.env_file
+        environ = os.environ if file is None else filled_environment(file)
+        return load(arguments.config, environ, options=options, types=types, secrets=upstreams)
     except ConfigErrors as errors:
         raise mistakes(errors) from None
     except ModuleNotFoundError as missing:

@@ -57,7 +57,7 @@ def add_to(commands: "Commands") -> None:
 def check(arguments: argparse.Namespace) -> int:
     from antiphon.config import check_exposure, show
 
-    config = load_config(arguments.config)
+    config = load_config(arguments)
     if reason := check_exposure(config):
         raise CommandFailed(f"antiphon: {reason}", MISTAKE)
     sources = [config.source or "no file", *config.variables]

@@ -110,7 +110,7 @@ def remove(arguments: argparse.Namespace) -> int:
 
 def _wanted(arguments: argparse.Namespace) -> str:
     given: str | None = arguments.model
-    return given if given is not None else load_config(arguments.config, upstreams=False).local.model
+    return given if given is not None else load_config(arguments, upstreams=False).local.model
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
     given = {key: getattr(arguments, key) for key in ("host", "port", "workers", "log_level")}
     config = load_config(
-        arguments.config,
+        arguments,
         {
             f"server.{key}": (f"--{key.replace('_', '-')}", text)
             for key, text in given.items()

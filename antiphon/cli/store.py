@@ -132,7 +132,7 @@ def _with_store(arguments: argparse.Namespace, work: "Callable[[SqliteStore, Pat
 def _found(arguments: argparse.Namespace) -> "tuple[StoreConfig, Path]":
     from antiphon.store import default_data_folder
 
-    config = load_config(arguments.config, upstreams=False).store
+    config = load_config(arguments, upstreams=False).store
     folder = Path(config.path) if config.path else default_data_folder()
     if not folder.exists():
         raise CommandFailed(f"antiphon: nothing is stored yet: there is no folder {folder}")

@@ -1,6 +1,7 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
 from antiphon.config.checks import check_exposure, local_alias
+from antiphon.config.env_file import filled_environment
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
@@ -50,6 +51,7 @@ __all__ = [
     "candidates",
     "check_exposure",
     "config_folder",
+    "filled_environment",
     "load",
     "local_alias",
     "locate",

@@ -84,7 +84,7 @@ class Document:
         }
         for name in sorted(settings.keys() - secrets):
             names = tuple(name.removeprefix(PREFIX).lower().split("__"))
-            origin = Where(f"environment variable {name}")
+            origin = where_of(environ, name)
             if len(names) > 1 or names[0] in sections:
                 if not all(names):
                     yield Mistake(origin, (), "expected a name on both sides of each `__`")
@@ -102,7 +102,7 @@ class Document:
                     yield table[key]
 
     def _read(self, file: FilePath) -> None:
-        text = _decode(file, _bytes(file))
+        text = read_text(file, "configuration file")
         try:
             self.tree = tomllib.loads(text)
             self._positions = positions(text)
@@ -116,6 +116,20 @@ class Document:
             raise _unusable(where, "a number has too many digits") from None
         except RecursionError:
             raise _unusable(Where(str(file)), _NESTED_TOO_DEEP) from None
+
+
+class FilledEnvironment(dict[str, str]):
+    """The environment, with variables of a file where it has none; `places` says where those stand."""
+
+    def __init__(self, environ: Mapping[str, str], filled: Mapping[str, str], places: Mapping[str, Where]):
+        super().__init__({**filled, **environ})
+        self.places = {name: place for name, place in places.items() if name not in environ}
+
+
+def where_of(environ: Mapping[str, str], name: str) -> Where:
+    """Where the value of a variable comes from."""
+    places = environ.places if isinstance(environ, FilledEnvironment) else {}
+    return places.get(name) or Where(f"environment variable {name}")
 
 
 def parsed(text: OverlayText, *, separated: bool = False) -> Any:
@@ -139,15 +153,20 @@ def toml_value(text: str) -> Any:
     return table["value"]
 
 
-def _bytes(file: FilePath) -> bytes:
+def read_text(file: FilePath, what: str) -> str:
+    """The text of a file of settings, which is not large; `what` names it in a mistake."""
+    return _decode(file, _bytes(file, what))
+
+
+def _bytes(file: FilePath, what: str) -> bytes:
     try:
         with file.open("rb") as stream:
             content = stream.read(SIZE_LIMIT + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _unusable(Where(str(file)), f"cannot read the configuration file: {reason}") from None
+        raise _unusable(Where(str(file)), f"cannot read the {what}: {reason}") from None
     if len(content) > SIZE_LIMIT:
-        raise _unusable(Where(str(file)), f"too large for a configuration file: more than {SIZE_LIMIT} bytes")
+        raise _unusable(Where(str(file)), f"too large for a {what}: more than {SIZE_LIMIT} bytes")
     return content
 
 

@@ -65,7 +65,7 @@ def load(
     9000
     """
     document = Document(locate(path, environ))
-    reader = ConfigReader(document, Config, types)
+    reader = ConfigReader(document, Config, types, environ)
     reader.mistakes.extend(document.lay_over_environment(environ, sections(Config)))
     for key, (option, text) in (options or {}).items():
         document.lay_over(tuple(key.split(".")), text, Where(option))

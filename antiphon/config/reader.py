@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo
 
-from antiphon.config.document import Document, OverlayText, parsed, toml_value
+from antiphon.config.document import Document, OverlayText, parsed, toml_value, where_of
 from antiphon.config.kinds import ExtraOptions, Section
 from antiphon.config.mistakes import Mistake, Path, quote, spell, suggest
 from antiphon.config.secret import Secret
@@ -55,9 +55,14 @@ class ConfigReader:
     """Reads the sections of `root`, the whole configuration, from a document."""
 
     def __init__(
-        self, document: Document, root: type[Section], types: Mapping[str, type[ProviderSettings]] | None
+        self,
+        document: Document,
+        root: type[Section],
+        types: Mapping[str, type[ProviderSettings]] | None,
+        environ: Mapping[str, str],
     ) -> None:
         self.document = document
+        self.environ = environ
         self.root = root
         self.types = types
         self.mistakes: list[Mistake] = []
@@ -68,6 +73,8 @@ class ConfigReader:
     def section(self, kind: type[Section], raw: Mapping[str, Any], path: Path) -> Any:
         """The section, with defaults for whatever was wrong; `Wrong` when it cannot be without that."""
         chosen = self._declared(raw, path) if kind is ProviderSettings else kind
+        if issubclass(chosen, ProviderSettings):
+            self._lay_under(chosen, raw, path)
         known = keys(chosen)
         values = self._filled_in(chosen, raw, path)
         for key, value in raw.items():
@@ -160,6 +167,13 @@ class ConfigReader:
         except UnusableType as error:
             self.wrong((*path, "type"), str(error))
         return ProviderSettings
+
+    def _lay_under(self, kind: type[ProviderSettings], raw: Mapping[str, Any], path: Path) -> None:
+        """Gives a provider's table the keys that it does not have and that variables of its type give."""
+        for key, variable in kind.variables(raw).items():
+            if key not in raw and (value := self.environ.get(variable)):
+                self.document.variables.append(variable)
+                self.document.lay_over((*path, key), value, where_of(self.environ, variable))
 
     def _filled_in(self, section: type[Section], raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
         values: dict[str, Any] = {}

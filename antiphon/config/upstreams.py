@@ -1,5 +1,6 @@
 """The tables `[providers.NAME]`: what every upstream has. The keys of a type stand beside its code."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from math import inf
 from typing import ClassVar
@@ -52,6 +53,11 @@ class ProviderSettings(Section, frozen=True, kw_only=True):
     origin: Where = Where("built in")
     """Where the type is set."""
     options: ExtraOptions = field(default_factory=ExtraOptions)
+
+    @classmethod
+    def variables(cls, table: Mapping[str, object]) -> Mapping[str, str]:
+        """Which environment variable gives a key that this table does not have."""
+        return {}
 
     def mistake(self, key: str, message: str) -> ConfigErrors:
         """What a provider raises that finds, while it is made, that one of its keys is wrong."""

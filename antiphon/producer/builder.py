@@ -85,13 +85,20 @@ class ResponseBuilder:
         clock: Callable[[], float] = time.time,
         new_id: Callable[[str], str] = ids.new_id,
         shows: Callable[[str], str | None] = show_all,
+        first_sequence_number: int = 0,
     ) -> None:
         response = new_response(request or Request(), model=model, now=clock())
         response.id = new_id(ids.RESPONSE)
         if previous_response_id is not None:
             response.previous_response_id = previous_response_id
         self._request = request
-        self._composer = Composer(response, clock=clock, new_id=new_id, shows=shows)
+        self._composer = Composer(
+            response,
+            clock=clock,
+            new_id=new_id,
+            shows=shows,
+            first_sequence_number=first_sequence_number,
+        )
         self._new_id = new_id
         self._keys = 0
         self._ended: set[int] = set()

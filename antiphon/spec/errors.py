@@ -1,5 +1,7 @@
 """Error objects, the one exception that carries them, and the status each type has over HTTP."""
 
+from typing import Self
+
 import msgspec
 from msgspec import Struct
 
@@ -49,10 +51,10 @@ class ErrorPayload(Struct, forbid_unknown_fields=True):
     param: str | None = None
     headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
-    def with_code(self, code: str) -> "ErrorPayload":
+    def with_code(self, code: str) -> Self:
         return msgspec.structs.replace(self, code=code)
 
-    def with_param(self, param: str) -> "ErrorPayload":
+    def with_param(self, param: str) -> Self:
         return msgspec.structs.replace(self, param=param)
 
     @property

@@ -9,6 +9,7 @@ _EXTENSION = re.compile(r"[A-Za-z0-9_]+:[A-Za-z0-9_]+")
 
 
 def is_valid_extension_type(name: str) -> bool:
+    """Is this the type of a vendor's item or event: `slug:name`?"""
     return _EXTENSION.fullmatch(name) is not None
 
 

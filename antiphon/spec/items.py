@@ -64,10 +64,7 @@ class FunctionCall(ItemBase, tag="function_call", kw_only=True):
 
     def get_arguments_dict(self) -> dict[str, object]:
         """The arguments as a dict; empty when there are none or they are not a JSON object."""
-        try:
-            return msgspec.json.decode(self.arguments, type=dict[str, object])
-        except UNREADABLE:
-            return {}
+        return arguments_dict(self.arguments)
 
 
 class FunctionCallOutput(ItemBase, tag="function_call_output", kw_only=True):
@@ -175,6 +172,14 @@ def is_call(item: "Item") -> bool:
 def is_server_run(item: Opaque) -> bool:
     """Does the provider run this call itself? Then its output is the provider's affair, too."""
     return item.fields.get("execution") == "server"
+
+
+def arguments_dict(text: str) -> dict[str, object]:
+    """The arguments of a call as a dict; empty when there are none or they are not a JSON object."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except UNREADABLE:
+        return {}
 
 
 def message(id: str, role: Role, parts: "list[ContentPart]", status: ItemStatus = "in_progress") -> Message:

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import re
 import signal
@@ -180,9 +181,40 @@ def test_why_it_could_not_start(error: OSError, sentence: str) -> None:
     assert explain(error, "::1", 80) == sentence
 
 
+def test_a_file_of_variables_fills_in_settings_and_changes_no_child(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in for the server starts a process that prints its environment."""
+    (home / ".env").write_text("ANTIPHON_SERVER__PORT=9000\nANTIPHON_SERVER__LOG_LEVEL=debug\nA_SECRET=x\n")
+    monkeypatch.setenv("ANTIPHON_SERVER__LOG_LEVEL", "error")
+    seen: list[tuple[Config, dict[str, str]]] = []
+
+    def served(config: Config) -> int:
+        code = "import json, os; print(json.dumps(dict(os.environ)))"
+        child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        seen.append((config, json.loads(child.stdout)))
+        return 0
+
+    server = ModuleType("antiphon.server")
+    vars(server)["run"] = served
+    monkeypatch.setitem(sys.modules, "antiphon.server", server)
+    assert run("serve", "--env-file", ".env").code == 0
+    ((config, environ),) = seen
+    assert (config.server.port, config.server.log_level) == (9000, "error")
+    assert environ["ANTIPHON_SERVER__LOG_LEVEL"] == "error"
+    assert {"ANTIPHON_SERVER__PORT", "A_SECRET"}.isdisjoint(environ)
+
+
+def test_a_file_of_variables_that_is_not_there(run: Run, started: list[Config]) -> None:
+    result = run("serve", "--env-file", "no.env")
+    assert (result.code, started) == (2, [])
+    assert result.err.startswith("no.env: cannot read the file of variables: No such file")
+
+
 def test_the_real_server_starts_and_stops(home: Path) -> None:
-    environ = {**os.environ, "ANTIPHON_LOCAL__ENABLED": "false", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-m", "antiphon", "serve", "--port", "0"]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    (home / ".env").write_text("ANTIPHON_LOCAL__ENABLED=false\n")
+    command = [sys.executable, "-m", "antiphon", "serve", "--port", "0", "--env-file", ".env"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ, cwd=home) as server:
         try:
             assert server.stdout is not None
@@ -190,6 +222,8 @@ def test_the_real_server_starts_and_stops(home: Path) -> None:
             assert address is not None
             with urlopen(f"{address[0]}/healthz", timeout=30) as answer:
                 assert answer.status == 200
+            with urlopen(f"{address[0]}/v1/models", timeout=30) as answer:
+                assert json.load(answer)["data"] == []
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0

@@ -129,13 +129,19 @@ class TaskWorker:
     async def execute(self, task: str, context: Sequence[Item] = ()) -> str:
         return await self.agent.execute(task, context)
 
-    async def execute_open_responses(self, task: str, previous_response_id: str | None = None) -> Response:
-        """Completed with one message; or failed, as `capability_violation` or `execution_failed`."""
+    async def execute_open_responses(
+        self, task: str, previous_response_id: str | None = None, history: Sequence[Item] = ()
+    ) -> Response:
+        """Completed with one message; or failed, as `capability_violation` or `execution_failed`.
+
+        `history` has items of the conversation that this worker does not know from an earlier response.
+        """
         context: list[Item] = []
         if previous_response_id is not None:
             if previous_response_id not in self._conversations:
                 return self._unknown(previous_response_id)
             context = self._conversations[previous_response_id]
+        context = [*context, *history]
         response = await execute_open_responses(
             self.agent, lambda: self.agent.execute(task, context), previous_response_id
         )

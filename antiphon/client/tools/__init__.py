@@ -106,8 +106,7 @@ class Tool:
 
     async def call(self, arguments: str) -> Output:
         """Run it with the JSON text that a model wrote. Bad arguments are `BadArguments`."""
-        given = self.read(_object(arguments))
-        return as_output(await run(lambda: self.execute(**given), asynchronous=is_async(self.execute)))
+        return as_output(await self._result(arguments))
 
     def read(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments, checked and made ready for `execute`."""
@@ -122,6 +121,10 @@ class Tool:
                 raise BadArguments(f"unknown argument {name!r}; expected {expected}")
             _check(name, value, self.parameters[name])
         return given
+
+    async def _result(self, arguments: str) -> object:
+        given = self.read(_object(arguments))
+        return await run(lambda: self.execute(**given), asynchronous=is_async(self.execute))
 
     def _plain(self) -> Schema:
         return {
