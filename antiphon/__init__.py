@@ -189,6 +189,10 @@ if TYPE_CHECKING:
     from antiphon.stream.deltas import TextDelta as TextDelta
     from antiphon.stream.deltas import UsageDelta as UsageDelta
     from antiphon.stream.deltas import VendorDelta as VendorDelta
+    from antiphon.wires.hashbrown.frame_reader import BrokenFrames as BrokenFrames
+    from antiphon.wires.hashbrown.frame_reader import HashbrownReader as HashbrownReader
+    from antiphon.wires.hashbrown.frame_reader import HashbrownState as HashbrownState
+    from antiphon.wires.hashbrown.frame_reader import HashbrownThread as HashbrownThread
 
 __version__ = "0.1.0"
 
@@ -252,6 +256,7 @@ _NAMES = {
         "AnnotationDelta AnyDelta CallDelta Delta Failure Finish ItemDelta ItemEnd MessageStart PartEnd "
         "ReasoningDelta RefusalDelta SignatureDelta SummaryDelta TextDelta UsageDelta VendorDelta"
     ),
+    "antiphon.wires.hashbrown.frame_reader": "BrokenFrames HashbrownReader HashbrownState HashbrownThread",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -25,7 +25,7 @@ VOCABULARIES = ("antiphon.vertice", "antiphon.vtcode")
 BY_PATH = {
     "antiphon.bridges.encoder": "Encoder JsonLines ServerSentEvents",
     "antiphon.bridges.vscode": (
-        "PartStream TextPart ToolCallPart ToolResultPart VsCodeRequest assistant to_request user"
+        "DataPart PartStream TextPart ToolCallPart ToolResultPart VsCodeRequest assistant to_request user"
     ),
     "antiphon.client.resources.conversations": "AsyncConversationItems AsyncConversations AsyncModels",
     "antiphon.client.resources.responses": "AsyncResponses",
@@ -39,7 +39,7 @@ BY_PATH = {
     "antiphon.stream.dialects": "by_name solicited",
 }
 GROUPS = {
-    "Client": ("antiphon.client",),
+    "Client": ("antiphon.client", "antiphon.wires.hashbrown"),
     "Agents, tools, tasks": ("antiphon.client.agent", "antiphon.client.tools"),
     "Your own agent as an endpoint": ("antiphon.producer",),
     "Items": ("antiphon.spec.items", "antiphon.spec.codec"),
@@ -163,7 +163,7 @@ def _members(module: str, node: ast.ClassDef) -> dict[str, Entry]:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     if _decorated(inner, "setter") or (_decorated(inner, "overload") and name in members):
                         continue
-                    is_property = _decorated(inner, "property")
+                    is_property = _decorated(inner, "property") or _decorated(inner, "cached_property")
                     kind = "property" if is_property else _kind(inner)
                     signature = _function(inner, method=True)
                     signature = signature.removeprefix("() -> ") if is_property else signature

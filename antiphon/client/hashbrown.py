@@ -14,7 +14,7 @@ from antiphon.client.settings import ServerAddress, Timeouts, resolve
 from antiphon.client.transport.body_formats import Payload, Payloads
 from antiphon.client.transport.http import Body, Clock
 from antiphon.spec.aliases import string
-from antiphon.spec.codec import encode, to_builtins
+from antiphon.spec.codec import UNREADABLE, encode, to_builtins
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import EVENTS, AnyEvent
 from antiphon.spec.request import encode_request
@@ -235,7 +235,22 @@ class _Source:
         except ValueError:
             phrase = answer.reason_phrase or "HTTP error"
         message = f"{phrase} ({answer.status_code})"
-        return ErrorPayload("http_error", f"{message}: {text[:_SHOWN]}" if text else message)
+        told = ErrorPayload("http_error", f"{message}: {text[:_SHOWN]}" if text else message)
+        return _own_error(text) or told
+
+
+def _own_error(text: str) -> ErrorPayload | None:
+    """The error object of a server that gives its errors a type."""
+    try:
+        error: Any = msgspec.json.decode(text, type=dict[str, Any]).get("error")
+    except UNREADABLE:
+        return None
+    match error:
+        case {"type": str(kind), "message": str(message)}:
+            code, param = error.get("code"), error.get("param")
+            named = str(code) if isinstance(code, str | int) and code else None
+            return ErrorPayload(kind, message[:_SHOWN], named, param if isinstance(param, str) else None)
+    return None
 
 
 async def _read(body: Body, reader: Reader) -> AsyncGenerator[list[AnyEvent] | ErrorPayload, None]:

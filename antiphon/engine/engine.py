@@ -11,6 +11,7 @@ from antiphon.engine.context import Memory, Resolved, alone, resolve
 from antiphon.engine.media import MediaFetcher, may_have_addresses
 from antiphon.engine.policy import check_tools
 from antiphon.engine.reasoning import Proofs
+from antiphon.engine.receipts import ReceiptLog
 from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.schema_check import check_schema
 from antiphon.engine.schema_pool import SchemaPool
@@ -64,6 +65,7 @@ class Engine:
         self.clock = clock
         self.media = media
         self.schemas = SchemaPool()
+        self._receipt_log = ReceiptLog()
         self._resolve_model = lru_cache(_MANY)(config.resolve)
 
     async def start(
@@ -115,6 +117,7 @@ class Engine:
             first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
             seal=proofs.sealed,
+            receipts=turn.receipts if turn.stream and dialect.slug is not None else (),
         )
         # A background response is written by its job, together with its events.
         saves = (request.store and not request.background) or memory is not None or keep is not None
@@ -142,6 +145,7 @@ class Engine:
             strict=caller.strict,
             stream=stream,
             is_large=caller.is_large,
+            log=self._receipt_log,
         )
         return self.providers[target.provider], turn
 

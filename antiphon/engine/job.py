@@ -16,7 +16,7 @@ from antiphon.engine.run import Run
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.codec import encode
 from antiphon.spec.events import AnyEvent, LifecycleEvent
-from antiphon.spec.response import Response
+from antiphon.spec.response import Receipt, Response
 from antiphon.store.base import Append, Change, NewResponse, StoreError
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import single_line
@@ -82,6 +82,11 @@ class BackgroundJob:
         self._producing: asyncio.Task[None] | None = None
         self._note(run.composer.start(queued=True))
         self.created = run.composer.snapshot()
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        """Those that are known by now."""
+        return self._run.turn.receipts
 
     async def save(self) -> None:
         """The row comes first: what is not stored does not begin."""

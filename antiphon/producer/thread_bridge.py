@@ -14,6 +14,7 @@ from antiphon.producer.builder import ResponseBuilder
 from antiphon.producer.options import BridgeOptions
 from antiphon.producer.thread_items import (
     CallItem,
+    CommandItem,
     Fields,
     McpItem,
     OutputItem,
@@ -42,6 +43,7 @@ from antiphon.stream.deltas import (
 
 ThreadEvent = Mapping[str, Any] | bytes | str
 
+_CALL_ITEMS: dict[str, type[CallItem]] = {"tool_invocation": CallItem, "mcp_tool_call": McpItem}
 _VENDOR_ITEMS = frozenset({"plan", "command_execution", "file_change", "web_search", "harness", "error"})
 _VENDOR_EVENTS = frozenset(
     {
@@ -219,15 +221,20 @@ class ThreadEventBridge:
             return WordItem(key, "message")
         if kind == "reasoning":
             return WordItem(key, "reasoning")
-        if kind in ("tool_invocation", "mcp_tool_call"):
-            cls = CallItem if kind == "tool_invocation" else McpItem
-            call = cls(key, self._calls.call_id(fields))
+        if (call_type := self._call_type(kind)) is not None:
+            call = call_type(key, self._calls.call_id(fields))
             self._calls.add(call, fields)
             return call
         if kind == "tool_output":
             found = self._calls.of_output(fields)
             return OutputItem(key, found.call_id if found is not None else self._calls.orphan(fields))
         return VendorItem(key, self._vendor, fields) if kind in _VENDOR_ITEMS else None
+
+    def _call_type(self, kind: str) -> type[CallItem] | None:
+        """How an item is told as a call; a command only where the items of the vendor are left out."""
+        if kind == "command_execution" and not self._options.include_extensions:
+            return CommandItem
+        return _CALL_ITEMS.get(kind)
 
     def _vendor_event(self, kind: str, fields: Fields) -> list[AnyEvent]:
         if self._builder is None or self.finished:

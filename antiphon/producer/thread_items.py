@@ -91,19 +91,47 @@ class CallItem(ThreadItem):
         return [*([CallDelta(self.key, text)] if text else []), ItemEnd(self.key, "completed")]
 
 
-class McpItem(CallItem):
-    """A call of an MCP tool, which brings its result with it."""
+class AnsweredCall(CallItem, ABC):
+    """A call that brings its result with it: its output is an item of its own, once the call is whole."""
 
     def complete(self, fields: Fields) -> list[AnyDelta]:
         deltas = super().complete(fields)
-        result = fields.get("result")
-        if result is None and fields.get("status") == "failed":
-            result = "the tool failed"
-        if result is not None:
-            output = result if isinstance(result, str) else json_text(result)
+        output = self._result(fields)
+        if output is not None:
             item = FunctionCallOutput(call_id=self.call_id, output=output, status="completed")
             deltas.append(ItemDelta(item, f"output of {self.key}"))
         return deltas
+
+    @abstractmethod
+    def _result(self, fields: Fields) -> str | None: ...
+
+
+class McpItem(AnsweredCall):
+    """A call of an MCP tool."""
+
+    def _result(self, fields: Fields) -> str | None:
+        result = fields.get("result")
+        if result is None and fields.get("status") == "failed":
+            result = "the tool failed"
+        return result if result is None or isinstance(result, str) else json_text(result)
+
+
+class CommandItem(AnsweredCall):
+    """A command as a call of the tool `command_execution`, for readers that know no items of a vendor."""
+
+    def start(self, fields: Fields) -> list[AnyDelta]:
+        return super().start({**fields, "tool_name": "command_execution"})
+
+    def update(self, fields: Fields) -> list[AnyDelta]:
+        given = {name: fields[name] for name in ("command", "arguments") if fields.get(name) is not None}
+        return super().update({"arguments": given or None})
+
+    def _result(self, fields: Fields) -> str:
+        output, code = text_in(fields, "aggregated_output"), fields.get("exit_code")
+        if fields.get("status") != "failed" and code in (None, 0):
+            return output
+        failure = "the command failed" if code is None else f"the command failed with exit code {code}"
+        return f"{output.rstrip()}\n{failure}".lstrip()
 
 
 class OutputItem(ThreadItem):

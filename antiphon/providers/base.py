@@ -53,6 +53,10 @@ class Turn(Struct, eq=False):
     is_large: bool = False
     """Is there so much in it that what is done for each item is done apart from the event loop?"""
     receipts: list[Receipt] = msgspec.field(default_factory=list)
+    keeps_chunks: bool = False
+    """Is a chunk of the upstream without words to be put as an empty text?"""
+    log: "Callable[[Turn, Receipt], None] | None" = None
+    """Told of each receipt that is left."""
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -75,6 +79,8 @@ class Turn(Struct, eq=False):
                 reason = f"there is more of this kind: the first {_MOST_RECEIPTS} are listed"
                 receipt = Receipt(param="input", action=action, reason=reason, provider=provider)
             self.receipts.append(receipt)
+            if self.log is not None:
+                self.log(self, receipt)
 
     def note(self, provider: str) -> Note:
         """What the reader of an answer is given, to say what of the answer the client does not get."""

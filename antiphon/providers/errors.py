@@ -34,6 +34,7 @@ REQUEST_TOO_LARGE = "request_too_large"
 UNSUPPORTED_CONTENT = "unsupported_content"
 
 _LONGEST_MESSAGE = 600
+_LONGEST_NAME = 64
 _REQUEST_IDS = (
     "x-request-id",
     "request-id",
@@ -120,6 +121,12 @@ class _Told:
     param: str = ""
     status: int | None = None
     retry_after: float | None = None
+    own_code: str = ""
+    """The code alone, also where it is a number; `code` may be the type."""
+
+    @property
+    def names_itself(self) -> bool:
+        return bool(self.type or self.own_code)
 
     @property
     def words(self) -> str:
@@ -200,6 +207,20 @@ def _error(
 
 
 def _classify(provider: str, status: int, told: _Told, secrets: Collection[str]) -> UpstreamError:
+    """The error in our words, with the provider's own beside them."""
+    error = _in_our_words(provider, status, told, secrets)
+    is_secret = error.payload.code == UPSTREAM_AUTH
+    message = error.payload.message if is_secret else scrub(told.message, secrets)
+    error.payload.original = ErrorPayload(
+        scrub(told.type, secrets)[:_LONGEST_NAME] or error.payload.type,
+        message or error.payload.message,
+        scrub(told.own_code, secrets)[:_LONGEST_NAME] or None if told.names_itself else error.payload.code,
+        error.payload.param,
+    )
+    return error
+
+
+def _in_our_words(provider: str, status: int, told: _Told, secrets: Collection[str]) -> UpstreamError:
     status = _NAMED_STATUSES.get(told.type, status)
     words = told.words
     said = scrub(told.message, secrets) or "it gave no reason"
@@ -289,6 +310,7 @@ def _told(value: Any) -> _Told:
         param=param if isinstance(param, str) else "",
         status=status,
         retry_after=_retry_delay(value.get("details")),
+        own_code=str(raw_code) if isinstance(raw_code, str | int) and raw_code else "",
     )
 
 
@@ -322,7 +344,7 @@ def _filtered(inner: object) -> str:
 def _named(told: _Told, headers: Mapping[str, str]) -> _Told:
     """AWS says in a header what went wrong, perhaps with a colon and an address behind it."""
     name = headers.get("x-amzn-errortype", "").partition(":")[0]
-    return replace(told, code=name, type=name) if _CODE.fullmatch(name) else told
+    return replace(told, code=name, type=name, own_code="") if _CODE.fullmatch(name) else told
 
 
 def scrub(text: str, secrets: Collection[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from antiphon.providers.base import SUPPRESSED, Turn
-from antiphon.spec.codec import Opaque, extras
+from antiphon.spec.codec import Opaque
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -65,11 +65,6 @@ def speeches(turn: Turn, provider: str, vendor: str | tuple[str, ...] = ()) -> l
     if len(told) == 1 and isinstance(said := told[0].item, Message) and said.role == "user":
         return [Speech("user", told)]  # how every conversation begins
     return _Speeches(turn, told, provider, vendor).all()
-
-
-def is_error(output: Output) -> bool:
-    """Does this output say that the tool failed?"""
-    return output.status == "incomplete" or extras(output).get("is_error") is True
 
 
 class _Speeches:

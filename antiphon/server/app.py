@@ -195,6 +195,9 @@ async def _preflight(_: Gateway, exchange: Exchange) -> None:
 def _cors(origin: str) -> list[tuple[bytes, bytes]]:
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-expose-headers", b"x-request-id, x-antiphon-dialect, retry-after"),
+        (
+            b"access-control-expose-headers",
+            b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, retry-after",
+        ),
         (b"vary", b"origin"),
     ]

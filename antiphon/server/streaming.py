@@ -3,14 +3,22 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from antiphon.bridges.encoder import Encoder
+from msgspec import UnsetType
+
+from antiphon.bridges.encoder import Encoder, Headers
 from antiphon.engine.run import End, Run
 from antiphon.server.auditing import Audit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.response import Receipt
 from antiphon.spec.tools import Tool
+
+
+def receipt_headers(receipts: Sequence[Receipt] | UnsetType) -> Headers:
+    """How many receipts there are, if there are any."""
+    return ((b"x-antiphon-receipts", b"%d" % len(receipts)),) if receipts else ()
 
 
 class Stream:
@@ -26,6 +34,7 @@ class Stream:
         "_interval",
         "_last",
         "_pulse",
+        "_receipts",
         "_sign",
         "_time",
         "_tools",
@@ -33,13 +42,20 @@ class Stream:
     )
 
     def __init__(
-        self, gateway: Gateway, exchange: Exchange, encoder: Encoder, tools: Sequence[Tool] | None
+        self,
+        gateway: Gateway,
+        exchange: Exchange,
+        encoder: Encoder,
+        tools: Sequence[Tool] | None,
+        receipts: Sequence[Receipt] = (),
     ) -> None:
         self._exchange = exchange
         self._encoder = encoder
         self._audits = gateway.audits
         self._tools = tools
         """Those of the request; None if the stream is not to be audited."""
+        self._receipts = receipts
+        """Those of the turn: the head says how many there are by then."""
         self.audit: Audit | None = None
         self._interval = gateway.config.server.keepalive
         self._sign = encoder.keepalive()
@@ -49,7 +65,10 @@ class Stream:
 
     def open(self) -> None:
         encoder, exchange = self._encoder, self._exchange
-        exchange.open_stream(encoder.content_type, encoder.headers)
+        headers = encoder.headers
+        if self._receipts:
+            headers = (*headers, *receipt_headers(self._receipts))
+        exchange.open_stream(encoder.content_type, headers)
         if self._tools is not None:
             self.audit = self._audits.of_stream(encoder, self._tools, exchange.caller)
         self._last = self._time()
@@ -105,14 +124,16 @@ async def tell(gateway: Gateway, run: Run, end: End) -> None:
 
 
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
-    stream = Stream(gateway, exchange, encoder, run.turn.request.tools)
+    # The rules object to empty deltas, so a stream that was asked for them is not held to the rules.
+    tools = None if run.composer.keeps_chunks else run.turn.request.tools
+    stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts)
     try:
         await tell(gateway, run, stream)
     finally:
         stream.stop()
 
 
-async def answer_whole(gateway: Gateway, exchange: Exchange, run: Run) -> None:
+async def answer_whole(gateway: Gateway, exchange: Exchange, run: Run, headers: Headers = ()) -> None:
     """Create a response and answer with it; one that fails is an error."""
     gateway.begin(run)
     try:
@@ -121,7 +142,9 @@ async def answer_whole(gateway: Gateway, exchange: Exchange, run: Run) -> None:
             raise SpecError(problem.payload, problem.status)
         caller = exchange.caller
         body = caller.dialect.encode_response(response, run.encoded)
-        await exchange.answer(body)
+        if receipts := run.turn.receipts:
+            headers = (*headers, *receipt_headers(receipts))
+        await exchange.answer(body, headers=headers)
         gateway.audits.answer(body, run.turn.request.tools, caller)
     finally:
         gateway.end(run)

@@ -120,6 +120,12 @@ def extras(value: Struct) -> dict[str, Any]:
     return found
 
 
+def without_extra(value: S, unwanted: str) -> S:
+    """The same object without an unknown field of this name."""
+    left_out = {field: UNSET for field, name in _extra_fields(type(value)) if name == unwanted}
+    return msgspec.structs.replace(value, **left_out) if left_out else value
+
+
 @lru_cache(maxsize=1024)
 def _extra_fields(cls: type[Struct]) -> list[tuple[str, str]]:
     fields = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)

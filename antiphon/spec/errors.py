@@ -1,5 +1,6 @@
 """Error objects, the one exception that carries them, and the status each type has over HTTP."""
 
+from functools import cached_property
 from typing import Self
 
 import msgspec
@@ -42,7 +43,7 @@ TIMEOUT = "timeout"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 
 
-class ErrorPayload(Struct, forbid_unknown_fields=True):
+class ErrorPayload(Struct, forbid_unknown_fields=True, dict=True):
     """What an `error` event, an HTTP error body and the library's exceptions all carry."""
 
     type: str
@@ -50,6 +51,11 @@ class ErrorPayload(Struct, forbid_unknown_fields=True):
     code: str | None = None
     param: str | None = None
     headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+    @cached_property
+    def original(self) -> "ErrorPayload":
+        """The error as the provider itself put it, where one did; it is set beside the wire's fields."""
+        return self
 
     def with_code(self, code: str) -> Self:
         return msgspec.structs.replace(self, code=code)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.spec import ids
-from antiphon.spec.codec import UNREADABLE, Opaque
+from antiphon.spec.codec import UNREADABLE, Opaque, extras
 from antiphon.spec.content import ContentPart, OutputText, ReasoningText, SummaryText, UrlCitation, text_of
 from antiphon.spec.limits import CallId, FunctionName, Text
 
@@ -167,6 +167,11 @@ def is_call(item: "Item") -> bool:
     return isinstance(item, (FunctionCall, CustomToolCall)) or (
         isinstance(item, Opaque) and item.type in CLIENT_CALLS and not is_server_run(item)
     )
+
+
+def is_failed(output: FunctionCallOutput | CustomToolCallOutput) -> bool:
+    """Does this output say that its tool failed? By its status, or by an `is_error` beside it."""
+    return output.status == "incomplete" or extras(output).get("is_error") is True
 
 
 def is_server_run(item: Opaque) -> bool:

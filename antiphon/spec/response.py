@@ -143,6 +143,7 @@ class Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     prompt_cache_key: str | None = None
     conversation: dict[str, str] | UnsetType = UNSET
     receipts: list[Receipt] | UnsetType = field(name="antiphon:receipts", default=UNSET)
+    receipt_count: int | UnsetType = field(name="antiphon:receipt_count", default=UNSET)
 
     @classmethod
     def new(cls, id: str, model: str, *, now: int) -> "Response":

@@ -72,14 +72,15 @@ _UNNAMEABLE = frozenset('"\\') | {chr(n) for n in range(32)}
 
 _FRACTION = frozenset(b".eE")
 
-_INPUTS = frozenset({"input_text", "input_image", "input_file", "input_video"})
+_INPUTS = frozenset({"input_text", "input_image", "input_file"})
+_VIDEO = "input_video"
 # Which parts may stand where; a part whose type we do not know may stand anywhere.
 _ALLOWED: dict[str, frozenset[str]] = {
     "user": _INPUTS,
     "system": frozenset({"input_text"}),
     "developer": frozenset({"input_text"}),
     "assistant": frozenset({"output_text", "refusal"}),
-    "output": _INPUTS,
+    "output": _INPUTS | {_VIDEO},
     "summary": frozenset({"summary_text"}),
     "reasoning": frozenset({"reasoning_text"}),
 }
@@ -323,7 +324,10 @@ class Reading:
         for n, part in enumerate(parts):
             if not _fits(part, place):
                 expected = " or ".join(repr(kind) for kind in sorted(_ALLOWED[place]))
-                raise wrong(f"{where}[{n}].type", f"expected {expected}, got {_tag(part)!r}")
+                got = repr(_tag(part))
+                if place == "user" and got == repr(_VIDEO):
+                    got += ", which stands only in the output of a tool"
+                raise wrong(f"{where}[{n}].type", f"expected {expected}, got {got}")
         setattr(item, name, parts)
 
     def annotations(self, raw: Raw, path: str) -> list[Annotation]:

@@ -5,7 +5,7 @@ order in which they opened, there is exactly one terminal event, and nothing fol
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,7 @@ from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import ItemStatus, Phase, type_of
 from antiphon.spec.limits import MAX_CALL_ID
-from antiphon.spec.response import IncompleteDetails, Response
+from antiphon.spec.response import IncompleteDetails, Receipt, Response
 from antiphon.stream import lifecycle
 from antiphon.stream.deltas import (
     CUTS,
@@ -89,6 +89,10 @@ class Composer(Struct, eq=False, weakref=True):
     """Told the type of an item that this client does not see."""
     muted: bool = False
     """Only the response is wanted: no events are told."""
+    receipts: Sequence[Receipt] = ()
+    """Counted in the terminal response, for a reader that takes fields beyond the specification."""
+    keeps_chunks: bool = False
+    """A text without words is told, as a delta of the open text: its reader counts the upstream's chunks."""
 
     state: str = lifecycle.ABSENT
     finished: bool = False
@@ -127,7 +131,7 @@ class Composer(Struct, eq=False, weakref=True):
         try:
             for delta in deltas:
                 if message is not None and type(delta) is TextDelta and delta.logprobs is None:
-                    if text := delta.text:
+                    if (text := delta.text) or self.keeps_chunks:
                         message.chunks.append(text)
                         part = message.part_index
                         events.append(_text_event(number, message.id, message.index, part, text))
@@ -461,6 +465,8 @@ class Composer(Struct, eq=False, weakref=True):
         self.state = lifecycle.advance(self.response, self.state, _TRIGGERS[event], status)
         if event.is_terminal:
             self.finished = True
+            if self.receipts:
+                self.response.receipt_count = len(self.receipts)
         if self.muted:
             return
         snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))

@@ -71,7 +71,11 @@ _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
-_REQUIRED = frozenset(Response.__struct_encode_fields__) - {"conversation", "antiphon:receipts"}
+_REQUIRED = frozenset(Response.__struct_encode_fields__) - {
+    "conversation",
+    "antiphon:receipts",
+    "antiphon:receipt_count",
+}
 
 
 class Oddity(Struct, frozen=True):

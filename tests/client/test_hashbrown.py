@@ -166,6 +166,23 @@ async def test_a_refusal_is_told_with_status_text_code_and_500_characters() -> N
     assert odd[-1]["error"].endswith("(499): why")
 
 
+async def test_a_refusal_with_an_error_of_its_own_is_told_as_that() -> None:
+    error = {"type": "overloaded_error", "code": 529, "message": "Overloaded", "param": "input"}
+    frames = await played(answer(json.dumps({"error": error}).encode(), 529), dialect="open-responses")
+    assert error_of(frames) == {**error, "code": "529"}
+    untyped = json.dumps({"error": {"message": "No."}}).encode()
+    assert error_of(await played(answer(untyped, 500), dialect="open-responses"))["type"] == "http_error"
+
+
+@pytest.mark.parametrize("with_event", [True, False])
+async def test_an_error_in_a_stream_keeps_the_type_that_the_server_gave_it(with_event: bool) -> None:
+    error = {"type": "overloaded_error", "code": "busy", "message": "Overloaded"}
+    failed = {"type": "response.failed", "response": {"id": "r", "status": "failed", "error": error}}
+    told = [{"type": "error", "error": error}, failed] if with_event else [failed]
+    frames = await played(events([raw(CREATED, words("Hi"), *told)]), dialect="open-responses")
+    assert error_of(frames) == error
+
+
 async def test_the_key_is_in_no_error() -> None:
     frames = await played(answer(b"the key sk-secret is wrong", 401), api_key="sk-secret")
     assert "sk-secret" not in json.dumps(frames)

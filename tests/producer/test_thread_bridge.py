@@ -1,13 +1,21 @@
 """Thread events to responses: items, turns, correlation, options."""
 
 import json
+from dataclasses import astuple
+from itertools import product
 from typing import Any
 
 import pytest
 
 from antiphon.producer import BridgeOptions, ThreadEventBridge
 from antiphon.spec.codec import Opaque
-from antiphon.spec.events import AnyEvent, OtherEvent, OutputTextDeltaEvent, ResponseCreatedEvent
+from antiphon.spec.events import (
+    AnyEvent,
+    OtherEvent,
+    OutputItemAddedEvent,
+    OutputTextDeltaEvent,
+    ResponseCreatedEvent,
+)
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, type_of
 from antiphon.spec.response import Response, Usage
 from tests.producer.judging import assert_sound, assert_valid, types
@@ -405,41 +413,72 @@ NOISE = (
 )
 
 
+SIXTEEN = [BridgeOptions(True, *switches) for switches in product((True, False), repeat=4)]
+
+
+def expected(options: BridgeOptions) -> list[str]:
+    """The types of the items that the thread of `NOISE` comes to."""
+    reasoning = ["reasoning"] if options.include_reasoning else []
+    call, output = (["function_call"], ["function_call_output"]) if options.map_tool_calls else ([], [])
+    command = ["vtcode:command_execution"] if options.include_extensions else [*call, *output]
+    return [*reasoning, *call, *command, *output, "message"]
+
+
 @pytest.mark.parametrize(
-    ("options", "left"),
-    [
-        (BridgeOptions(enabled=True), 5),
-        (BridgeOptions(enabled=True, include_reasoning=False), 4),
-        (BridgeOptions(enabled=True, map_tool_calls=False), 3),
-        (BridgeOptions(enabled=True, include_extensions=False), 4),
-        (BridgeOptions(True, True, False, False, False), 1),
-    ],
-    ids=["all", "no reasoning", "no calls", "no extensions", "words only"],
+    "options", SIXTEEN, ids=["".join("+-"[not on] for on in astuple(one)[1:]) for one in SIXTEEN]
 )
-def test_what_is_switched_off_leaves_no_hole_and_is_not_in_the_response(
-    options: BridgeOptions, left: int
+def test_each_combination_of_the_switches_leaves_no_hole_and_agrees_with_its_response(
+    options: BridgeOptions,
 ) -> None:
     events, bridge = play(THREAD, TURN, *NOISE, END, options=options)
+    assert bridge.response is not None
+    assert [type_of(one) for one in bridge.response.output] == expected(options)
+    assert words(bridge.response.output) == ["Hello"]
+    if not options.emit_events:
+        assert events == []
+        return
     response = assert_sound(events, bridge.response)
-    assert len(response.output) == left
-    assert words(response.output) == ["Hello"]
-    has_event = any(isinstance(event, OtherEvent) for event in events)
-    assert has_event == options.include_extensions
+    added = [event for event in events if isinstance(event, OutputItemAddedEvent)]
+    assert [event.output_index for event in added] == list(range(len(response.output)))
+    assert [type_of(event.item) for event in added if event.item] == expected(options)
+    assert any(isinstance(event, OtherEvent) for event in events) == options.include_extensions
     assert any("reasoning" in event.type for event in events) == options.include_reasoning
     assert any("function_call" in event.type for event in events) == options.map_tool_calls
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        ({"aggregated_output": "a\nb", "exit_code": 0, "status": "completed"}, "a\nb"),
+        (
+            {"aggregated_output": "no a\n", "exit_code": 2, "status": "failed"},
+            "no a\nthe command failed with exit code 2",
+        ),
+        ({"aggregated_output": "", "status": "failed"}, "the command failed"),
+    ],
+    ids=["done", "exit code", "failed"],
+)
+def test_without_extensions_a_command_is_a_call_with_its_output(ending: Json, said: str) -> None:
+    command = {"command": "ls", "arguments": ["-l"]}
+    response = turn(
+        item("started", "c1", "command_execution", **command, status="in_progress"),
+        item("updated", "c1", "command_execution", **command, aggregated_output="a"),
+        item("completed", "c1", "command_execution", **command, **ending),
+        options=BridgeOptions(enabled=True, include_extensions=False),
+    )
+    assert_valid(response)
+    call, output = response.output
+    assert isinstance(call, FunctionCall)
+    assert isinstance(output, FunctionCallOutput)
+    assert (call.name, call.call_id, call.status) == ("command_execution", "c1", "completed")
+    assert call.get_arguments_dict() == command
+    assert (output.call_id, output.output, output.status) == ("c1", said, "completed")
 
 
 def test_a_bridge_that_is_not_enabled_does_nothing() -> None:
     events, bridge = play(THREAD, TURN, *NOISE, END, options=BridgeOptions())
     assert (events, bridge.finish(), bridge.response, bridge.finished) == ([], [], None, False)
     assert bridge.feed_provider({"type": "text_delta", "delta": "Hi"}) == []
-
-
-def test_a_bridge_that_emits_nothing_still_builds_the_response() -> None:
-    events, bridge = play(THREAD, TURN, *NOISE, END, options=BridgeOptions(enabled=True, emit_events=False))
-    assert events == []
-    assert bridge.response is not None
-    assert (bridge.response.status, words(bridge.response.output)) == ("completed", ["Hello"])
 
 
 def test_the_vendor_of_items_is_configurable() -> None:

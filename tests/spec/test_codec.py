@@ -24,7 +24,7 @@ from antiphon.spec import (
     encode,
     extras,
 )
-from antiphon.spec.codec import encoder, grown, to_builtins
+from antiphon.spec.codec import encoder, grown, to_builtins, without_extra
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
 from antiphon.spec.items import CLIENT_CALLS, FunctionCall, FunctionCallOutput, Message, is_call, type_of
@@ -373,3 +373,12 @@ def test_what_cannot_be_read_is_listed_in_one_place() -> None:
         if getattr(node, "id", getattr(node, "attr", "")) == "MsgspecError"
     ]
     assert named == ["spec/codec.py"]
+
+
+def test_one_unknown_field_can_be_left_out() -> None:
+    raw = b'{"type":"function_call_output","call_id":"c","output":"x","is_error":true,"seen":1}'
+    item = decode_item(raw)
+    assert isinstance(item, FunctionCallOutput)
+    assert extras(without_extra(item, "is_error")) == {"seen": 1}
+    assert without_extra(item, "other") is item
+    assert extras(item) == {"is_error": True, "seen": 1}

@@ -310,3 +310,22 @@ def test_errors_in_several_places_name_the_first() -> None:
     with pytest.raises(SpecError) as caught:
         decode_request(b'{"temperature":"hot","model":5}')
     assert caught.value.payload.param == "temperature"
+
+
+VIDEO = {"type": "input_video", "video_url": "https://a.example/v.mp4"}
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "developer"])
+def test_a_video_in_a_message_is_refused_with_its_place(role: str) -> None:
+    said = {"type": "message", "role": role, "content": [{"type": "input_text", "text": "Look:"}, VIDEO]}
+    with pytest.raises(SpecError) as caught:
+        decode_request(json.dumps({"input": [said]}).encode())
+    assert caught.value.status == 400
+    assert caught.value.payload.param == "input[0].content[1].type"
+    assert "got 'input_video'" in caught.value.payload.message
+
+
+def test_a_video_stands_in_the_output_of_a_tool() -> None:
+    output = {"type": "function_call_output", "call_id": "c", "output": [VIDEO]}
+    request = decode_request(json.dumps({"input": [output]}).encode())
+    assert request.input == [FunctionCallOutput(call_id="c", output=[InputVideo(VIDEO["video_url"])])]

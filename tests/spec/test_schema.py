@@ -131,7 +131,7 @@ ADDITIONS: dict[Any, set[str]] = {
     request.Request: {"conversation"},
     request.WebSocketCreate: {"conversation", "generate"},
     response.InputTokensDetails: {"cache_write_tokens"},
-    response.Response: {"conversation", "antiphon:receipts"},
+    response.Response: {"conversation", "antiphon:receipts", "antiphon:receipt_count"},
 }
 MORE_VALUES: dict[Any, set[str]] = {
     request.ServiceTier: {"standard", "batch"},
@@ -320,7 +320,11 @@ def test_metadata_has_the_limits_of_1_10() -> None:
 def test_a_response_has_31_required_keys() -> None:
     required = set(SCHEMAS["ResponseResource"]["required"])
     assert len(required) == 31
-    assert required == fields(response.Response).keys() - {"conversation", "antiphon:receipts"}
+    assert required == fields(response.Response).keys() - {
+        "conversation",
+        "antiphon:receipts",
+        "antiphon:receipt_count",
+    }
 
 
 def test_every_reader_that_is_named_exists() -> None:

@@ -149,6 +149,8 @@ class DataStream:
     def _finish(self, response: Response) -> Iterator[Part]:
         if response.status == "failed" and not self._has_failed:
             yield ERROR, error_text(response)
+        if response.receipt_count:
+            yield ANNOTATIONS, [{"receipts": response.receipt_count}]
         ended: dict[str, Any] = {"finishReason": finish_reason(response)}
         if (usage := response.usage) is not None:
             ended["usage"] = {"promptTokens": usage.input_tokens, "completionTokens": usage.output_tokens}

@@ -148,12 +148,12 @@ def _fitting(one: Said, custom: set[str]) -> Said:
     """AI SDK 4 does not keep what kind of call an output answers."""
     item = one.item
     if isinstance(item, FunctionCallOutput) and item.call_id in custom:
-        return Said(CustomToolCallOutput(call_id=item.call_id, output=item.output), one.place)
+        fitting = CustomToolCallOutput(call_id=item.call_id, output=item.output, status=item.status)
+        return Said(fitting, one.place)
     return one
 
 
 def _no_output(call: Item) -> Item:
     id = getattr(call, "call_id", "")
-    if isinstance(call, CustomToolCall):
-        return CustomToolCallOutput(call_id=id, output=NO_OUTPUT)
-    return FunctionCallOutput(call_id=id, output=NO_OUTPUT)
+    cls = CustomToolCallOutput if isinstance(call, CustomToolCall) else FunctionCallOutput
+    return cls(call_id=id, output=NO_OUTPUT, status="incomplete")

@@ -19,6 +19,7 @@ from antiphon.spec.items import (
     FunctionCall,
     FunctionCallOutput,
     Item,
+    ItemStatus,
     Message,
     Phase,
     Reasoning,
@@ -242,7 +243,7 @@ class _Teller:
         if part.state in ("input-streaming", "partial-call"):
             return  # the model was cut off in the middle of it
         call = self._call(part, part.tool_name or self._name(raw, place), place)
-        self._outputs.append(Said(_output(call, _outcome(part, place)), place))
+        self._outputs.append(Said(_outcome(part, call, place), place))
 
     def _tool_call(self, raw: Raw, place: str) -> None:
         self._must_be("assistant", "a tool call", place)
@@ -257,7 +258,7 @@ class _Teller:
         if given is UNSET:
             raise missing(place, "output")
         self._end_step()
-        self._say(FunctionCallOutput(call_id=part.tool_call_id, output=_unwrapped(given)), place)
+        self._say(_unwrapped(part.tool_call_id, given), place)
 
     def _call(self, part: ToolState, name: str, place: str) -> FunctionCall | CustomToolCall:
         given = next((raw for raw in (part.input, part.raw_input, part.args) if raw is not UNSET), None)
@@ -328,37 +329,44 @@ def _as_text(raw: Raw) -> str:
     return msgspec.json.decode(raw, type=str) if first_byte(raw) == QUOTE else bytes(raw).decode()
 
 
-def _outcome(part: ToolState, place: str) -> str:
+def _outcome(part: ToolState, call: FunctionCall | CustomToolCall, place: str) -> Item:
+    """The output of a call; one that is no result of its tool says that it failed."""
     approval = part.approval or {}
     match part.state:
         case "output-available" | "result":
             given = part.output if part.output is not UNSET else part.result
-            return "null" if given is UNSET else _as_text(given)
+            return _output(call, "null" if given is UNSET else _as_text(given), None)
         case "output-error":
-            return part.error_text or "the tool failed"
+            text = part.error_text or "the tool failed"
         case "output-denied":
-            return str(approval.get("reason") or DENIED)
+            text = str(approval.get("reason") or DENIED)
         case "approval-responded" if approval.get("approved") is False:
-            return str(approval.get("reason") or DENIED)
+            text = str(approval.get("reason") or DENIED)
         case "input-available" | "call" | "approval-requested" | "approval-responded":
-            return NO_OUTPUT
-    raise wrong(join(place, "state"), f"there is no state {part.state[:60]!r} of a tool")
+            text = NO_OUTPUT
+        case _:
+            raise wrong(join(place, "state"), f"there is no state {part.state[:60]!r} of a tool")
+    return _output(call, text, "incomplete")
 
 
-def _unwrapped(raw: Raw) -> str:
-    """The value of a model message's tool result, which says what kind of value it is."""
+def _output(call: FunctionCall | CustomToolCall, output: str, status: ItemStatus | None) -> Item:
+    cls = CustomToolCallOutput if isinstance(call, CustomToolCall) else FunctionCallOutput
+    return cls(call_id=call.call_id, output=output, status=status)
+
+
+def _unwrapped(call_id: str, raw: Raw) -> FunctionCallOutput:
+    """A model message's tool result, which says what kind of value it is."""
     value = msgspec.json.decode(raw)
+    status: ItemStatus | None = None
     match value:
         case {"type": "text" | "error-text", "value": str() as text}:
-            return text
+            output = text
         case {"type": "json" | "error-json" | "content", "value": inner}:
-            return msgspec.json.encode(inner).decode()
+            output = msgspec.json.encode(inner).decode()
         case {"type": "execution-denied"}:
-            return str(value.get("reason") or DENIED)
-    return _as_text(raw)
-
-
-def _output(call: FunctionCall | CustomToolCall, output: str) -> Item:
-    if isinstance(call, CustomToolCall):
-        return CustomToolCallOutput(call_id=call.call_id, output=output)
-    return FunctionCallOutput(call_id=call.call_id, output=output)
+            output = str(value.get("reason") or DENIED)
+        case _:
+            return FunctionCallOutput(call_id=call_id, output=_as_text(raw))
+    if value["type"] in ("error-text", "error-json", "execution-denied"):
+        status = "incomplete"
+    return FunctionCallOutput(call_id=call_id, output=output, status=status)

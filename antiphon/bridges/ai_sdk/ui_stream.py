@@ -30,6 +30,7 @@ from antiphon.spec.items import (
     Item,
     Message,
     Reasoning,
+    is_failed,
     type_of,
 )
 from antiphon.spec.response import Response, Usage
@@ -266,7 +267,7 @@ class UIStream:
         self._unanswered.discard(item.call_id)
         self._is_answered = True
         told: Chunk = {"toolCallId": item.call_id, "providerExecuted": True}
-        if item.status == "incomplete":
+        if is_failed(item):
             return {"type": "tool-output-error", **told, "errorText": text_of(item.output)}
         return {"type": "tool-output-available", **told, "output": output_value(item.output)}
 
@@ -286,8 +287,11 @@ class UIStream:
             return
         yield {"type": "finish-step"}
         finish: Chunk = {"type": "finish", "finishReason": finish_reason(response)}
-        if response.usage is not None:
-            finish["messageMetadata"] = {"usage": _usage(response.usage)}
+        metadata: dict[str, Any] = {} if response.usage is None else {"usage": _usage(response.usage)}
+        if response.receipt_count:
+            metadata["receipts"] = response.receipt_count
+        if metadata:
+            finish["messageMetadata"] = metadata
         yield finish
 
 

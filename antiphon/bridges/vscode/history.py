@@ -7,7 +7,7 @@ from typing import Literal
 from antiphon.spec.content import ContentPart, InputText, text_of
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.history_text import ToolHistory, told_call, told_output
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, is_failed
 
 Orphans = Literal["reject", "repair"]
 
@@ -44,7 +44,6 @@ class HistoryEntry:
 
     item: Item
     where: str
-    is_error: bool = False
 
 
 def unique(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
@@ -99,9 +98,9 @@ def compacted(
 ) -> list[HistoryEntry]:
     """All but the most recent calls as one summary, once all of them together are too many tokens."""
     calls = [entry.item for entry in entries if isinstance(entry.item, FunctionCall)]
-    outputs = {e.item.call_id: e for e in entries if isinstance(e.item, FunctionCallOutput)}
+    outputs = {e.item.call_id: e.item for e in entries if isinstance(e.item, FunctionCallOutput)}
     size = sum(len(call.arguments) for call in calls)
-    size += sum(len(_output_text(entry)) for entry in outputs.values())
+    size += sum(len(text_of(output.output)) for output in outputs.values())
     if len(calls) <= recent or size <= tokens * _CHARACTERS_A_TOKEN:
         return entries
     older = calls[: len(calls) - recent]
@@ -121,14 +120,14 @@ def compacted(
     return kept
 
 
-def _summary(calls: list[FunctionCall], outputs: dict[str, HistoryEntry]) -> str:
+def _summary(calls: list[FunctionCall], outputs: dict[str, FunctionCallOutput]) -> str:
     subjects: dict[str, list[str]] = {title: [] for title in _TITLES}
     errors = []
     for call in calls:
         subjects[category(call.name)].append(_subject(call))
         output = outputs.get(call.call_id)
-        if output is not None and output.is_error:
-            errors.append(f"- {call.name}: {_short(_output_text(output), _ERROR_LENGTH)}")
+        if output is not None and is_failed(output):
+            errors.append(f"- {call.name}: {_short(text_of(output.output), _ERROR_LENGTH)}")
     lines = [f"[Earlier in this conversation, {len(calls)} tool calls were made:]"]
     for kind, named in subjects.items():
         if named:
@@ -154,10 +153,6 @@ def _subject(call: FunctionCall) -> str:
 
 def _short(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
-
-
-def _output_text(entry: HistoryEntry) -> str:
-    return text_of(entry.item.output) if isinstance(entry.item, FunctionCallOutput) else ""
 
 
 # --- telling ----------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from antiphon.bridges.vscode.text import (
 )
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo, ReasoningText
 from antiphon.spec.error_paths import describe, join, wrong
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Message, Reasoning, Role
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemStatus, Message, Reasoning, Role
 from antiphon.spec.limits import CallId, FileData, FunctionName, ImageUrl, Text
 from antiphon.spec.response import Receipt
 
@@ -141,8 +141,9 @@ class MessageTranslation:
             if part.is_error and not output.lower().startswith("error"):
                 output = f"Error: {output}"
             self._check(output, Text, where)
-        item = FunctionCallOutput(call_id=part.call_id, output=output)
-        self.entries.append(HistoryEntry(item, where, is_error=part.is_error))
+        status: ItemStatus | None = "incomplete" if part.is_error else None
+        item = FunctionCallOutput(call_id=part.call_id, output=output, status=status)
+        self.entries.append(HistoryEntry(item, where))
 
     # --- the assistant ------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ and their results, a part is known by its shape.
 import binascii
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from antiphon.spec.error_paths import describe, join, missing, wrong
@@ -49,6 +50,33 @@ class DataPart(Struct, tag_field="type", tag="data", rename="camel"):
     mime_type: str
     data: bytes
     mid: int = field(name="$mid", default=24)
+
+    @classmethod
+    def image(cls, data: bytes, mime: str) -> Self:
+        """A picture.
+
+        >>> DataPart.image(b"GIF89a", "image/gif").mime_type
+        'image/gif'
+        """
+        return cls(mime, data)
+
+    @classmethod
+    def json(cls, value: object, mime: str = "application/json") -> Self:
+        """A value as its JSON.
+
+        >>> DataPart.json({"a": 1}).data
+        b'{"a":1}'
+        """
+        return cls(mime, msgspec.json.encode(value))
+
+    @classmethod
+    def text(cls, value: str, mime: str = "text/plain") -> Self:
+        """A text as UTF-8.
+
+        >>> DataPart.text("Grüße").data.decode()
+        'Grüße'
+        """
+        return cls(mime, value.encode())
 
     @property
     def kind(self) -> str:

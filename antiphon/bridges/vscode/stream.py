@@ -63,6 +63,7 @@ class VsCodeFinish(Struct, tag_field="type", tag="finish", rename="camel", kw_on
     usage: TokenUsage | UnsetType = UNSET
     error: ResponseError | UnsetType = UNSET
     receipts: list[Receipt] | UnsetType = UNSET
+    receipt_count: int | UnsetType = UNSET
 
 
 Line = VsCodeStart | Part | VsCodeFinish
@@ -250,6 +251,7 @@ class PartStream:
             finish.usage = TokenUsage.of(response.usage)
         if response.receipts:
             finish.receipts = response.receipts
+        finish.receipt_count = response.receipt_count
         yield finish
 
     def _finish(

@@ -15,11 +15,11 @@ from antiphon.providers.anthropic.content import Block, Blocks, text_block
 from antiphon.providers.anthropic.models import ClaudeModel
 from antiphon.providers.anthropic.wire import AnthropicCaller, Container, decode_kept
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
+from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.providers.tools.functions import as_object
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import text_of
-from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
+from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
 from antiphon.wires.tools.names import ToolNames
 
 VENDOR = "anthropic:"
@@ -144,7 +144,7 @@ class MessagesBuilder:
         content = Blocks(self._turn, self._provider, f"{entry.where}.output").of(output.output)
         if content:
             block["content"] = output.output if isinstance(output.output, str) else content
-        if is_error(output):
+        if is_failed(output):
             block["is_error"] = True
         return block
 

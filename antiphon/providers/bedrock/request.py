@@ -15,11 +15,11 @@ from antiphon.providers.bedrock.models import OTHER, Family
 from antiphon.providers.bedrock.parameters import BedrockParameters
 from antiphon.providers.errors import unsupported
 from antiphon.providers.exchange import Prepared
-from antiphon.providers.history import Call, Entry, Output, Speech, is_error, speeches
+from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, OutputText, text_of
-from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
+from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice
 from antiphon.wires.tools.names import Function, ToolNames
 
@@ -174,7 +174,7 @@ class _Conversation:
             "toolUseId": _tool_id(entry.item.call_id),
             "content": content or [{"text": _SILENCE}],
         }
-        if is_error(entry.item):
+        if is_failed(entry.item):
             result["status"] = "error"
         return {"toolResult": result}
 

@@ -68,7 +68,7 @@ class ChatUpstream:
         think = ThinkTags() if profile.think_tags else None
         kept = KeptReasoning() if self._keeps else None
         parser = self.reader(tools, think, kept, provider=name, secrets=secrets)
-        parser.note = turn.note(name)
+        parser.note, parser.keeps_chunks = turn.note(name), turn.keeps_chunks
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
 

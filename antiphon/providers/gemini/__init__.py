@@ -91,7 +91,11 @@ class Gemini:
             headers=self._headers,
             body=encoded(turn, prepared.body),
             parser=GeminiStream(
-                prepared.names, provider=self.name, note=turn.note(self.name), secrets=self._secrets
+                prepared.names,
+                provider=self.name,
+                note=turn.note(self.name),
+                secrets=self._secrets,
+                keeps_chunks=turn.keeps_chunks,
             ),
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,

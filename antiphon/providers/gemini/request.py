@@ -17,7 +17,7 @@ from antiphon.providers.history import Call, Entry, Output, Speech, speeches
 from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import text_of
-from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
+from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat, ToolRef
 from antiphon.wires.media.images import IMAGES, image_of
 from antiphon.wires.tools.names import Function, ToolNames
@@ -307,7 +307,8 @@ class _Contents:
             text = "\n".join(part["text"] for part in parts if "text" in part)
             others = [part for part in parts if "text" not in part]
             name = self._called[output.call_id]
-            result: dict[str, Any] = {"id": output.call_id, "name": name, "response": {"output": text}}
+            said = {"error" if is_failed(output) else "output": text}
+            result: dict[str, Any] = {"id": output.call_id, "name": name, "response": said}
             if others and self._generation >= 3:
                 result["parts"] = others
             elif others:

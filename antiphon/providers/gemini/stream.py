@@ -89,8 +89,10 @@ class GeminiStream:
         note: Note = silently,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
+        keeps_chunks: bool = False,
     ) -> None:
         self.over = False
+        self._keeps_chunks = keeps_chunks
         self._told = Calls(names or ToolNames())
         self._provider = provider
         self._note = note
@@ -198,9 +200,12 @@ class GeminiStream:
             self._words.append(text)
             self._deltas.append(TextDelta(text))
             return
+        given = len(self._deltas)
         for candidate in chunk.candidates or ():
             if not candidate.index:
                 self._candidate(candidate)
+        if self._keeps_chunks and len(self._deltas) == given:
+            self._deltas.append(TextDelta(""))
         if chunk.error is not None:
             self._fail(errors.reported(self._provider, chunk.error, secrets=self._secrets).payload)
         elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:

@@ -150,7 +150,9 @@ class Llama:
         functions = await self._functions(turn, names, told, endpoint)
         for field in ("tools", "tool_choice", "parallel_tool_calls"):
             body.pop(field, None)
-        parser = ChatStream(names, note=turn.note(self.name), provider=self.name)
+        parser = ChatStream(
+            names, note=turn.note(self.name), keeps_chunks=turn.keeps_chunks, provider=self.name
+        )
         reader: ChatStream | CallStream = parser
         if functions:
             parallel = turn.request.parallel_tool_calls is not False

@@ -54,7 +54,13 @@ class Ollama:
             url=f"{self._base}/api/chat",
             headers=self._headers,
             body=encoded(turn, body),
-            parser=OllamaStream(names, provider=self.name, note=turn.note(self.name), secrets=self._secrets),
+            parser=OllamaStream(
+                names,
+                provider=self.name,
+                note=turn.note(self.name),
+                secrets=self._secrets,
+                keeps_chunks=turn.keeps_chunks,
+            ),
             timeouts=self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,
         )

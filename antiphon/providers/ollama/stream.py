@@ -72,8 +72,10 @@ class OllamaStream:
         note: Note = silently,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
+        keeps_chunks: bool = False,
     ) -> None:
         self.over = False
+        self._keeps_chunks = keeps_chunks
         self._provider = provider
         self._note = note
         self._secrets = secrets
@@ -134,6 +136,8 @@ class OllamaStream:
         if line.error is not None:
             self._fail(errors.reported(self._provider, line.error, secrets=self._secrets).payload)
             return
+        if self._keeps_chunks and not (line.message is not None and line.message.content):
+            self._deltas.append(TextDelta(""))
         if line.message is not None:
             self._message(line.message, line.logprobs)
         if line.done:

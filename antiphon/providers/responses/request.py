@@ -15,7 +15,7 @@ from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import Entry, entries
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
 from antiphon.providers.tools.functions import flatten
-from antiphon.spec.codec import UNREADABLE, Opaque, extras
+from antiphon.spec.codec import UNREADABLE, Opaque, extras, without_extra
 from antiphon.spec.content import (
     ContentPart,
     InputFile,
@@ -34,8 +34,10 @@ from antiphon.spec.items import (
     FunctionCallOutput,
     Item,
     ItemReference,
+    ItemStatus,
     Message,
     Reasoning,
+    is_failed,
     type_of,
 )
 from antiphon.spec.request import NOT_FORWARDED, SAMPLING, ReasoningParam, without_nulls
@@ -158,9 +160,10 @@ class _Preparing:
                 return self._call(call, where)
             case FunctionCallOutput() | CustomToolCallOutput() as output:
                 self._check(output.output, f"{where}.output")
+                status: ItemStatus | None = "incomplete" if is_failed(output) else None
                 if isinstance(output, CustomToolCallOutput) and not self._quirks.extended:
-                    return FunctionCallOutput(call_id=output.call_id, output=output.output)
-                return structs.replace(output, id="", status=None)
+                    return FunctionCallOutput(call_id=output.call_id, output=output.output, status=status)
+                return structs.replace(without_extra(output, "is_error"), id="", status=status)
             case Reasoning() as reasoning:
                 return self._reasoning(reasoning, where)
             case Compaction() as compaction if self._quirks.hosted:

@@ -70,6 +70,11 @@ _ANSWER_HEADERS = {
     "X-Request-Id": ("The id of the request.", {"type": "string"}),
     "X-Antiphon-Dialect": ("The dialect of this answer.", {"enum": list(DIALECTS)}),
 }
+_RECEIPTS = "X-Antiphon-Receipts"
+_RECEIPTS_ABOUT = (
+    "How many things were dropped, rewritten or suppressed, if any were; of a stream, as many as are known "
+    "when it begins."
+)
 
 
 @cache
@@ -102,8 +107,11 @@ def _document() -> Schema:
                 for name, about, schema in _HEADERS
             },
             "headers": {
-                name: {"description": about, "required": True, "schema": schema}
-                for name, (about, schema) in _ANSWER_HEADERS.items()
+                _RECEIPTS: {"description": _RECEIPTS_ABOUT, "schema": {"type": "integer", "minimum": 1}},
+                **{
+                    name: {"description": about, "required": True, "schema": schema}
+                    for name, (about, schema) in _ANSWER_HEADERS.items()
+                },
             },
         },
     }
@@ -162,7 +170,10 @@ def _answers(operation: Operation) -> Schema:
     if operation.id == "readiness":
         answers["503"] = {"description": "The store does not answer", "content": told}
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _ANSWER_HEADERS}
-    return {status: {**answer, "headers": headers} for status, answer in answers.items()}
+    told = {status: {**answer, "headers": headers} for status, answer in answers.items()}
+    if operation.receipts:
+        told["200"]["headers"] = {**headers, _RECEIPTS: {"$ref": f"#/components/headers/{_RECEIPTS}"}}
+    return told
 
 
 def _server_sent_event() -> Schema:

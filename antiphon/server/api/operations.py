@@ -39,6 +39,8 @@ class Operation:
     """When there is nothing to answer with, and 204 says so."""
     open: bool = False
     """Needs no key."""
+    receipts: bool = False
+    """May its answer say how many receipts there are?"""
 
 
 RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
@@ -84,6 +86,11 @@ FRAMES = (
         "How `open-responses` ends an answer that a filter cut short.",
         {"enum": ["failed", "incomplete"], "default": "failed"},
     ),
+    Query(
+        "preserve_chunk_boundaries",
+        "`on`: a chunk of the upstream without words is a delta without words.",
+        {"enum": ["on", "off"], "default": "off"},
+    ),
 )
 
 CHAT = (
@@ -107,6 +114,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer=Response,
         streams=True,
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("POST", "/v1/responses/compact"): Operation(
         "compact",
@@ -117,6 +125,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         body=CompactRequest,
         answer=CompactResource,
         errors=(400, 404, 413, 415, 500, 502),
+        receipts=True,
     ),
     ("POST", "/v1/responses/input_tokens"): Operation(
         "countInputTokens",
@@ -138,6 +147,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         query=RESUMING,
         streams=True,
         errors=(400, 404),
+        receipts=True,
     ),
     ("DELETE", "/v1/responses/{id}"): Operation(
         "deleteResponse",
@@ -156,6 +166,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "so far. One that has ended stays as it is.",
         answer=Response,
         errors=(400, 404),
+        receipts=True,
     ),
     ("GET", "/v1/responses/{id}/input_items"): Operation(
         "listInputItems",
@@ -241,6 +252,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer="text/event-stream",
         query=CHAT,
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("GET", "/api/v1/chat"): Operation(
         "resumeChatV1",
@@ -274,6 +286,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer="application/octet-stream",
         query=FRAMES,
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("POST", "/api/vscode/chat"): Operation(
         "chatWithVsCode",
@@ -284,6 +297,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         body=VsCodeRequest,
         answer="application/x-ndjson",
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        receipts=True,
     ),
     ("GET", "/v1/models"): Operation(
         "listModels",

@@ -8,12 +8,12 @@ from msgspec import Struct
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import Stream
+from antiphon.server.streaming import Stream, receipt_headers
 from antiphon.spec.decode import decode_event
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.request import Request
-from antiphon.spec.response import Response
+from antiphon.spec.response import Receipt, Response
 from antiphon.spec.tools import Tool
 from antiphon.store import LoggedEvent
 from antiphon.stream import lifecycle, sse
@@ -36,11 +36,13 @@ async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None
     job = await gateway.background.start(request, exchange.caller)
     if not request.stream:
         body = exchange.caller.dialect.encode_response(job.created)
-        await exchange.answer(body)
+        await exchange.answer(body, headers=receipt_headers(job.receipts))
         gateway.audits.answer(body, request.tools, exchange.caller)
         return
     exchange.watch()
-    await stream_log(gateway, exchange, job.created, FROM_THE_START, tools=request.tools)
+    await stream_log(
+        gateway, exchange, job.created, FROM_THE_START, tools=request.tools, receipts=job.receipts
+    )
 
 
 async def stream_log(
@@ -51,14 +53,15 @@ async def stream_log(
     *,
     encoder: Encoder | None = None,
     tools: Sequence[Tool] | None = None,
+    receipts: Sequence[Receipt] = (),
 ) -> None:
     """The logged events after this one, and those still to come, until the response has ended.
 
     Without an encoder they go out as they were spelled when they were logged, in the caller's dialect. With
-    `tools`, those of the request, they are audited.
+    `tools`, those of the request, they are audited. The head says how many `receipts` there are by then.
     """
     spelled = encoder or ServerSentEvents(exchange.caller.dialect)
-    stream = Stream(gateway, exchange, spelled, tools)
+    stream = Stream(gateway, exchange, spelled, tools, receipts)
     stream.open()
     background, tenant = gateway.background, exchange.caller.tenant
     try:

@@ -15,7 +15,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes.background import FROM_THE_START, stream_log
-from antiphon.server.streaming import answer_whole, stream_run
+from antiphon.server.streaming import answer_whole, receipt_headers, stream_run
 from antiphon.spec.decode import decode_response
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import SpecError
@@ -31,14 +31,18 @@ _SHOWS_ALL = Dialect("chat", slug="antiphon")
 
 
 class _OpenResponses(ServerSentEvents):
-    """The specification's stream, with the headers of a chat."""
+    """The specification's stream, with the headers of a chat; for clients of Vértice, with theirs."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
-        named: list[tuple[bytes, bytes]] = [(b"x-antiphon-protocol", b"open-responses")]
-        if dialect.name == VERTICE.name:
-            named.append((b"x-vertice-protocol", b"open-responses"))
-        self.headers: Headers = [(b"cache-control", b"no-cache, no-store, must-revalidate"), *named]
+        self.headers: Headers = [
+            (b"cache-control", b"no-cache, no-store, must-revalidate"),
+            (b"connection", b"keep-alive"),
+            (b"x-antiphon-protocol", b"open-responses"),
+        ]
+        if dialect.name == VERTICE.name or _vertice_flag():
+            self.content_type = b"text/event-stream"
+            self.headers = [*self.headers, (b"x-vertice-protocol", b"open-responses")]
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
@@ -91,8 +95,9 @@ async def _foreground(
         encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
         await stream_run(gateway, exchange, run, encoder)
         return
+    headers = _OpenResponses(caller.dialect).headers if protocol == OPEN_RESPONSES else ()
     try:
-        await answer_whole(gateway, exchange, run)
+        await answer_whole(gateway, exchange, run, headers)
     except SpecError:
         if run.problem is not None:
             turn.forgotten.clear()  # an answer that failed is stored in its place
@@ -110,10 +115,11 @@ async def _resumable(
         tenant, continues = caller.tenant, asked.continues is not None
         await chats.note_run(gateway.engine, tenant, asked.request.conversation, job.id, continues=continues)
     if not asked.stream:
-        await exchange.answer(exchange.caller.dialect.encode_response(job.created))
+        body = exchange.caller.dialect.encode_response(job.created)
+        await exchange.answer(body, headers=receipt_headers(job.receipts))
         return
     encoder = _encoder(protocol, caller.dialect, asked.continues)
-    await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder)
+    await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder, receipts=job.receipts)
 
 
 async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: str) -> bool:
@@ -147,13 +153,17 @@ def _of_environment() -> str | None:
     """Read for each request, so that a flag can be switched while the server runs inside a program."""
     if name := _PROTOCOLS.get(os.environ.get("ANTIPHON_CHAT__PROTOCOL", "")):
         return name
+    if (chosen := _vertice_flag()) is not None:
+        return OPEN_RESPONSES if chosen else DATA_V1
     enabled = os.environ.get("ENABLE_OPEN_RESPONSES", "true").lower() == "true"
-    by_default = enabled and _is_set("OPEN_RESPONSES_DEFAULT")
-    return OPEN_RESPONSES if by_default or _is_set("VERTICE_USE_OPEN_RESPONSES") else None
+    by_default = enabled and os.environ.get("OPEN_RESPONSES_DEFAULT", "").lower() == "true"
+    return OPEN_RESPONSES if by_default else None
 
 
-def _is_set(flag: str) -> bool:
-    return os.environ.get(flag, "").lower() == "true"
+def _vertice_flag() -> bool | None:
+    """`VERTICE_USE_OPEN_RESPONSES`, where only the word `true` is yes; None when it is not set."""
+    said = os.environ.get("VERTICE_USE_OPEN_RESPONSES", "")
+    return said.lower() == "true" if said else None
 
 
 def _caller(exchange: Exchange, protocol: str) -> Caller:

@@ -3,6 +3,7 @@
 from antiphon.engine import compaction
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import receipt_headers
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_compact_request
 
@@ -17,7 +18,7 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
         resource = await compaction.finish(gateway.engine, run, exchange.caller)
         resource.usage = exchange.caller.dialect.usage(resource.usage)
         body = encode(resource)
-        await exchange.answer(body)
+        await exchange.answer(body, headers=receipt_headers(run.turn.receipts))
         gateway.audits.answer(body, (), exchange.caller)
     finally:
         gateway.end(run)

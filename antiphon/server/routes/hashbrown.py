@@ -35,6 +35,7 @@ class HashbrownOptions(Struct):
     dialect: frames.FrameDialect = "generation"
     threads: Literal["on", "off"] = "on"
     content_filter: frames.ContentFilter = "failed"
+    preserve_chunk_boundaries: Literal["on", "off"] = "off"
 
     @classmethod
     def of(cls, exchange: Exchange) -> "HashbrownOptions":
@@ -77,10 +78,18 @@ async def _answer(
     request = to_request(body, items)
     # The client knows threads, and no responses: what it cannot ask for again is not kept.
     request.store = False
-    telling = frames.telling(choice.dialect, content_filter=choice.content_filter)
+    preserves = choice.preserve_chunk_boundaries == "on"
+    telling = frames.telling(
+        choice.dialect,
+        content_filter=choice.content_filter,
+        preserve_chunk_boundaries=preserves,
+        call_ids=True,
+    )
     encoder = Frames(telling, thread, first)
     try:
         run = await engine.start(request, exchange.caller, keep=encoder.keep)
+        run.composer.receipts = run.turn.receipts
+        run.turn.keeps_chunks = run.composer.keeps_chunks = preserves
         await stream_run(gateway, exchange, run, encoder)
     except (SpecError, UpstreamError) as error:
         error.payload = _in_their_words(error.payload, said.places)

@@ -10,6 +10,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor
 from antiphon.server.routes.background import FROM_THE_START, stream_log
+from antiphon.server.streaming import receipt_headers
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
@@ -104,14 +105,17 @@ def _starting_after(exchange: Exchange) -> int:
 async def _answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -> None:
     """The stored body, spelled for whoever asks now."""
     response, caller = decode_response(found.body), exchange.caller
+    headers = receipt_headers(response.receipts)
     if not caller.receipts:
         response.receipts = UNSET
+    if caller.dialect.slug is None:
+        response.receipt_count = UNSET
     asked = solicited(response.tools)
     response.output = [
         shown for item in response.output if (shown := _shown(item, caller, asked)) is not None
     ]
     body = caller.dialect.encode_response(response)
-    await exchange.answer(body)
+    await exchange.answer(body, headers=headers)
     gateway.audits.answer(body, response.tools, caller)
 
 

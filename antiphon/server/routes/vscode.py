@@ -17,6 +17,7 @@ async def chat(gateway: Gateway, exchange: Exchange) -> None:
         run = await gateway.engine.start(asked.request, exchange.caller)
         for receipt in asked.receipts:
             run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
+        run.composer.receipts = run.turn.receipts
         await stream_run(gateway, exchange, run, VsCodeLines(asked.session, asked.marker))
     except (SpecError, UpstreamError) as error:
         error.payload = at_its_place(error.payload, asked.places, "callId")

@@ -82,6 +82,8 @@ class ChatReader(Struct, eq=False):
     note: Note = silently
     """Told what of the answer cannot be passed on."""
     max_line: int = DEFAULT_MAX_EVENT_BYTES
+    keeps_chunks: bool = False
+    """Give an empty text for a chunk without words."""
     over: bool = False
     _deltas: list[AnyDelta] = []
     # What an answer has no need of is not made.
@@ -225,6 +227,8 @@ class ChatReader(Struct, eq=False):
             return
         if chunk.citations or chunk.search_results:
             self._sources |= chunk.sources()
+        if self.keeps_chunks and not any(one.delta and one.delta.content for one in chunk.choices or ()):
+            self._deltas.append(TextDelta(""))
         for choice in chunk.choices or ():
             if not choice.index:
                 self._choice(choice)

@@ -15,9 +15,9 @@ from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
 from antiphon.spec import events as ev
-from antiphon.spec.codec import encode, encoder
+from antiphon.spec.codec import encode, encoder, extras
 from antiphon.spec.errors import ErrorPayload, ResponseError
-from antiphon.spec.items import FunctionCall, Message, Reasoning
+from antiphon.spec.items import FunctionCall, Item, Message, Reasoning
 from antiphon.spec.response import Response
 from antiphon.stream import lifecycle
 
@@ -101,18 +101,20 @@ def telling(
     *,
     content_filter: ContentFilter = "failed",
     preserve_chunk_boundaries: bool = False,
+    call_ids: bool = False,
 ) -> Telling:
     """A run to be told in this dialect.
 
     `content_filter` is how `open-responses` ends an answer that a filter cut short. Deltas without a word are
-    left out, unless chunk boundaries are to be preserved.
+    left out, unless chunk boundaries are to be preserved. With `call_ids`, `open-responses` names a tool call
+    by its call id in every frame, as Hashbrown's adapters for chat providers do.
 
     >>> telling().fail(ErrorPayload("server_error", "no"))
     b'\\x00\\x00\\x00({"type":"generation-error","error":"no"}'
     """
     if dialect == "generation":
         return Generation(preserve_chunk_boundaries)
-    return OpenResponses(content_filter, preserve_chunk_boundaries)
+    return OpenResponses(content_filter, preserve_chunk_boundaries, call_ids)
 
 
 # --- what the released client reads -----------------------------------------------------------------------
@@ -170,7 +172,7 @@ class Generation:
 
     def fail(self, error: ErrorPayload) -> bytes:
         self.ended = True
-        return _typed("generation-error", error=error.message)
+        return _typed("generation-error", error=error.original.message)
 
     def succeeds(self, response: Response) -> bool:
         return _is_answer(response)
@@ -244,9 +246,10 @@ def _is_answer(response: Response) -> bool:
 
 
 def _failure(response: Response) -> ErrorPayload:
-    """Why a response failed, as an error of its own."""
+    """Why a response failed, as an error of its own; some servers say its type, too."""
     error = response.error or ResponseError("server_error", "the server gave no reason")
-    return ErrorPayload("server_error", error.message, code=error.code)
+    kind = extras(error).get("type")
+    return ErrorPayload(kind if isinstance(kind, str) else "server_error", error.message, code=error.code)
 
 
 # --- the events themselves --------------------------------------------------------------------------------
@@ -298,11 +301,16 @@ class OpenResponses:
     """A frame for each of the specification's events but two; an error is the last of them."""
 
     def __init__(
-        self, content_filter: ContentFilter = "failed", preserve_chunk_boundaries: bool = False
+        self,
+        content_filter: ContentFilter = "failed",
+        preserve_chunk_boundaries: bool = False,
+        call_ids: bool = False,
     ) -> None:
         self.ended = False
         self._content_filter = content_filter
         self._preserves = preserve_chunk_boundaries
+        self._by_call_id = call_ids
+        self._call_ids: dict[str, str] = {}  # by the item's own id
 
     def tell(self, events: Sequence[ev.AnyEvent]) -> bytes:
         chunks: list[bytes] = []
@@ -318,6 +326,7 @@ class OpenResponses:
 
     def fail(self, error: ErrorPayload) -> bytes:
         self.ended = True
+        error = error.original
         told = {"type": error.type, "message": error.message, "code": error.code, "param": error.param}
         said = {name: value for name, value in told.items() if value is not None}
         if isinstance(error.headers, dict):
@@ -330,6 +339,8 @@ class OpenResponses:
     def _deltas(self, cls: type, run: list[Any], chunks: list[bytes]) -> None:
         if not (self._preserves and cls is ev.OutputTextDeltaEvent):
             run = [event for event in run if event.delta]
+        if self._call_ids and cls is ev.FunctionCallArgumentsDeltaEvent:
+            run = [replace(event, item_id=self._call_ids[event.item_id]) for event in run]
         if len(run) > _FEW and False not in _LIKE_FIRST[cls](run, run[0]):
             head = encode(_unnumbered(replace(run[0], delta="")))[: -len('""}')]
             chunks += _framed_lines(encoder.encode_lines([event.delta for event in run]), head, b"}")
@@ -351,10 +362,27 @@ class OpenResponses:
                 return
         self.ended = event.is_terminal
         if type(event) in _FRAMES:
-            chunks.append(_framed(event))
+            chunks.append(_framed(self._named(event) if self._by_call_id else event))
+
+    def _named(self, event: ev.AnyEvent) -> ev.AnyEvent:
+        """The same, with the call id of a tool call as the id of its item."""
+        match event:
+            case ev.ItemEvent(item=FunctionCall() as call):
+                self._call_ids[call.id] = call.call_id
+                return replace(event, item=_by_call_id(call))
+            case ev.FunctionCallArgumentsDoneEvent(item_id=id):
+                return replace(event, item_id=self._call_ids[id])
+            case ev.LifecycleEvent(response=response) if self._call_ids:
+                output = [_by_call_id(item) for item in response.output]
+                return replace(event, response=replace(response, output=output))
+        return event
 
     def _fails(self, response: Response) -> bool:
         return self._content_filter == "failed" and _reason(response) == FILTERED.code
+
+
+def _by_call_id(item: Item) -> Item:
+    return replace(item, id=item.call_id) if isinstance(item, FunctionCall) else item
 
 
 def _framed(event: Any) -> bytes:

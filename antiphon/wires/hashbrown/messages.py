@@ -14,7 +14,15 @@ from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.decode import decode_body
 from antiphon.spec.error_paths import came, join, missing, wrong
 from antiphon.spec.errors import SpecError
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from antiphon.spec.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemStatus,
+    Message,
+    Reasoning,
+    is_failed,
+)
 from antiphon.spec.limits import MAX_BODY, CallId, FunctionName
 from antiphon.spec.request import Request, TextParam
 from antiphon.spec.struct_reader import Reading
@@ -24,7 +32,7 @@ from antiphon.wires.hashbrown.frames import PROOFS, SEPARATOR
 
 OUTPUT = "output"
 """The tool by which the client emulates structured output: its arguments are the answer."""
-NOT_RUN = '{"status":"rejected","reason":"the tool did not run"}'
+NOT_RUN = {"status": "rejected", "reason": "the tool did not run"}
 _SCHEMA_NAME = "schema"
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
@@ -181,7 +189,7 @@ def placed_items(messages: Sequence[Placed], history: Sequence[Item] = ()) -> li
             items.append((path, item))
 
     def settle(path: str) -> None:
-        add(path, *[FunctionCallOutput(call_id=call_id, output=NOT_RUN) for call_id in waiting])
+        add(path, *[_settled_call(call_id, NOT_RUN) for call_id in waiting])
 
     for item in history:
         _note(item, waiting, known)
@@ -197,9 +205,16 @@ def placed_items(messages: Sequence[Placed], history: Sequence[Item] = ()) -> li
                 if call_id not in known:
                     reason = f"there is no call {call_id!r} for this result; send the message that has it"
                     raise wrong(f"{path}.toolCallId", reason, "missing_tool_call")
-                add(path, FunctionCallOutput(call_id=call_id, output=text_of(content)))
+                add(path, _settled_call(call_id, content))
     settle(messages[-1][0] if messages else "messages")
     return items
+
+
+def _settled_call(call_id: str, content: Any) -> FunctionCallOutput:
+    """What a tool came to; a promise that was rejected is a tool that failed."""
+    is_rejected = isinstance(content, dict) and content.get("status") == "rejected"
+    status: ItemStatus | None = "incomplete" if is_rejected else None
+    return FunctionCallOutput(call_id=call_id, output=text_of(content), status=status)
 
 
 def _note(item: Item, waiting: dict[str, None], known: set[str]) -> None:
@@ -301,7 +316,7 @@ def _speaking(speaking: AssistantMessage | None, messages: list[AnyMessage]) -> 
 
 
 def _result(item: FunctionCallOutput) -> Any:
-    """The result as the client settled it; one that came from elsewhere is a fulfilled one."""
+    """The result as the client settled it, or as it would have settled one that came from elsewhere."""
     text = (
         item.output if isinstance(item.output, str) else Message(role="user", content=item.output).get_text()
     )
@@ -312,6 +327,8 @@ def _result(item: FunctionCallOutput) -> Any:
     match value:
         case {"status": "fulfilled" | "rejected"}:
             return value
+    if is_failed(item):
+        return {"status": "rejected", "reason": value}
     return {"status": "fulfilled", "value": value}
 
 

@@ -35,7 +35,7 @@ def call(id: str, status: str = "completed") -> FunctionCall:
 
 
 def output(id: str, text: str = "18") -> Item:
-    return FunctionCallOutput(call_id=id, output=text)
+    return FunctionCallOutput(call_id=id, output=text, status="incomplete" if text == NO_OUTPUT else None)
 
 
 def step(stored: list[Item], given: list[Item], *, whole: bool = True, again: bool = False) -> Continuation:
@@ -164,7 +164,8 @@ def test_the_output_of_a_custom_call_fits_it() -> None:
     custom = CustomToolCall(call_id="c", name="patch", input="x")
     made = new([user("a"), custom], [user("a"), call("c"), output("c")])
     assert made == [CustomToolCallOutput(call_id="c", output="18")]
-    assert new([custom], [user("b")], whole=False)[0] == CustomToolCallOutput(call_id="c", output=NO_OUTPUT)
+    missing = CustomToolCallOutput(call_id="c", output=NO_OUTPUT, status="incomplete")
+    assert new([custom], [user("b")], whole=False)[0] == missing
 
 
 # --- laws -------------------------------------------------------------------------------------------------

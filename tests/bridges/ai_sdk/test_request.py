@@ -19,6 +19,7 @@ from antiphon.spec.items import (
     FunctionCall,
     FunctionCallOutput,
     Item,
+    ItemStatus,
     Message,
     Reasoning,
 )
@@ -186,7 +187,8 @@ def tool(state: str, **fields: Any) -> dict[str, Any]:
 def test_a_tool_part_is_a_call_and_its_output(part: dict[str, Any], output: str) -> None:
     call, made = items(ui("assistant", part))
     assert call == FunctionCall(call_id="call_1", name="look_up", arguments='{"q":"birds"}')
-    assert made == FunctionCallOutput(call_id="call_1", output=output)
+    status: ItemStatus | None = None if part["state"] == "output-available" else "incomplete"
+    assert made == FunctionCallOutput(call_id="call_1", output=output, status=status)
     dynamic = {**part, "type": "dynamic-tool", "toolName": "look_up"}
     assert items(ui("assistant", dynamic)) == [call, made]
 
@@ -240,7 +242,7 @@ def test_tool_invocations_of_version_4() -> None:
     beside = {"role": "assistant", "content": "", "toolInvocations": [invocation, cut]}
     assert items(beside) == expected
     assert items(ui("assistant", {**part, "toolInvocation": waiting}))[1] == FunctionCallOutput(
-        call_id="d", output=NO_OUTPUT
+        call_id="d", output=NO_OUTPUT, status="incomplete"
     )
 
 
@@ -251,17 +253,18 @@ def test_a_tool_may_be_called_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "expected"),
+    ("output", "expected", "status"),
     [
-        ({"type": "text", "value": "ok"}, "ok"),
-        ({"type": "error-text", "value": "bad"}, "bad"),
-        ({"type": "json", "value": {"n": 1}}, '{"n":1}'),
-        ({"type": "execution-denied"}, DENIED),
-        ({"n": 1}, '{"n":1}'),
-        ("ok", "ok"),
+        ({"type": "text", "value": "ok"}, "ok", None),
+        ({"type": "error-text", "value": "bad"}, "bad", "incomplete"),
+        ({"type": "json", "value": {"n": 1}}, '{"n":1}', None),
+        ({"type": "error-json", "value": {"n": 1}}, '{"n":1}', "incomplete"),
+        ({"type": "execution-denied"}, DENIED, "incomplete"),
+        ({"n": 1}, '{"n":1}', None),
+        ("ok", "ok", None),
     ],
 )
-def test_model_messages(output: object, expected: str) -> None:
+def test_model_messages(output: object, expected: str, status: ItemStatus | None) -> None:
     made = items(
         {
             "role": "assistant",
@@ -277,7 +280,7 @@ def test_model_messages(output: object, expected: str) -> None:
     )
     assert made[1:] == [
         FunctionCall(call_id="c", name="look_up", arguments="{}"),
-        FunctionCallOutput(call_id="c", output=expected),
+        FunctionCallOutput(call_id="c", output=expected, status=status),
     ]
 
 

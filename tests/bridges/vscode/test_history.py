@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.bridges.vscode import read_chat
 from antiphon.bridges.vscode.history import HistoryEntry, category, compacted, merged, paired, retold, unique
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, ItemStatus, Message, Reasoning
 
 KINDS = [
     ("read_file", {"filePath": "a.py"}),
@@ -25,8 +25,9 @@ def called(
     n: int, name: str, arguments: dict[str, Any], said: str, *, failed: bool = False
 ) -> list[HistoryEntry]:
     call = FunctionCall(call_id=f"call_{n}", name=name, arguments=json.dumps(arguments))
-    output = FunctionCallOutput(call_id=f"call_{n}", output=said)
-    return [HistoryEntry(call, f"messages[{n}]"), HistoryEntry(output, f"messages[{n}]", is_error=failed)]
+    status: ItemStatus | None = "incomplete" if failed else None
+    output = FunctionCallOutput(call_id=f"call_{n}", output=said, status=status)
+    return [HistoryEntry(item, f"messages[{n}]") for item in (call, output)]
 
 
 def history(length: int, size: int) -> list[HistoryEntry]:

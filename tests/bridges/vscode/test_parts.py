@@ -20,13 +20,15 @@ from antiphon.bridges.vscode import (
     ToolCallPart,
     ToolResultPart,
     VsCodeMessage,
+    VsCodeRequest,
     assistant,
     read_bytes,
     read_part,
     read_parts,
+    to_request,
     user,
 )
-from antiphon.spec.codec import encode
+from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.errors import SpecError
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -36,6 +38,30 @@ def refused(message: VsCodeMessage) -> tuple[str | None, str | None]:
     with pytest.raises(SpecError) as caught:
         read_parts(message, "content")
     return caught.value.payload.param, caught.value.payload.code
+
+
+def test_data_parts_are_made_as_in_vs_code() -> None:
+    picture = DataPart.image(PNG, "image/png")
+    assert picture == DataPart("image/png", PNG)
+    assert DataPart.json({"a": [1, "ü"]}) == DataPart("application/json", '{"a":[1,"ü"]}'.encode())
+    assert DataPart.json(None, "application/vnd.acme+json").mime_type == "application/vnd.acme+json"
+    assert DataPart.text("Grüße") == DataPart("text/plain", "Grüße".encode())
+    assert DataPart.text("a,b", "text/csv").mime_type == "text/csv"
+    message = user([TextPart("Look:"), picture, DataPart.json({"a": 1}), DataPart.text("b")])
+    request = to_request(VsCodeRequest(messages=[message])).request
+    assert isinstance(request.input, list)
+    assert to_builtins(request.input[0])["content"] == [
+        {"type": "input_text", "text": "Look:"},
+        {
+            "type": "input_image",
+            "image_url": f"data:image/png;base64,{base64.b64encode(PNG).decode()}",
+            "detail": "auto",
+        },
+        {"type": "input_text", "text": '{"a":1}'},
+        {"type": "input_text", "text": "b"},
+    ]
+    for made in (picture, DataPart.json([1]), DataPart.text("x")):
+        assert read_part(json.loads(encode(made)), "part") == made
 
 
 def test_the_roles() -> None:

@@ -252,7 +252,6 @@ def test_files() -> None:
         {"type": "input_file", "filename": "a.txt", "file_data": "%%%"},
         {"type": "input_file", "file_url": "https://a.example/a.txt"},
         {"type": "input_file", "filename": "a.pdf"},
-        {"type": "input_video", "video_url": "https://a.example/a.mp4"},
         {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
     ],
 )

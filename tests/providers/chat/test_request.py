@@ -287,7 +287,6 @@ def test_texts_stay_apart_only_where_the_server_keeps_them_apart() -> None:
     ("part", "profile"),
     [
         ({"type": "input_audio", "input_audio": {"data": "x", "format": "wav"}}, "openai"),
-        ({"type": "input_video", "video_url": "https://a.example/v.mp4"}, "openai"),
         ({"type": "input_file", "file_url": "https://a.example/f.pdf"}, "openai"),
         ({"type": "input_file", "filename": "a.pdf", "file_data": "eA=="}, "groq"),
         ({"type": "input_image", "image_url": PNG}, "deepseek"),
@@ -410,3 +409,11 @@ def test_mistral_gets_call_ids_of_nine_letters() -> None:
     assert [len(id) for id in ids] == [9, 9]
     assert ids[1] == "abcDEF123"
     assert made[2]["tool_call_id"] == ids[0]
+
+
+def test_a_video_in_an_output_is_refused_with_its_place() -> None:
+    video = {"type": "input_video", "video_url": "https://a.example/v.mp4"}
+    with pytest.raises(UpstreamError) as caught:
+        build({"input": [user("x"), call("a"), output("a", [video])]})
+    assert caught.value.payload.code == "unsupported_content"
+    assert caught.value.payload.param == "input[2].output[0]"

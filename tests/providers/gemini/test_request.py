@@ -241,7 +241,7 @@ def test_a_signature_whose_call_is_gone() -> None:
             {"fileData": {"mimeType": "text/plain", "fileUri": "https://a.example/f"}},
         ),
         (
-            {"type": "input_video", "video_url": "https://www.youtube.com/watch?v=x"},
+            {"type": "input_file", "filename": "a.mp4", "file_url": "https://www.youtube.com/watch?v=x"},
             {"fileData": {"mimeType": "video/mp4", "fileUri": "https://www.youtube.com/watch?v=x"}},
         ),
         (
@@ -252,6 +252,13 @@ def test_a_signature_whose_call_is_gone() -> None:
 )
 def test_content(part: dict[str, Any], sent: dict[str, Any]) -> None:
     assert contents({"role": "user", "content": [part]}) == [user(sent)]
+
+
+def test_a_video_in_an_output_is_sent() -> None:
+    video = {"type": "input_video", "video_url": "https://www.youtube.com/watch?v=x"}
+    *_, said = contents({"role": "user", "content": "Hi"}, call(), output([video]))
+    sent = {"fileData": {"mimeType": "video/mp4", "fileUri": "https://www.youtube.com/watch?v=x"}}
+    assert said == user(result("", parts=[sent]))
 
 
 @pytest.mark.parametrize(

@@ -455,3 +455,11 @@ def test_no_byte_makes_it_raise(changes: list[tuple[int, int]], data: st.DataObj
     assert ends.count(True) == 1
     assert ends[-1]
     compose([deltas])
+
+
+def test_a_chunk_without_words_is_an_empty_text_on_request() -> None:
+    body = sse(text("Hel")) + sse() + sse(text("lo")) + sse(finish="STOP", usageMetadata=USAGE)
+    stream = GeminiStream(keeps_chunks=True)
+    words = [delta.text for delta in [*stream.feed(body), *stream.end()] if isinstance(delta, TextDelta)]
+    assert words == ["Hel", "", "lo", ""]
+    assert all(delta.text for delta in read(body) if isinstance(delta, TextDelta))

@@ -267,7 +267,6 @@ def test_pictures_in_an_output_follow_it() -> None:
         {"type": "input_file", "filename": "a.pdf", "file_data": "eA=="},
         {"type": "input_file", "file_url": "https://example.com/a.pdf"},
         {"type": "input_audio", "input_audio": {"data": "eA==", "format": "wav"}},
-        {"type": "input_video", "video_url": "https://example.com/a.mp4"},
     ],
 )
 def test_what_cannot_be_sent_is_refused_with_its_place(part: dict[str, Any]) -> None:
@@ -283,3 +282,13 @@ def test_strict_mode_refuses_what_would_be_dropped() -> None:
     with pytest.raises(SpecError) as caught:
         prepare(turn, "up")
     assert caught.value.payload.param == "tool_choice"
+
+
+def test_a_video_in_an_output_is_refused_with_its_place() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    video = {"type": "input_video", "video_url": "https://example.com/a.mp4"}
+    output = {"type": "function_call_output", "call_id": "c", "output": [video]}
+    with pytest.raises(UpstreamError) as caught:
+        build({"input": [user("x"), call, output]})
+    assert caught.value.payload.param == "input[2].output[0]"
+    assert caught.value.payload.code == "unsupported_content"

@@ -204,3 +204,10 @@ def test_a_whole_answer_that_is_none_is_raised(body: bytes, code: str) -> None:
     with pytest.raises(UpstreamError) as caught:
         OllamaStream().whole(body)
     assert caught.value.payload.code == code
+
+
+def test_a_line_without_words_is_an_empty_text_on_request() -> None:
+    body = text("Hel") + line(chunk({"content": ""})) + text("lo") + DONE
+    words = [delta.text for delta in read(body, keeps_chunks=True) if isinstance(delta, TextDelta)]
+    assert words == ["Hel", "", "lo", ""]
+    assert all(delta.text for delta in read(body) if isinstance(delta, TextDelta))

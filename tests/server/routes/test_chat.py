@@ -82,6 +82,7 @@ HEADERS = {
     "open-responses": {
         "content-type": "text/event-stream; charset=utf-8",
         "cache-control": "no-cache, no-store, must-revalidate",
+        "connection": "keep-alive",
         "x-antiphon-protocol": "open-responses",
     },
 }
@@ -121,7 +122,10 @@ def test_the_flags_are_read_for_each_request(client: Client, monkeypatch: pytest
     assert spoken() == "ui"
     assert spoken(ANTIPHON_CHAT__PROTOCOL="data-v1") == "data-v1"
     assert spoken(VERTICE_USE_OPEN_RESPONSES="True") == "open-responses"
-    assert spoken(VERTICE_USE_OPEN_RESPONSES="1") == "ui"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="1") == "data-v1"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="") == "ui"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="true", ANTIPHON_CHAT__PROTOCOL="data-v1") == "data-v1"
+    assert spoken(VERTICE_USE_OPEN_RESPONSES="false", OPEN_RESPONSES_DEFAULT="true") == "data-v1"
     assert spoken(OPEN_RESPONSES_DEFAULT="true") == "open-responses"
     assert spoken(OPEN_RESPONSES_DEFAULT="true", ENABLE_OPEN_RESPONSES="false") == "ui"
 

@@ -11,7 +11,7 @@ from tests.bridges.scripts import TOML
 from tests.server.conftest import Serve
 from tests.server.http_calls import key_table, script
 from tests.server.servers import Client, Serving, until
-from tests.wires.hashbrown.frame_reader import Frame, frame_types, message, unframed
+from tests.wires.hashbrown.frame_reader import Frame, folded, frame_types, message, unframed
 
 Json = dict[str, Any]
 
@@ -37,6 +37,7 @@ def ask(client: Client, *messages: Json | str, query: str = "", **fields: Any) -
     answer = client.post(PATH + query, json={"operation": "generate", "messages": sent, **fields})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/octet-stream"
+    folded(answer.content)
     return unframed(answer.content)
 
 

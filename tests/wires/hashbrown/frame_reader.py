@@ -1,20 +1,27 @@
 """Hashbrown's frames as a client reads them."""
 
-import json
 from typing import Any
+
+from antiphon.wires.hashbrown.frame_reader import FrameSplitter, HashbrownReader
 
 Frame = dict[str, Any]
 
 
 def unframed(data: bytes) -> list[Frame]:
     """The frames in these bytes, which hold nothing but whole ones."""
-    found: list[Frame] = []
-    while data:
-        size = int.from_bytes(data[:4], "big")
-        assert len(data) >= 4 + size, f"{len(data)} leftover bytes"
-        found.append(json.loads(data[4 : 4 + size]))
-        data = data[4 + size :]
+    splitter = FrameSplitter()
+    found = splitter.feed(data)
+    assert splitter.pending == 0, f"{splitter.pending} leftover bytes"
     return found
+
+
+def folded(data: bytes) -> HashbrownReader:
+    """A whole answer as the client's half reads it; nothing in it may break the contract."""
+    reader = HashbrownReader()
+    reader.feed(data)
+    reader.close()
+    assert reader.problems == []
+    return reader
 
 
 def frame_types(frames: list[Frame]) -> list[str]:

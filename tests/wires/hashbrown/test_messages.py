@@ -178,7 +178,7 @@ def test_content_that_is_no_string_is_told_as_json() -> None:
 def test_a_rejected_result_is_told_whole() -> None:
     rejected = {"status": "rejected", "reason": "no network"}
     assert items(CALLED, {**RESULT, "content": rejected})[1] == FunctionCallOutput(
-        call_id="call_1", output='{"status":"rejected","reason":"no network"}'
+        call_id="call_1", output='{"status":"rejected","reason":"no network"}', status="incomplete"
     )
 
 
@@ -218,14 +218,14 @@ def test_an_emulated_structured_output_is_an_answer() -> None:
 
 def test_a_call_that_never_ran_gets_a_result_that_says_so() -> None:
     second = {**CALL, "index": 1, "id": "call_2"}
-    not_run = FunctionCallOutput(call_id="call_2", output=NOT_RUN)
+    not_run = FunctionCallOutput(call_id="call_2", output=text_of(NOT_RUN), status="incomplete")
     both = {**CALLED, "toolCalls": [CALL, second]}
     for later in (USER, {"role": "assistant", "content": "Well."}):
         made = items(both, RESULT, later)
         assert made[3] == not_run
         assert isinstance(made[4], Message)
     assert items(both, RESULT)[-1] == not_run
-    assert json.loads(NOT_RUN)["status"] == "rejected"
+    assert NOT_RUN["status"] == "rejected"
 
 
 def test_a_call_of_the_history_is_answered_by_what_comes_after_it() -> None:
@@ -234,7 +234,7 @@ def test_a_call_of_the_history_is_answered_by_what_comes_after_it() -> None:
     assert len(to_items(placed(result), history)) == 1
     _, question = read_body(json.dumps({"messages": [USER]}).encode())
     late = to_items(placed(question), history)
-    assert late[0] == FunctionCallOutput(call_id="call_1", output=NOT_RUN)
+    assert late[0] == FunctionCallOutput(call_id="call_1", output=text_of(NOT_RUN), status="incomplete")
 
 
 def test_a_message_is_placed_where_it_stood() -> None:
@@ -389,3 +389,10 @@ def test_settled_leaves_other_items_alone() -> None:
 def test_the_examples_are_right(module: Any) -> None:
     assert doctest.testmod(module).attempted > 0
     assert doctest.testmod(module).failed == 0
+
+
+def test_a_failed_output_from_elsewhere_is_a_rejected_result() -> None:
+    call = FunctionCall(call_id="c", name="f", arguments="{}")
+    output = FunctionCallOutput(call_id="c", output="fog", status="incomplete")
+    _, told = to_messages([call, output])
+    assert to_builtins(told)["content"] == {"status": "rejected", "reason": "fog"}
