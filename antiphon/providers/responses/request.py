@@ -34,7 +34,6 @@ from antiphon.spec.items import (
     FunctionCallOutput,
     Item,
     ItemReference,
-    ItemStatus,
     Message,
     Reasoning,
     is_failed,
@@ -160,10 +159,11 @@ class _Preparing:
                 return self._call(call, where)
             case FunctionCallOutput() | CustomToolCallOutput() as output:
                 self._check(output.output, f"{where}.output")
-                status: ItemStatus | None = "incomplete" if is_failed(output) else None
                 if isinstance(output, CustomToolCallOutput) and not self._quirks.extended:
-                    return FunctionCallOutput(call_id=output.call_id, output=output.output, status=status)
-                return structs.replace(without_extra(output, "is_error"), id="", status=status)
+                    result: Item = FunctionCallOutput(call_id=output.call_id, output=output.output)
+                else:
+                    result = structs.replace(without_extra(output, "is_error"), id="", status=None)
+                return with_status(result, "incomplete") if is_failed(output) else result
             case Reasoning() as reasoning:
                 return self._reasoning(reasoning, where)
             case Compaction() as compaction if self._quirks.hosted:
