@@ -1,6 +1,8 @@
-"""Fail when a package named on the command line has fewer than 95 % of its lines or of its branches covered.
+"""Fail when a package has fewer of its lines, or of its branches, covered than it must.
 
-Reads the JSON report of coverage from standard input.
+    coverage json -o - | python scripts/coverage_floor.py antiphon/spec:95:95 antiphon:90
+
+A floor is PACKAGE:LINES or PACKAGE:LINES:BRANCHES, in percent. The JSON report comes from standard input.
 """
 
 import json
@@ -8,36 +10,32 @@ import sys
 from pathlib import PurePath
 from typing import Any
 
-FLOOR = 95.0
+_COUNTS = {"lines": ("covered_lines", "num_statements"), "branches": ("covered_branches", "num_branches")}
 
 
 def percent(covered: int, total: int) -> float:
     return 100.0 * covered / total if total else 100.0
 
 
-def measure(files: dict[str, Any], package: str) -> dict[str, float]:
+def measure(files: dict[str, Any], package: str, kind: str) -> float:
     summaries = [
         report["summary"] for name, report in files.items() if PurePath(name).is_relative_to(package)
     ]
     if not summaries:
         sys.exit(f"coverage: nothing was measured in {package}")
-
-    def total(key: str) -> int:
-        return sum(summary[key] for summary in summaries)
-
-    return {
-        "lines": percent(total("covered_lines"), total("num_statements")),
-        "branches": percent(total("covered_branches"), total("num_branches")),
-    }
+    covered, total = (sum(summary[key] for summary in summaries) for key in _COUNTS[kind])
+    return percent(covered, total)
 
 
 def main() -> None:
     files = json.load(sys.stdin)["files"]
     short = False
-    for package in sys.argv[1:]:
-        for kind, value in measure(files, package).items():
-            print(f"coverage: {package} {kind} {value:.1f} % (at least {FLOOR:.0f})")
-            short = short or value < FLOOR
+    for wanted in sys.argv[1:]:
+        package, *floors = wanted.split(":")
+        for kind, floor in zip(_COUNTS, map(float, floors), strict=False):
+            value = measure(files, package, kind)
+            print(f"coverage: {package} {kind} {value:.1f} % (at least {floor:.0f})")
+            short = short or value < floor
     sys.exit(1 if short else 0)
 
 

@@ -16,7 +16,14 @@ settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "exploring")
 
 
-_COUNTED = [Path(__file__).parent / name for name in ("spec", "stream")]
+_TESTS = Path(__file__).parent
+_COUNTED = [_TESTS / name for name in ("spec", "stream")]
+# Counting makes a test slower, and these take long and reach hardly a line that the others do not.
+_NOT_COUNTED = [
+    *(_TESTS / name for name in ("bench", "providers/conformance", "server/http1")),
+    *(_TESTS / "compliance" / f"test_{name}.py" for name in ("broken", "clients", "providers")),
+    *(_TESTS / "server").glob("test_*.py"),
+]
 _END = "-----END CERTIFICATE-----\n"
 
 
@@ -50,12 +57,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long = {item.path for item in items if item.get_closest_marker("embedded")}
     items.sort(key=lambda item: (item.path not in long, len(item.path.parts)))
     for item in items:
-        if _is_counted(item):
+        if _is_left_out(item):
+            item.add_marker(pytest.mark.no_cover)
+        elif _is_in(item, _COUNTED):
             item.add_marker(pytest.mark.counted)
 
 
-def _is_counted(item: pytest.Item) -> bool:
-    """A line that only chance reaches is not covered; and counting makes a test twice as slow."""
+def _is_left_out(item: pytest.Item) -> bool:
+    """A line that only chance reaches is not covered; and the embedded model takes long."""
     by_chance = is_hypothesis_test(getattr(item, "obj", None))
-    counted = any(folder in item.path.parents for folder in _COUNTED)
-    return counted and not by_chance and item.get_closest_marker("no_cover") is None
+    marked = any(item.get_closest_marker(name) for name in ("no_cover", "embedded"))
+    return by_chance or marked or _is_in(item, _NOT_COUNTED)
+
+
+def _is_in(item: pytest.Item, places: list[Path]) -> bool:
+    return any(place in (item.path, *item.path.parents) for place in places)

@@ -18,11 +18,7 @@ from tests.server.servers import Serving, configure
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PAGES = [
-    page
-    for name in ("tutorial", "client", "agents", "producer")
-    if (page := ROOT / "docs" / f"{name}.md").exists()
-]
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("tutorial", "client", "agents", "producer", "origins")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 DEADLINE = 60.0
 

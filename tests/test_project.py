@@ -1,5 +1,6 @@
 """The project as a whole: a light import, an honest lock, and a layer rule that bites."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -162,3 +163,33 @@ def test_every_page_of_the_docs_is_reached_from_its_index() -> None:
     linked = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([^)#:]+\.md)\)", index)}
     pages = {*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "README.md"}
     assert linked == pages
+
+
+@pytest.mark.parametrize(
+    ("floors", "passes"),
+    [
+        (["a/b:80:50"], True),
+        (["a/b:81"], False),
+        (["a/b:80:51"], False),
+        (["a:90"], True),
+        (["a:91"], False),
+        (["a/b:80", "a:91"], False),
+        (["nowhere:0"], False),
+    ],
+)
+def test_a_package_below_its_floor_of_coverage_fails(floors: list[str], passes: bool) -> None:
+    """Of `a/b` 8 of 10 lines and 1 of 2 branches are covered, of `a` 18 of 20 lines; `ab` is another."""
+
+    def summary(covered: int, branches: int) -> dict[str, dict[str, int]]:
+        counts = {
+            "covered_lines": covered,
+            "num_statements": 10,
+            "covered_branches": branches,
+            "num_branches": 2,
+        }
+        return {"summary": counts}
+
+    report = {"files": {"a/b/c.py": summary(8, 1), "a/d.py": summary(10, 2), "ab/e.py": summary(0, 0)}}
+    script = [sys.executable, str(ROOT / "scripts" / "coverage_floor.py"), *floors]
+    done = subprocess.run(script, input=json.dumps(report), capture_output=True, text=True)
+    assert (done.returncode == 0) == passes, done.stdout + done.stderr

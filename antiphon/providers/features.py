@@ -1,23 +1,27 @@
-"""What each provider takes and drops, as tables: `docs/providers/README.md` is written from them.
+"""What each provider takes, drops and gives, as tables: `docs/providers/` has them.
 
-The tables are read off the capabilities of real providers, made from the smallest configuration that each
-type can have: `python -m antiphon.providers.features`.
+Those of `README.md` are read off the capabilities of real providers, made from the smallest configuration
+that each type can have; each provider's own page has its events, between two marks:
+`python -m antiphon.providers.features`.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from antiphon.config import LocalSettings, UpstreamTimeouts
 from antiphon.providers.base import Capabilities, Environment
 from antiphon.providers.chat.profiles import PROFILES
+from antiphon.providers.events import EVENTS, section, table
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import OURS, TYPES, create_provider
 from antiphon.spec.request import PROVIDER_PARAMETERS, Request
 
 _MADE = "<!-- Made by `python -m antiphon.providers.features`; do not edit. -->"
+_BEGIN = "<!-- Made by `python -m antiphon.providers.features`, down to the next mark; do not edit. -->"
+_END = "<!-- The end of what is made. -->"
 # What a type cannot be made without.
 _NEEDED: Mapping[str, Mapping[str, str]] = {"bedrock": {"region": "us-east-1"}, "vertex": {"project": "p"}}
 
@@ -87,18 +91,18 @@ def capabilities() -> dict[str, Capabilities]:
 
 
 def page() -> str:
-    table = capabilities()
-    features = [[name, *(tell(takes) for tell in _FEATURES.values())] for name, takes in table.items()]
-    parameters = [[name, _dropped(takes), _extra(takes)] for name, takes in table.items()]
+    found = capabilities()
+    features = [[name, *(tell(takes) for tell in _FEATURES.values())] for name, takes in found.items()]
+    parameters = [[name, _dropped(takes), _extra(takes)] for name, takes in found.items()]
     sections = [
         _MADE,
         _HEAD,
         _ABOUT_PRESETS,
         _table(["type", "adapter", "profile", "address", "key from"], _presets()),
         _ABOUT_FEATURES,
-        _table(["provider", *_FEATURES], features),
+        table(["provider", *_FEATURES], features),
         _ABOUT_PARAMETERS,
-        _table(["provider", "dropped", "taken beyond the specification"], parameters),
+        table(["provider", "dropped", "taken beyond the specification"], parameters),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -135,13 +139,26 @@ def _extra(takes: Capabilities) -> str:
     return ", ".join(f"`{name}`" for name in sorted(takes.parameters - known)) or "none"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def with_events(provider: str, text: str) -> str:
+    """A provider's page with the section about its events written anew."""
+    before, _, rest = text.partition(_BEGIN)
+    _, found, after = rest.partition(_END)
+    if not found:
+        raise ValueError(f"the page of {provider!r} needs the lines {_BEGIN!r} and {_END!r}")
+    return before + "\n\n".join([_BEGIN, *section(provider), _END]) + after
+
+
+def page_of(provider: str, docs: Path) -> Path:
+    own = docs / "providers" / f"{provider}.md"
+    return docs / "embedded-model.md" if provider == "llama" else own
 
 
 def main(arguments: list[str]) -> None:
-    Path(arguments[0] if arguments else "docs/providers/README.md").write_text(page(), encoding="utf-8")
+    docs = Path(arguments[0] if arguments else "docs")
+    (docs / "providers" / "README.md").write_text(page(), encoding="utf-8")
+    for provider in EVENTS:
+        file = page_of(provider, docs)
+        file.write_text(with_events(provider, file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from antiphon.spec.content import (
 )
 from antiphon.spec.decode import decode_output_item, decode_response
 from antiphon.spec.enums import ErrorType, ItemStatus, MessageRole
-from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import Item as SpecItem
 from antiphon.spec.items import arguments_dict, type_of
 from antiphon.spec.response import Response, Usage
@@ -213,6 +213,20 @@ class OpenResponsesError(_Wire, ErrorPayload):
     code: str | None = "server_error"
 
 
+# The error of a response has no type. Some codes are types, and some belong to one.
+_TYPES = {
+    **{str(kind): kind for kind in ErrorType},
+    "capability_violation": ErrorType.INVALID_REQUEST,
+    "previous_response_not_found": ErrorType.NOT_FOUND,
+    "generation_failed": ErrorType.MODEL_ERROR,
+}
+
+
+def _error_of(error: ResponseError) -> OpenResponsesError:
+    kind = _TYPES.get(error.code, ErrorType.SERVER_ERROR)
+    return OpenResponsesError(type=kind, code=error.code, message=error.message)
+
+
 # Of a response alone, which has no name here.
 _OTHER_STATUSES = {"queued": ItemStatus.IN_PROGRESS, "cancelled": ItemStatus.INCOMPLETE}
 
@@ -240,7 +254,7 @@ class OpenResponse(_Wire, Struct, kw_only=True):
             model=response.model,
             output=[item_of(item) for item in response.output],
             usage=None if usage is None else msgspec.convert(to_builtins(usage), TokenUsage),
-            error=None if error is None else OpenResponsesError(code=error.code, message=error.message),
+            error=None if error is None else _error_of(error),
             created_at=response.created_at,
             completed_at=response.completed_at,
             previous_response_id=response.previous_response_id,

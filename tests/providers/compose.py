@@ -28,6 +28,13 @@ def compose(
     batches: Iterable[list[AnyDelta]], *, schema: bool = False, solicited: set[str] = SOLICITED
 ) -> Response:
     """The response that these batches make; its stream must be without a violation, and fit the schema."""
+    return composed(batches, schema=schema, solicited=solicited)[1]
+
+
+def composed(
+    batches: Iterable[list[AnyDelta]], *, schema: bool = False, solicited: set[str] = SOLICITED
+) -> tuple[list[dict[str, Any]], Response]:
+    """The same with the events that lead to it."""
     numbers = count(1)
     composer = Composer(
         Response.new("resp_1", "m", now=1),
@@ -44,7 +51,7 @@ def compose(
         seen[payload["type"]] += 1
         if not payload["type"].endswith(".delta") or seen[payload["type"]] <= 3:
             assert_valid_event(as_functions(payload))
-    return composer.response
+    return payloads, composer.response
 
 
 def as_functions(value: Any) -> Any:

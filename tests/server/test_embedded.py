@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from antiphon.compliance.checks.inputs import WEATHER
+from antiphon.providers.events import EVENTS
 from antiphon.providers.llama import Llama
 from tests.server.servers import Client, Serving, configure
 
@@ -71,7 +72,22 @@ def test_it_streams_word_by_word(client: Client) -> None:
     with client.listen("/v1/responses", input="Count to three.", stream=True, max_output_tokens=32) as stream:
         events = list(stream)
     assert sum(event["type"] == "response.output_text.delta" for event in events) > 1
+    assert {event["type"] for event in events} <= EVENTS["llama"].types()
     assert stream.done
+
+
+def test_a_call_has_the_events_of_its_page_in_their_order(client: Client) -> None:
+    with client.listen("/v1/responses", input="Hi.", stream=True, tools=[CLOCK], tool_choice="required") as s:
+        types = [event["type"] for event in s]
+    told = [name for n, name in enumerate(types) if name != types[n - 1]]
+    assert told == EVENTS["llama"].sequence()
+
+
+def test_a_custom_tool_is_called_as_one(client: Client) -> None:
+    tool = {"type": "custom", "name": "run_sql", "description": "Runs a query."}
+    response = client.create(input="Query it.", tools=[tool], tool_choice="required", max_output_tokens=64)
+    (call, *_) = response["output"]
+    assert (call["type"], call["name"]) == ("custom_tool_call", "run_sql")
 
 
 def test_a_budget_that_is_used_up_makes_the_response_incomplete(client: Client) -> None:

@@ -17,6 +17,7 @@ from antiphon.vertice import (
     BaseAgent,
     BaseTool,
     CapabilityViolationError,
+    ErrorType,
     ItemStatus,
     MessageItem,
     OpenResponse,
@@ -145,18 +146,21 @@ async def test_an_earlier_response_is_the_history_of_the_next_task() -> None:
     lost = await agent.execute_open_responses(AgentTask("three"), "resp_unknown")
     assert lost.status is ItemStatus.FAILED
     assert lost.error is not None
-    assert lost.error.code == "previous_response_not_found"
+    assert (lost.error.type, lost.error.code) == (ErrorType.NOT_FOUND, "previous_response_not_found")
 
 
 @pytest.mark.parametrize(
-    ("task", "code", "message"),
-    [("fly", "capability_violation", "I cannot fly"), ("break", "execution_failed", "RuntimeError")],
+    ("task", "kind", "code", "message"),
+    [
+        ("fly", ErrorType.INVALID_REQUEST, "capability_violation", "I cannot fly"),
+        ("break", ErrorType.SERVER_ERROR, "execution_failed", "RuntimeError"),
+    ],
 )
-async def test_what_fails_is_a_failed_response(task: str, code: str, message: str) -> None:
+async def test_what_fails_is_a_failed_response(task: str, kind: ErrorType, code: str, message: str) -> None:
     response = await Echo().execute_open_responses(AgentTask(task))
     assert response.status is ItemStatus.FAILED
     assert response.error is not None
-    assert response.error.code == code
+    assert (response.error.type, response.error.code) == (kind, code)
     assert message in response.error.message
     assert "private" not in response.error.message
     assert_valid_response(response.to_dict())

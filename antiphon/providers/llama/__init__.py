@@ -30,7 +30,8 @@ from antiphon.spec.items import FunctionCallOutput, Item
 from antiphon.spec.items import Message as MessageItem
 from antiphon.spec.response import Usage
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonSchemaFormat
-from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, TextDelta, UsageDelta
+from antiphon.stream.deltas import AnyDelta, Finish, TextDelta, UsageDelta
+from antiphon.wires.tools.calls import Calls
 from antiphon.wires.tools.names import Function, ToolNames
 
 _PROFILE = PROFILES["llamacpp"]
@@ -224,7 +225,7 @@ class CallStream:
 
     def __init__(self, stream: ChatStream, names: ToolNames, said: str) -> None:
         self._stream = stream
-        self._names = names
+        self._told = Calls(names)
         self._text = ToolTextParser(said)
         self._count = 0
         self._tokens = 0
@@ -269,12 +270,11 @@ class CallStream:
         for piece in self._text.feed(text):
             if isinstance(piece, CallBegun):
                 self._count += 1
-                origin = self._names.origin(piece.name)
-                told.append(CallDelta(self._count, name=origin.name, namespace=origin.namespace))
+                told.append(self._told.begin(self._count, piece.name))
             elif isinstance(piece, CallArguments):
-                told.append(CallDelta(self._count, piece.text))
+                told += self._told.arguments(self._count, piece.text)
             else:
-                told.append(ItemEnd(self._count, "completed"))
+                told += self._told.end(self._count)
         return told
 
 

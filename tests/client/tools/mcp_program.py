@@ -3,8 +3,10 @@
 import os
 import socket
 import sys
+from typing import Any
 
 import uvicorn
+from mcp import types
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -33,6 +35,20 @@ def refuse() -> str:
 def draw() -> Image:
     """A picture."""
     return Image(data=b"GIF89a", format="gif")
+
+
+@server.tool()
+def everything() -> list[Any]:
+    """Every kind of content."""
+    page = types.TextResourceContents(uri="file:///a.txt", text="a page")
+    data = types.BlobResourceContents(uri="file:///b.bin", blob="AAAA")
+    return [
+        types.TextContent(text="words"),
+        types.AudioContent(data="AAAA", mime_type="audio/wav"),
+        types.ResourceLink(name="a link", uri="https://a.example/"),
+        types.EmbeddedResource(resource=page),
+        types.EmbeddedResource(resource=data),
+    ]
 
 
 @server.tool()

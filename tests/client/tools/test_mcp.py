@@ -19,7 +19,7 @@ from tests.client.scripted_model import ScriptedModel, call, say
 from tests.server.servers import DEADLINE
 
 PROGRAM = Path(__file__).with_name("mcp_program.py")
-NAMES = ["get_weather", "files_count", "refuse", "draw", "die"]
+NAMES = ["get_weather", "files_count", "refuse", "draw", "everything", "die"]
 
 
 def program() -> MCPServer:
@@ -71,6 +71,21 @@ async def test_what_fails_there_becomes_an_output_here() -> None:
     assert isinstance(refused.output, str)
     assert "not today" in json.loads(refused.output)["error"]["message"]
     assert drawn.output == [InputImage("data:image/gif;base64,R0lGODlh")]
+
+
+async def test_what_the_model_cannot_be_given_is_said_in_words() -> None:
+    model = ScriptedModel([*call("everything"), Finish()], say("Done."))
+    async with program() as server:
+        result = await Agent(client=model, tools=server.tools).run("Q")
+    told = result.outcomes[0].output
+    assert isinstance(told, str)
+    assert told.split("\n") == [
+        "words",
+        "[audio, audio/wav]",
+        "a link: https://a.example/",
+        "a page",
+        "[data at file:///b.bin]",
+    ]
 
 
 async def test_a_server_that_dies_in_a_call_does_not_break_the_chain() -> None:

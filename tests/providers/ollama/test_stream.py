@@ -19,6 +19,7 @@ from antiphon.stream.deltas import (
 )
 from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
 from tests.providers.compose import compose, plain, told
+from tests.providers.conformance.scenarios import PNG
 from tests.providers.ollama.fake import chunk, error, line
 
 DONE = line(chunk({}, done=True, done_reason="stop", prompt_eval_count=3, eval_count=4))
@@ -76,6 +77,19 @@ def test_case(case: str) -> None:
     body, output, status = CASES[case]
     made = compose([read(body)])
     assert (told(made), made.status) == (output, status)
+
+
+def test_an_image_is_an_item_of_the_kind_that_its_bytes_say() -> None:
+    [item] = plain(compose([read(line(chunk({"images": [PNG]})) + DONE)]))["output"]
+    assert (item["type"], item["output_format"], item["result"]) == ("image_generation_call", "png", PNG)
+
+
+@pytest.mark.parametrize("data", ["AAAA", "not base64!"])
+def test_an_image_of_an_unknown_kind_leaves_a_receipt(data: str) -> None:
+    notes: list[tuple[str, str]] = []
+    deltas = read(text("So.") + line(chunk({"images": [data]})) + DONE, note=lambda *told: notes.append(told))
+    assert told(compose([deltas])) == ["So."]
+    assert notes == [("output", "an image of an unknown kind cannot be passed on")]
 
 
 @pytest.mark.parametrize("case", CASES)
