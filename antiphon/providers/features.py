@@ -98,7 +98,7 @@ def page() -> str:
         _MADE,
         _HEAD,
         _ABOUT_PRESETS,
-        _table(["type", "adapter", "profile", "address", "key from"], _presets()),
+        table(["type", "adapter", "profile", "address", "key from"], _presets()),
         _ABOUT_FEATURES,
         table(["provider", *_FEATURES], features),
         _ABOUT_PARAMETERS,
