@@ -57,7 +57,7 @@ def test_an_answer_composed_at_once_is_the_one_composed_step_by_step(
 @given(texts.filter(bool), _usages, st.sampled_from(["stop", "tool_calls"]))
 def test_one_text_with_its_usage_is_composed_at_once(text: str, usage: Usage, reason: str) -> None:
     machine = _muted()
-    deltas = [TextDelta(text), UsageDelta(usage), Finish(reason)]  # type: ignore[arg-type]
+    deltas: list[AnyDelta] = [TextDelta(text), UsageDelta(usage), Finish(reason)]  # type: ignore[arg-type]
     assert plain_answer.compose(machine, deltas)
     assert machine.feed(deltas) == []
     assert machine.response.output_text == text
