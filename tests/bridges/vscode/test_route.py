@@ -252,7 +252,7 @@ def test_the_example_in_python(capsys: pytest.CaptureFixture[str], response: Cal
     [source] = blocks("python")
     exec(compile(source, "docs/bridges/vscode.md", "exec"), {"events_of_any_server": response()})
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first == "['message', 'message', 'function_call', 'function_call_output']"
+    assert first == "['message', 'message', 'function_call', 'function_call_output', 'message']"
     assert [line.partition("(")[0] for line in rest] == ["VsCodeStart", "TextPart", "VsCodeFinish"]
 
 
