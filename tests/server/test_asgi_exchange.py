@@ -196,8 +196,12 @@ async def test_a_server_that_says_by_an_error_that_the_client_is_gone(
     }
     told: list[str] = []
 
+    messages: list[Message] = [{"type": "http.request", "body": body}]
+
     async def receive() -> Message:
-        return {"type": "http.request", "body": body}
+        if not messages:  # as any server does: whoever watches the client would spin otherwise
+            await asyncio.Event().wait()
+        return messages.pop()
 
     async def send(message: Message) -> None:
         told.append(message["type"])
