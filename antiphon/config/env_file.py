@@ -37,7 +37,7 @@ def filled_environment(
             values[found[0]], places[found[0]] = found[1], where
     if mistakes:
         raise ConfigErrors(mistakes)
-    if _FLAG in values and _FLAG not in environ and _PROTOCOL not in values:
+    if values.get(_FLAG) and _FLAG not in environ and _PROTOCOL not in values:
         values[_PROTOCOL] = "open-responses" if values[_FLAG].lower() == "true" else "data-v1"
         places[_PROTOCOL] = places[_FLAG]
     return FilledEnvironment(environ, values, places)

@@ -75,10 +75,10 @@ def load(
     config = reader.section(Config, document.tree, ())
     found = discover(environ) if discover is not None and discovers(config) else ()
     config = complete(reader, config, environ if secrets else None, found)
-    if config.server.log_level is not None and "level" not in document.tree.get("log", {}):
-        config = replace(config, log=replace(config.log, level=config.server.log_level))
     if reader.mistakes:
         raise ConfigErrors(sorted(reader.mistakes + reader.warnings, key=_in_reading_order))
+    if config.server.log_level is not None and "level" not in document.tree.get("log", {}):
+        config = replace(config, log=replace(config.log, level=config.server.log_level))
     return replace(
         config,
         source=str(document.file) if document.file else None,

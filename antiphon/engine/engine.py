@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
@@ -34,6 +34,14 @@ from antiphon.wires.sealing import Seal
 _MANY = 1000
 
 
+class Asked(Struct, eq=False):
+    """What a request asked for, where that led, and what was made of it."""
+
+    model: str = ""
+    target: Target | None = None
+    turn: Turn | None = None
+
+
 class Caller(Struct, eq=False):
     """Who asks, and how they want to be answered."""
 
@@ -48,10 +56,8 @@ class Caller(Struct, eq=False):
     """Has this request a body that takes longer than the event loop can spare?"""
     via: str = ""
     """The header by which somebody whom nobody knows shows that they come through a proxy."""
-    model: str = ""
-    """What was asked for, where it led, and what was made of it: for the log."""
-    target: Target | None = None
-    turn: Turn | None = None
+    asked: Asked = field(default_factory=Asked)
+    """For the log; a copy of the caller shares it."""
 
     def asking(self, request_id: str) -> "Caller":
         return Caller(
@@ -138,9 +144,10 @@ class Engine:
     def target(
         self, request: Request, caller: Caller, items: list[Item] | None = None
     ) -> tuple[Provider, Turn]:
-        caller.model = request.model or self.default_model
+        asked = caller.asked
+        asked.model = request.model or self.default_model
         try:
-            caller.target = target = self._resolve_model(request.model)
+            asked.target = target = self._resolve_model(request.model)
         except UnknownModel as unknown:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
@@ -148,7 +155,7 @@ class Engine:
         self.check_use(target.provider, caller)
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or isinstance(request, WebSocketCreate)
-        caller.turn = turn = Turn(
+        asked.turn = turn = Turn(
             target.upstream_model,
             request,
             [] if items is None else items,

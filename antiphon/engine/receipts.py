@@ -22,7 +22,8 @@ class ReceiptLog:
     def __call__(self, turn: Turn, receipt: Receipt) -> None:
         # What follows a colon may quote what was said.
         reason = receipt.reason.partition(": ")[0][:_LONGEST]
-        key = (turn.tenant, receipt.provider, turn.model, reason)
+        model = turn.model[:_LONGEST]
+        key = (turn.tenant, receipt.provider, model, reason)
         if key in self._logged:
             return
         if len(self._logged) >= self._most:
@@ -31,7 +32,7 @@ class ReceiptLog:
         log.info(
             "receipt for key %r, model %r: %s %s %r: %s",
             turn.tenant,
-            turn.model,
+            model,
             receipt.provider,
             receipt.action,
             receipt.param[:_LONGEST],

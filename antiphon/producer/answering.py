@@ -70,6 +70,8 @@ class Answers:
         keepalive: float,
     ) -> None:
         self._answer: Answer = answer.answer if isinstance(answer, Answering) else answer
+        if not callable(self._answer):
+            raise TypeError(f"an agent has an `answer`, or is one; {type(answer).__name__} is neither")
         if inspect.iscoroutinefunction(self._answer) or inspect.isgeneratorfunction(self._answer):
             raise TypeError("an answer is an async generator: write it with `async def` and `yield`")
         if inspect.isasyncgenfunction(summarise):

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from antiphon.spec.content import InputFile, InputImage, InputVideo
 from antiphon.spec.errors import (
@@ -38,6 +38,11 @@ class Conversations:
     def __init__(self, memory: int, without: Iterable[Ability], seal: "Seal | None") -> None:
         self._memory = memory
         self._without: Collection[Ability] = frozenset(without)
+        if unknown := sorted(self._without - set(get_args(Ability))):
+            known = ", ".join(get_args(Ability))
+            raise ValueError(f"an agent cannot be `without` {', '.join(unknown)}; it can be without {known}")
+        if memory < 0:
+            raise ValueError("`memory` is a number of conversations; 0 keeps none")
         self._seal = seal
         self._checks_schemas = all(map(find_spec, _CHECKERS))
         self._kept: OrderedDict[str, list[Item]] = OrderedDict()

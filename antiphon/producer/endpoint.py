@@ -114,12 +114,10 @@ class ResponsesApp:
         elif path == _COMPACT:
             if not self._answers.compacts:
                 raise no_compaction()
-            body = await exchange.body(self._max_body)
-            request = decode_compact_request(body, max_bytes=self._max_body)
+            request = await exchange.decoded(decode_compact_request, self._max_body)
             await exchange.answer(encode(await exchange.unless_gone(self._answers.compacted(request))))
         else:
-            body = await exchange.body(self._max_body)
-            await self._respond(exchange, decode_request(body, max_bytes=self._max_body))
+            await self._respond(exchange, await exchange.decoded(decode_request, self._max_body))
 
     async def _respond(self, exchange: Exchange, request: Request) -> None:
         turn = await self._answers.begin(request)

@@ -1,11 +1,12 @@
 """One HTTP request to a producer's endpoint, and its answer, over ASGI."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
+from antiphon.wires.pieces import decode_apart
 
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
@@ -36,6 +37,10 @@ class Exchange:
                 raise SpecError(error.with_code("body_too_large"), 413)
             if not message.get("more_body", False):
                 return bytes(chunks)
+
+    async def decoded(self, decode: Callable[..., T], limit: int) -> T:
+        """The request in the body; a large one is decoded in a thread, for it would keep the event loop."""
+        return await decode_apart(decode, await self.body(limit), limit)
 
     async def gone(self) -> None:
         """Ends when the client does."""

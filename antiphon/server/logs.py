@@ -102,12 +102,13 @@ def _write(level: int, message: str, fields: Fields) -> None:
 
 
 def _fields(caller: Caller, route: str, began: float, status: int) -> Fields:
-    turn, target = caller.turn, caller.target
+    asked = caller.asked
+    turn, target = asked.turn, asked.target
     known = {
         "id": caller.request_id,
         "key": caller.key,
         "route": route,
-        "model": caller.model,
+        "model": asked.model,
         "target": target and f"{target.provider}/{target.upstream_model}",
         "status": status,
         "upstream_status": turn and turn.upstream_status,

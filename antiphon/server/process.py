@@ -138,7 +138,8 @@ def _example(config: Config) -> str:
 def _without_models(config: Config) -> str:
     """That there is none, and how to get one."""
     why = [provider.disabled for provider in config.providers.values() if provider.disabled]
-    return " ".join(["none.", *why, "Or add a provider to the configuration: antiphon config init."])
+    more = "Add a provider to the configuration: antiphon config init."
+    return " ".join(["none.", *why, more.replace("Add", "Or add") if why else more])
 
 
 def serve(

@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -37,6 +37,18 @@ class VertexAIProvider:
     def __init__(self, model_name: str | None = None, *, client: Client | None = None) -> None:
         self.model_id = model_name
         self._client = client or Client()
+        self._owns_client = client is None
+
+    def close(self) -> None:
+        """Close the connections to the server; a client that was given stays open."""
+        if self._owns_client:
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def get_model_info(self) -> dict[str, str]:
         """The name of the model."""

@@ -146,6 +146,13 @@ class OutputTokensDetails(SpecOutputDetails):
 class OpenUsage(Usage, kw_only=True):
     """How many tokens a response took. Both details are always there; what is not known is zero."""
 
+    input_tokens_details: InputTokensDetails | None = None  # type: ignore[assignment]
+    output_tokens_details: OutputTokensDetails | None = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.input_tokens_details = self.input_tokens_details or InputTokensDetails()
+        self.output_tokens_details = self.output_tokens_details or OutputTokensDetails()
+
     @classmethod
     def from_exec_usage(cls, usage: ExecUsage) -> Self:
         """The tokens of a turn, as a thread counted them."""
@@ -169,7 +176,7 @@ class Response(SpecResponse, kw_only=True):
 
     def complete(self, usage: Usage | None = None, *, now: int | None = None) -> None:
         """It ended as it should, and so did its items."""
-        super().complete(usage, now=_now(now))
+        super().complete(usage if usage is not None else self.usage, now=_now(now))
 
     def fail(self, error: errors.ErrorPayload, *, now: int | None = None) -> None:
         """It failed; items that were in progress are incomplete."""

@@ -1,7 +1,10 @@
 """The bytes of a body or a message while they come."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import TypeVar
+
+from antiphon.spec.limits import LARGE
 
 T = TypeVar("T")
 
@@ -60,3 +63,10 @@ class Pieces:
 def decode_pieces(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
     """Nobody else has a body of several pieces whole, so that its memory is freed where this is called."""
     return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)
+
+
+async def decode_apart(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
+    """The same; a large body in a thread of its own."""
+    if len(body) <= LARGE:
+        return decode_pieces(decode, body, limit)
+    return await asyncio.to_thread(decode_pieces, decode, body, limit)

@@ -465,3 +465,10 @@ def test_the_environment_of_the_process_is_the_default(
     monkeypatch.setenv("ANTIPHON_SERVER__PORT", "9001")
     (tmp_path / "a.toml").touch()
     assert load(os.fspath(tmp_path / "a.toml"), types=KNOWN).server.port == 9001
+
+
+def test_a_log_that_is_no_table_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text('log = 5\n[server]\nlog_level = "error"\n')
+    with pytest.raises(ConfigErrors, match=r"antiphon\.toml:1"):
+        load(file, {"HOME": str(tmp_path)}, types=None)

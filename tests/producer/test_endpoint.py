@@ -441,3 +441,21 @@ def test_an_agent_does_not_take_the_tools_of_others() -> None:
     with serving(served(ScriptedModel(say("OK.")))) as url, Client(url) as client:
         error = client.refused(400, "POST", "/v1/responses", json={"input": "Q", "tools": tools})
     assert error["param"] == "tools"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"without": ["tols"]}, "cannot be `without` tols"),
+        ({"without": "tools"}, "cannot be `without`"),
+        ({"memory": -1}, "`memory` is a number of conversations"),
+    ],
+)
+def test_a_wrong_argument_is_told_at_once(wrong: dict[str, Any], said: str) -> None:
+    async def answer(request: Request) -> AsyncIterator[str]:
+        yield "hello"
+
+    with pytest.raises(ValueError, match=said):
+        ResponsesApp(answer, **wrong)
+    with pytest.raises(TypeError, match="int is neither"):
+        ResponsesApp(5)  # type: ignore[arg-type]

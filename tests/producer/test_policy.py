@@ -203,9 +203,18 @@ def test_without_the_library_for_it_a_schema_is_refused(monkeypatch: pytest.Monk
         ),
         (
             ["videos"],
-            {"input": [{"role": "user", "content": [{"type": "input_video", "video_url": "https://a/b"}]}]},
+            {
+                "input": [
+                    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                    {
+                        "type": "function_call_output",
+                        "call_id": "c",
+                        "output": [{"type": "input_video", "video_url": "https://a/b"}],
+                    },
+                ]
+            },
             "unsupported_content",
-            "input[0].content[0]",
+            "input[1].output[0]",
         ),
     ],
     ids=["tools", "json_schema", "images", "files", "videos"],

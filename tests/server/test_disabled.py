@@ -88,8 +88,10 @@ def test_a_server_without_the_embedded_model_says_how_to_get_one(tmp_path: Path,
             server.send_signal(signal.SIGTERM)
         assert server.wait(DEADLINE) == 0
         errors.seek(0)
-        (line,) = errors.read().splitlines()
-        assert line.startswith("WARNING antiphon.server: the provider local is disabled: ")
+        first, *requests = errors.read().splitlines()
+        assert " WARNING antiphon.server: the provider local is disabled: " in first
+        assert len(requests) == 2
+        assert all("code=model_unavailable" in line for line in requests)
 
 
 def test_a_server_without_the_embedded_model_has_a_good_configuration(tmp_path: Path) -> None:

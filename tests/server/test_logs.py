@@ -82,6 +82,22 @@ def test_an_upstream_that_refuses_is_a_line_with_its_status_and_request_id(
     }
 
 
+@pytest.mark.parametrize("protocol", ["ui", "data-v1", "open-responses"])
+def test_a_chat_that_fails_is_a_line_with_its_target(
+    serve: Serve, upstream: Upstream, log: Log, protocol: str
+) -> None:
+    client = serve(upstream.toml).client()
+    asked = {"messages": [{"role": "user", "content": PROMPT}]}
+    during(
+        upstream,
+        lambda call: call.refuse(500, x_request_id="up-1"),
+        lambda: client.refused(502, "POST", f"/api/v1/chat?protocol={protocol}", json=asked),
+    )
+    line = the_line(log)
+    assert (line["route"], line["target"]) == ("POST /api/v1/chat", "up/some-model")
+    assert (line["upstream_status"], line["upstream_id"]) == (500, "up-1")
+
+
 def test_a_stream_that_fails_in_the_middle_is_a_line(serve: Serve, upstream: Upstream, log: Log) -> None:
     client = serve(upstream.toml).client()
 

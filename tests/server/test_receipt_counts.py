@@ -198,3 +198,11 @@ def test_the_log_forgets_the_oldest(caplog: pytest.LogCaptureFixture) -> None:
     reasons = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
     assert reasons == ["a", "b", "c", "a", r"line\nbreak"]
     assert len(told._logged) == 2
+
+
+def test_the_log_has_no_long_name_of_a_model(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "antiphon.engine.receipts")
+    told = ReceiptLog()
+    told(Turn("m" * 100_000, Request(), []), Receipt(param="p", action="dropped", reason="r", provider="up"))
+    assert len(caplog.records[0].getMessage()) < 1000
+    assert all(len(part) < 1000 for key in told._logged for part in key)

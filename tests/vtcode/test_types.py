@@ -161,3 +161,17 @@ def test_usage_and_what_a_thread_counted() -> None:
     )
     assert to_builtins(spoken)["output_tokens_details"] == {"reasoning_tokens": 0, "audio_tokens": 3}
     assert objections("Usage", to_builtins(counted)) == objections("Usage", to_builtins(spoken)) == []
+
+
+def test_usage_that_was_set_before_the_end_stays() -> None:
+    response = Response.new("resp_1", "m", now=1)
+    response.usage = OpenUsage(input_tokens=1, output_tokens=2, total_tokens=3)
+    response.complete(now=2)
+    assert response.usage is not None
+    assert response.usage.total_tokens == 3
+
+
+def test_details_of_usage_that_nobody_knows_are_zero() -> None:
+    usage = OpenUsage(input_tokens_details=None, output_tokens_details=None)
+    assert usage.input_tokens_details == InputTokensDetails(0)
+    assert usage.output_tokens_details == OutputTokensDetails(0)

@@ -195,16 +195,20 @@ class Agent:
     async def execute_open_responses(self, task: str, previous_response_id: str | None = None) -> Response:
         """The task as one response, on top of the conversation of an earlier one; it never raises.
 
-        Its id is that of the last response on the server, so that the next task can go on from it.
+        Its id is that of the last response on the server, so that the next task can go on from it. Where
+        calls were left without an answer there is nothing to go on from, and the id is one of its own.
         """
-        run = self.stream(task, previous_response_id=previous_response_id)
+        result: AgentResult | None = None
 
         async def work() -> str:
-            return self._words(await run)
+            nonlocal result
+            result = await self.run(task, previous_response_id=previous_response_id)
+            return self._words(result)
 
         response = await execute_open_responses(self, work, previous_response_id)
-        if run.steps:
-            response.id = run.steps[-1].response.id
+        last = result.response if result is not None else None
+        if result is not None and last is not None and (not result.unsent or result.stopped == "failed"):
+            response.id = last.id
         return response
 
     def _words(self, result: AgentResult) -> str:

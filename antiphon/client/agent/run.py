@@ -257,7 +257,7 @@ class AgentRun:
         request = replace(
             base,
             input=[as_input(item) for item in self.items[self._sent if chained else 0 :]],
-            previous_response_id=self._response_id if chained else None,
+            previous_response_id=self._response_id if chained else base.previous_response_id,
         )
         if not base.store and "reasoning.encrypted_content" not in base.include:
             request.include = [*base.include, "reasoning.encrypted_content"]

@@ -175,43 +175,47 @@ class Http:
 
     async def _attempt(self, call: HttpCall, clock: Clock) -> "Body":
         self.check()
+        address = self.address
         try:
-            return await self._request(call, clock)
+            return await self._request(call, clock, address)
         except StatusError as missing:
-            given, versioned = self.address, self.address.versioned()
+            versioned = address.versioned()
             if missing.status != 404 or versioned is None:
                 raise
-            self.address = versioned
             try:
-                return await self._request(call, clock)
+                body = await self._request(call, clock, versioned)
             except AntiphonError as error:
-                if isinstance(error, StatusError) and error.status != 404:
-                    raise
-                self.address = given
-                raise missing from None
-            finally:
-                if self.address is versioned:
-                    log.warning("there is no API at %s; going on with %s", given.url, versioned.url)
+                if not isinstance(error, StatusError) or error.status == 404:
+                    raise missing from None
+                self._go_on_with(versioned)
+                raise
+            self._go_on_with(versioned)
+            return body
 
-    async def _request(self, call: HttpCall, clock: Clock) -> "Body":
+    def _go_on_with(self, address: ServerAddress) -> None:
+        if self.address != address:
+            log.warning("there is no API at %s; going on with %s", self.address.url, address.url)
+            self.address = address
+
+    async def _request(self, call: HttpCall, clock: Clock, address: ServerAddress) -> "Body":
         limits = call.timeouts
-        headers = {**self.address.headers(), **call.headers}
+        headers = {**address.headers(), **call.headers}
         if call.body is not None:
             headers.setdefault("Content-Type", "application/json")
-        async with clock.within("read", limits.read), _translated(self.address, limits):
+        async with clock.within("read", limits.read), _translated(address, limits):
             try:
                 request = self._client.build_request(
                     call.method,
-                    self.address.url + call.path,
+                    address.url + call.path,
                     content=call.body,
-                    params={**dict(parse_qsl(self.address.query)), **call.query} or None,
+                    params={**dict(parse_qsl(address.query)), **call.query} or None,
                     headers=headers,
                     timeout=httpx.Timeout(None, connect=limits.connect),
                 )
             except (TypeError, ValueError) as error:
                 raise UsageError(f"a header of the request cannot be sent: {error}") from None
             answer = await self._sent(request)
-        body = Body(answer, self.address, limits, clock)
+        body = Body(answer, address, limits, clock)
         if answer.is_success:
             return body
         try:
@@ -220,7 +224,7 @@ class Http:
             told = b""
         finally:
             await body.close()
-        raise _refused(answer, told, self.address)
+        raise _refused(answer, told, address)
 
     async def _sent(self, request: httpx.Request) -> httpx.Response:
         """The head of the answer. A connection that was made for nothing is closed: the pool forgets it."""

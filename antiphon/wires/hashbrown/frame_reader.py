@@ -132,7 +132,7 @@ class HashbrownReader:
     """
 
     def __init__(self, messages: Sequence[AnyMessage] = ()) -> None:
-        self.state = HashbrownState(list(messages))
+        self._state = HashbrownState(list(messages))
         self.problems: list[str] = []
         self.ended = False
         """Has the answer ended? Then only frames about the thread may follow, and after an error none."""
@@ -141,8 +141,25 @@ class HashbrownReader:
         self._separates = False
         self._calls: dict[str, HashbrownToolCall] = {}  # by the id of their item
         self._places: dict[str, int] = {}  # the index of each item
-        self._said: dict[tuple[str, int], str] = {}  # the words of each part
+        self._said: dict[tuple[str, int], list[str]] = {}  # the words of each part
+        self._words_to_add: list[str] = []  # joined when somebody looks, for a text that grows is copied
+        self._thoughts_to_add: list[str] = []
+        self._arguments_to_add: dict[int, tuple[HashbrownToolCall, list[str]]] = {}  # by the call's index
         self._folds = self._table()
+
+    @property
+    def state(self) -> HashbrownState:
+        """The chat as it is after the last frame."""
+        if self._words_to_add and self._answer is not None:
+            self._answer.content += "".join(self._words_to_add)
+            self._words_to_add.clear()
+        if self._thoughts_to_add:
+            self._state.reasoning += "".join(self._thoughts_to_add)
+            self._thoughts_to_add.clear()
+        for call, pieces in self._arguments_to_add.values():
+            call.function.arguments += "".join(pieces)
+        self._arguments_to_add.clear()
+        return self._state
 
     def feed(self, data: bytes) -> list[Frame]:
         """Fold the frames that these bytes complete; raises `BrokenFrames` if they are none."""
@@ -157,7 +174,7 @@ class HashbrownReader:
         take = self._folds.get(kind) if isinstance(kind, str) else None
         if take is None:
             return
-        if self.state.error is not None or (self.ended and not str(kind).startswith("thread-save-")):
+        if self._state.error is not None or (self.ended and not str(kind).startswith("thread-save-")):
             self._problem(f"{kind} follows the end")
             return
         take(frame)
@@ -166,7 +183,7 @@ class HashbrownReader:
         """No more will come: an answer that has not ended has failed."""
         if self._splitter.pending:
             self._problem(f"{self._splitter.pending} bytes are left over")
-        if self.state.is_generating or self.state.thread.is_saving or self.state.thread.is_loading:
+        if self._state.is_generating or self._state.thread.is_saving or self._state.thread.is_loading:
             self._fail(ErrorPayload("stream_error", "the frames ended before the answer did"))
 
     def _table(self) -> dict[str, Callable[[Frame], None]]:
@@ -207,25 +224,25 @@ class HashbrownReader:
     # --- threads ------------------------------------------------------------------------------------------
 
     def _loading(self, frame: Frame) -> None:
-        self.state.thread.is_loading = True
+        self._state.thread.is_loading = True
 
     def _loaded(self, frame: Frame) -> None:
-        self.state.thread.is_loading = False
+        self._state.thread.is_loading = False
         if frame.get("thread") is not None:
             try:
-                self.state.messages = read_thread(frame["thread"])
+                self._state.messages = read_thread(frame["thread"])
             except SpecError as error:
                 self._problem(f"thread-load-success: {error.payload.param}: {error}")
 
     def _saving(self, frame: Frame) -> None:
-        self.state.thread.is_saving = True
+        self._state.thread.is_saving = True
 
     def _saved(self, frame: Frame) -> None:
-        self.state.thread.is_saving = False
-        self.state.thread.id = self._value(frame, "threadId", str)
+        self._state.thread.is_saving = False
+        self._state.thread.id = self._value(frame, "threadId", str)
 
     def _thread_failed(self, frame: Frame) -> None:
-        thread = self.state.thread
+        thread = self._state.thread
         if thread.is_loading:
             self.ended = True  # nothing is generated from a thread that is not there
         thread.is_loading = thread.is_saving = False
@@ -234,10 +251,10 @@ class HashbrownReader:
     # --- both dialects ------------------------------------------------------------------------------------
 
     def _start(self, frame: Frame) -> None:
-        self.state.is_generating = True
+        self._state.is_generating = True
         if self._answer is None:
             self._answer = AssistantMessage("", [])
-            self.state.messages.append(self._answer)
+            self._state.messages.append(self._answer)
 
     def _say(self, text: str) -> None:
         if self._answer is None:
@@ -247,7 +264,7 @@ class HashbrownReader:
         if self._separates and text:
             text = SEPARATOR + text
             self._separates = False
-        self._answer.content += text
+        self._words_to_add.append(text)
 
     def _call(self, id: str, call_id: str, name: str, arguments: str) -> HashbrownToolCall:
         if self._answer is None:
@@ -262,12 +279,12 @@ class HashbrownReader:
         return call
 
     def _end(self) -> None:
-        self.state.is_generating = False
+        self._state.is_generating = False
         self.ended = True
 
     def _fail(self, error: ErrorPayload) -> None:
         self._end()
-        self.state.error = error
+        self._state.error = error
 
     def _error(self, frame: Frame) -> None:
         error: Any = frame.get("error")
@@ -294,7 +311,7 @@ class HashbrownReader:
         for piece in delta.get("toolCalls") or ():
             self._piece(piece)
         if isinstance(reason := choice.get("finishReason"), str):
-            self.state.finish_reason = reason
+            self._state.finish_reason = reason
 
     def _piece(self, piece: Any) -> None:
         match piece:
@@ -304,7 +321,7 @@ class HashbrownReader:
                 self._problem("a piece of a call has no index or no arguments")
                 return
         if known is not None:
-            known.function.arguments += arguments
+            self._add_arguments(known, arguments)
             return
         if index != len(self._calls):
             self._problem(f"call {index} comes as number {len(self._calls)}")
@@ -316,20 +333,20 @@ class HashbrownReader:
             call.metadata = piece["metadata"]
 
     def _finish(self, frame: Frame) -> None:
-        if self.state.finish_reason is None:
+        if self._state.finish_reason is None:
             self._problem("generation-finish comes without a reason")
         self._end()
 
     # --- open-responses -----------------------------------------------------------------------------------
 
     def _lifecycle(self, frame: Frame) -> None:
-        self.state.response = self._value(frame, "response", dict)
+        self._state.response = self._value(frame, "response", dict)
         self._start(frame)
 
     def _terminal(self, frame: Frame) -> None:
         self._lifecycle(frame)
-        response = self.state.response or {}
-        self.state.finish_reason = response.get("status")
+        response = self._state.response or {}
+        self._state.finish_reason = response.get("status")
         if frame["type"] == "response.failed":
             error = response.get("error") or {}
             code, message = error.get("code"), error.get("message")
@@ -346,7 +363,7 @@ class HashbrownReader:
             self._problem(f"item {id} has index {index}, not {len(self._places)}")
         self._places[id] = len(self._places)
         if item.get("type") == "message":
-            self._separates = bool(self._answer is not None and self._answer.content)
+            self._separates = bool(self.state.answer is not None and self.state.answer.content)
         elif item.get("type") == "function_call":
             self._call(id, str(item.get("call_id")), str(item.get("name")), "")
 
@@ -356,7 +373,8 @@ class HashbrownReader:
             return
         if item.get("id") not in self._places:
             self._item_added(frame)
-        if (call := self._calls.get(str(item.get("id")))) is not None and not call.function.arguments:
+        call = self._calls.get(str(item.get("id")))
+        if call is not None and not (call.function.arguments or call.index in self._arguments_to_add):
             call.function.arguments = item.get("arguments") or "{}"
 
     def _words(self, frame: Frame, name: str) -> None:
@@ -364,7 +382,7 @@ class HashbrownReader:
 
     def _thoughts(self, frame: Frame, name: str) -> None:
         part = "summaryIndex" if "summaryIndex" in frame else "contentIndex"
-        self.state.reasoning += self._piece_of(frame, name, part)
+        self._thoughts_to_add.append(self._piece_of(frame, name, part))
 
     def _arguments(self, frame: Frame, name: str) -> None:
         text = self._piece_of(frame, name)
@@ -372,7 +390,11 @@ class HashbrownReader:
         if call is None:
             self._problem(f"arguments of {frame.get('itemId')}, which is no call that has begun")
         else:
-            call.function.arguments += text
+            self._add_arguments(call, text)
+
+    def _add_arguments(self, call: HashbrownToolCall, text: str) -> None:
+        if text:
+            self._arguments_to_add.setdefault(call.index, (call, []))[1].append(text)
 
     def _piece_of(self, frame: Frame, name: str, part: str = "") -> str:
         """What is new in a delta, or in a `done` that no delta came before."""
@@ -380,10 +402,11 @@ class HashbrownReader:
         if (place := self._places.get(id)) is not None and place != frame.get("outputIndex"):
             self._problem(f"{frame['type']} of {id} has index {frame.get('outputIndex')}, not {place}")
         key = (f"{frame['type'].rpartition('.')[0]} {id}", self._value(frame, part, int) or 0 if part else 0)
-        said = self._said.get(key, "")
+        pieces = self._said.setdefault(key, [])
         if name == "delta":
-            self._said[key] = said + text
+            pieces.append(text)
             return text
+        said = "".join(pieces)
         if said and said != text:
             self._problem(f"{frame['type']} of {id} differs from its deltas")
         return "" if said else text

@@ -154,6 +154,18 @@ async def test_without_a_store_every_step_sends_everything_with_encrypted_reason
     assert again.requests[0].input == [*sent, Message(role="user", content="And?")]
 
 
+async def test_without_a_store_it_still_goes_on_from_the_response_that_was_named() -> None:
+    model = ScriptedModel([*call("get_weather", '{"city":"P"}', "c1"), Finish()], say("Fine."))
+    await agent(model, store=False).run("Q", previous_response_id="resp_stored")
+    assert [request.previous_response_id for request in model.requests] == ["resp_stored"] * 2
+    assert kinds(model.requests[1].input) == ["message", "function_call", "function_call_output"]
+
+
+async def test_a_task_that_is_no_text_is_a_failed_response_and_no_exception() -> None:
+    response = await agent(ScriptedModel()).execute_open_responses(5)  # type: ignore[arg-type]
+    assert (response.status, response.error and response.error.code) == ("failed", "execution_failed")
+
+
 async def test_raw_reasoning_stays_in_the_transcript_and_is_not_sent_back() -> None:
     model = ScriptedModel(
         [ReasoningDelta("hm"), *call("get_weather", '{"city":"P"}'), Finish()], say("Fine.")

@@ -27,7 +27,7 @@ from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.errors import server_error
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.client.scripted_server import QUICK, Player, answer, composed, error, say, streamed, whole
-from tests.providers.fake_server import Step, Wire, refusing_address
+from tests.providers.fake_server import Received, Step, Wire, refusing_address
 from tests.server.servers import DEADLINE, Serving
 
 
@@ -151,6 +151,18 @@ async def test_an_address_without_its_version_is_understood_and_told(
     assert server.paths == ["POST /responses", "POST /v1/responses", "POST /v1/responses"]
     (told,) = [record.getMessage() for record in caplog.records if record.name == "antiphon.client"]
     assert f"going on with {found}" in told
+
+
+async def test_two_first_calls_at_once_both_find_the_version() -> None:
+    def reply(received: Received) -> Wire:
+        return whole("found") if received.path.startswith("/v1/") else error(404)
+
+    async with (
+        Player(reply) as server,
+        server.client(base_url=server.base_url.removesuffix("/v1")) as client,
+    ):
+        found = await asyncio.gather(*(client.responses.create("x") for _ in range(5)))
+    assert {one.output_text for one in found} == {"found"}
 
 
 async def test_what_is_not_there_under_either_address_is_told_of_the_one_that_was_given() -> None:
