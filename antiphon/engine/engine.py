@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
@@ -56,12 +56,20 @@ class Caller(Struct, eq=False):
     """Has this request a body that takes longer than the event loop can spare?"""
     via: str = ""
     """The header by which somebody whom nobody knows shows that they come through a proxy."""
-    asked: Asked = field(default_factory=Asked)
+    asked: Asked | None = None
     """For the log; a copy of the caller shares it."""
 
     def asking(self, request_id: str) -> "Caller":
         return Caller(
-            self.tenant, self.key, self.dialect, self.receipts, self.strict, request_id, via=self.via
+            self.tenant,
+            self.key,
+            self.dialect,
+            self.receipts,
+            self.strict,
+            request_id,
+            False,
+            self.via,
+            Asked(),
         )
 
 
@@ -144,7 +152,7 @@ class Engine:
     def target(
         self, request: Request, caller: Caller, items: list[Item] | None = None
     ) -> tuple[Provider, Turn]:
-        asked = caller.asked
+        asked = caller.asked = caller.asked or Asked()
         asked.model = request.model or self.default_model
         try:
             asked.target = target = self._resolve_model(request.model)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from antiphon.engine.engine import Caller
+from antiphon.engine.engine import Asked, Caller
 from antiphon.engine.failures import Problem
 from antiphon.spec.errors import ErrorPayload
 
@@ -102,7 +102,7 @@ def _write(level: int, message: str, fields: Fields) -> None:
 
 
 def _fields(caller: Caller, route: str, began: float, status: int) -> Fields:
-    asked = caller.asked
+    asked = caller.asked or Asked()
     turn, target = asked.turn, asked.target
     known = {
         "id": caller.request_id,

@@ -6,6 +6,7 @@ is an orderly end at any time.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -145,6 +146,11 @@ def _without_models(config: Config) -> str:
 def serve(
     config: Config, listener: socket.socket, announce: Callable[[], None] | None = None, parent: int = 0
 ) -> None:
+    # What is loaded by now stays for good. To look through it again and again for rings of objects would stop
+    # all work for 10 ms each time, and there are hardly any rings: so they are looked for seldom.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
     app = App(config)
     GatewayServer(app, config, announce, parent).run(sockets=[listener])
     if app.failure is not None:

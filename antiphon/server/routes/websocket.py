@@ -4,7 +4,7 @@ import logging
 from time import perf_counter
 
 from antiphon.bridges.encoder import JsonLines
-from antiphon.engine.engine import Asked, Caller
+from antiphon.engine.engine import Caller
 from antiphon.engine.failures import SHUTDOWN, Problem, problem_of
 from antiphon.engine.run import Run
 from antiphon.providers.worker_thread import in_worker_thread
@@ -118,7 +118,7 @@ class GatewaySocket(ResponsesSocket[Context]):
         if end is not None and end.audit is not None:
             end.audit.finish()
         self._gateway.requests.ended(caller, f"WS {PATH}", began, 0, self._problem)
-        caller.asked = Asked()  # which holds the whole request, and the socket may be idle for long
+        caller.asked = None  # which holds the whole request, and the socket may be idle for long
 
     async def respond(self, request: WebSocketCreate) -> bool:
         gateway, caller = self._gateway, self._caller
