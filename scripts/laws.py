@@ -7,7 +7,8 @@
 2. Only the Composer, with its open items, makes an event or numbers one.
 
 Whoever reads what another server wrote says what that server said: the decoder and the Reader are excepted,
-by name. Exits with 1 and one line for each violation.
+by name. So are the packages that offer the names of other projects: there a caller makes a response, or
+single events, by hand, through the decoder, and numbers them. Exits with 1 and one line for each violation.
 """
 
 import ast
@@ -31,6 +32,7 @@ STATUS_OF_ITS_OWN = {
     "antiphon.spec.errors": "the status of an HTTP answer",
     "antiphon.spec.response": "complete, fail and incomplete of a response that is made without a stream",
     "antiphon.compliance.probe": "the status of an HTTP answer",
+    "antiphon.vertice.types": "complete, fail and end of a response that is made without a stream",
 }
 MOVES = {"step", "advance", "complete"}
 """The functions of `lifecycle` that give a new state."""

@@ -13,7 +13,7 @@ from antiphon.engine.reasoning import Proofs
 from antiphon.engine.receipts import ReceiptLog
 from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.truncation import fit
-from antiphon.providers.base import SUPPRESSED, Provider, Turn
+from antiphon.providers.base import SUPPRESSED, Capabilities, Provider, Turn
 from antiphon.providers.silent import Silent
 from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.codec import encode
@@ -22,6 +22,7 @@ from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item
 from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
+from antiphon.spec.response import Response
 from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
@@ -101,10 +102,14 @@ class Engine:
         memory: Memory | None = None,
         error_event: bool = True,
         keep: Save | None = None,
+        counts_receipts: bool = False,
+        keeps_chunks: bool = False,
     ) -> Run:
         """A run that has not begun: everything that can be refused without the upstream has been.
 
         `keep` is awaited before the terminal event goes out, for who keeps the run in a way of their own.
+        With `counts_receipts` the terminal response says how many there are, also where its dialect has no
+        word for it; with `keeps_chunks` a chunk of the upstream without words is an empty delta.
         """
         if request.tool_choice is not None:
             check_tools(request)
@@ -126,28 +131,33 @@ class Engine:
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
         if may_not_fit and not request.background:
             turn.items = await self.fitted(provider, turn, turn.items)
-        model = request.model or self.default_model
-        response = new_response(request, model, self.clock(), takes.defaults)
-        if "service_tier" not in takes.parameters:
-            response.service_tier = "default"
-        if caller.receipts:
-            response.receipts = turn.receipts
         dialect = caller.dialect
         shows = partial(dialect.shows, solicited=solicited(request.tools)) if request.tools else dialect.shows
         composer = Composer(
-            response,
+            self._new_response(turn, takes, caller),
             clock=self.clock,
             shows=shows,
             hidden=partial(_hidden, turn, provider.name),
             first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
             seal=proofs.sealed,
-            receipts=turn.receipts if turn.stream and dialect.slug is not None else (),
+            receipts=turn.receipts if counts_receipts or (turn.stream and dialect.slug is not None) else (),
         )
+        if keeps_chunks:
+            turn.keeps_chunks = composer.keeps_chunks = True
         # A background response is written by its job, together with its events.
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
         return Run(turn, composer, resolved, provider, save, checks_of(provider, turn, self.schemas))
+
+    def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller) -> Response:
+        request = turn.request
+        response = new_response(request, request.model or self.default_model, self.clock(), takes.defaults)
+        if "service_tier" not in takes.parameters:
+            response.service_tier = "default"
+        if caller.receipts:
+            response.receipts = turn.receipts
+        return response
 
     def target(
         self, request: Request, caller: Caller, items: list[Item] | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from antiphon.producer.builder import ResponseBuilder
-from antiphon.producer.conversations import Ability, Conversations, no_compaction
+from antiphon.producer.conversations import Ability, KeptConversations, no_compaction
 from antiphon.producer.produce import FAILED, Said, produce
 from antiphon.producer.usage import estimate
 from antiphon.spec import ids
@@ -45,7 +45,7 @@ class Answering(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ProducedTurn:
     """A request with its whole conversation, and the response that is being built."""
 
     request: Request
@@ -81,13 +81,13 @@ class Answers:
         self._model = model
         self._patience = patience
         self._keepalive = keepalive
-        self._conversations = Conversations(memory, without, self._seal)
+        self._conversations = KeptConversations(memory, without, self._seal)
         self._schemas = SchemaPool()
 
     async def close(self) -> None:
         await self._schemas.close()
 
-    async def begin(self, request: Request, local: TurnMemory[list[Item]] | None = None) -> Turn:
+    async def begin(self, request: Request, local: TurnMemory[list[Item]] | None = None) -> ProducedTurn:
         """A turn that has not begun: everything that can be refused without the agent has been."""
         conversations = self._conversations
         conversations.check(request)
@@ -95,10 +95,12 @@ class Answers:
         items = conversations.resolve(request, local)
         whole = replace(request, input=items, store=request.store and conversations.stores)
         model = request.model or self._model
-        return Turn(whole, items, ResponseBuilder(model, request=whole, error_event=local is None), local)
+        return ProducedTurn(
+            whole, items, ResponseBuilder(model, request=whole, error_event=local is None), local
+        )
 
     async def events(
-        self, turn: Turn, gone: asyncio.Future[None] | None = None
+        self, turn: ProducedTurn, gone: asyncio.Future[None] | None = None
     ) -> AsyncGenerator[list[AnyEvent] | None, None]:
         """Batches of events, None for a while of silence; a failure before the first is raised.
 
@@ -167,7 +169,7 @@ class Answers:
     def compacts(self) -> bool:
         return self._summarise is not None
 
-    def _keep(self, turn: Turn) -> None:
+    def _keep(self, turn: ProducedTurn) -> None:
         response = turn.builder.response
         if response.status in ("completed", "incomplete"):
             items = [*turn.items, *response.output]

@@ -32,7 +32,7 @@ _PARTS: Final[dict[type, Ability]] = {InputImage: "images", InputFile: "files", 
 _CHECKERS: Final = ("jsonschema", "regex")
 
 
-class Conversations:
+class KeptConversations:
     """The last `memory` conversations by the id of their newest response, and what this agent cannot do."""
 
     def __init__(self, memory: int, without: Iterable[Ability], seal: "Seal | None") -> None:

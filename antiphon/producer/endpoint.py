@@ -16,7 +16,7 @@ from contextlib import aclosing
 
 from antiphon.producer.answering import Answer, Answering, Answers, Summarise
 from antiphon.producer.conversations import Ability, no_compaction
-from antiphon.producer.exchange import Exchange
+from antiphon.producer.exchange import EndpointExchange
 from antiphon.producer.socket import AgentSocket
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_compact_request, decode_request
@@ -91,7 +91,7 @@ class ResponsesApp:
         elif scope["type"] == "websocket":
             await self._socket(scope, receive, send)
         else:
-            exchange = Exchange(scope, receive, send)
+            exchange = EndpointExchange(scope, receive, send)
             try:
                 await self._handle(exchange, scope)
             except ClientGone:
@@ -99,7 +99,7 @@ class ResponsesApp:
             except SpecError as error:
                 await exchange.fail(error.payload, error.status)
 
-    async def _handle(self, exchange: Exchange, scope: Scope) -> None:
+    async def _handle(self, exchange: EndpointExchange, scope: Scope) -> None:
         path = _path(scope)
         if path not in _METHODS:
             raise _unknown_path()
@@ -119,7 +119,7 @@ class ResponsesApp:
         else:
             await self._respond(exchange, await exchange.decoded(decode_request, self._max_body))
 
-    async def _respond(self, exchange: Exchange, request: Request) -> None:
+    async def _respond(self, exchange: EndpointExchange, request: Request) -> None:
         turn = await self._answers.begin(request)
         gone = asyncio.ensure_future(exchange.gone())
         try:

@@ -14,7 +14,7 @@ Headers = list[tuple[bytes, bytes]]
 _JSON = (b"content-type", b"application/json")
 
 
-class Exchange:
+class EndpointExchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._headers = dict(scope["headers"])
         self._receive = receive

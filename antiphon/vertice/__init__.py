@@ -1,6 +1,6 @@
 """Open Responses by the names of Vértice: types, events, the stream builder, providers, tools and agents.
 
-Each name stands for something that Antiphon has, and adds no behaviour. Where the document that these names
+Each name is a thin one over something that Antiphon has. Where the document that these names
 come from and the specification differ, it is as the specification says.
 """
 

@@ -11,7 +11,7 @@ _FINAL, _MASKED, _CONTROL = 0x80, 0x80, 0x08
 _LENGTHS = {126: 2, 127: 8}
 
 
-class FrameSplitter:
+class WebSocketFrameSplitter:
     """Takes what comes after the handshake, and gives what the parser is to be fed."""
 
     __slots__ = ("_first", "_head", "_key", "_left", "_limit", "_rest")

@@ -10,7 +10,7 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import OPEN
 
 from antiphon.server.app import App
-from antiphon.server.http1.frame_splitter import FrameSplitter
+from antiphon.server.http1.frame_splitter import WebSocketFrameSplitter
 from antiphon.server.memory import Held
 from antiphon.spec.errors import SpecError
 from antiphon.wires.pieces import Pieces
@@ -32,7 +32,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """For what has come and the application has not taken."""
         self._queued = 0
         """How many bytes of that are whole messages."""
-        self._splitter = FrameSplitter(config.ws_max_size)
+        self._splitter = WebSocketFrameSplitter(config.ws_max_size)
         self._message = Pieces()
         """As much of one as has come, if it comes in several frames."""
         self._pong = b""

@@ -86,9 +86,9 @@ async def _answer(
     )
     encoder = Frames(writer, thread, first)
     try:
-        run = await engine.start(request, exchange.caller, keep=encoder.keep)
-        run.composer.receipts = run.turn.receipts
-        run.turn.keeps_chunks = run.composer.keeps_chunks = preserves
+        run = await engine.start(
+            request, exchange.caller, keep=encoder.keep, counts_receipts=True, keeps_chunks=preserves
+        )
         await stream_run(gateway, exchange, run, encoder)
     except (SpecError, UpstreamError) as error:
         error.payload = _in_their_words(error.payload, said.places)

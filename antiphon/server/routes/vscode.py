@@ -13,10 +13,9 @@ async def chat(gateway: Gateway, exchange: Exchange) -> None:
     asked = await exchange.decoded(read_chat, gateway.config.server.body_limit)
     exchange.watch()
     try:
-        run = await gateway.engine.start(asked.request, exchange.caller)
+        run = await gateway.engine.start(asked.request, exchange.caller, counts_receipts=True)
         for receipt in asked.receipts:
             run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
-        run.composer.receipts = run.turn.receipts
         await stream_run(gateway, exchange, run, VsCodeLines(asked.session, asked.marker))
     except (SpecError, UpstreamError) as error:
         error.payload = at_its_place(error.payload, asked.places, "callId")

@@ -114,7 +114,7 @@ def frame_writer(
     """
     if dialect == "generation":
         return Generation(preserve_chunk_boundaries)
-    return OpenResponses(content_filter, preserve_chunk_boundaries, call_ids)
+    return OpenResponsesFrames(content_filter, preserve_chunk_boundaries, call_ids)
 
 
 # --- what the released client reads -----------------------------------------------------------------------
@@ -297,7 +297,7 @@ _FEW = 2
 FILTERED = ResponseError("content_filter", "a content filter cut the answer short")
 
 
-class OpenResponses:
+class OpenResponsesFrames:
     """A frame for each of the specification's events but two; an error is the last of them."""
 
     def __init__(

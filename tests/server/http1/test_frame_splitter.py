@@ -10,7 +10,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN, Protocol, Side
 
 from antiphon.server.http1 import frame_splitter
-from antiphon.server.http1.frame_splitter import FrameSplitter
+from antiphon.server.http1.frame_splitter import WebSocketFrameSplitter
 
 LIMIT = 1000
 PARTS = st.lists(st.binary(max_size=90), min_size=1, max_size=3)
@@ -52,7 +52,7 @@ def test_a_divided_stream_says_the_same(
     plain = Protocol(Side.SERVER, state=OPEN, max_size=LIMIT)
     plain.receive_data(sent)
     divided = Protocol(Side.SERVER, state=OPEN, max_size=LIMIT)
-    splitter = FrameSplitter(LIMIT)
+    splitter = WebSocketFrameSplitter(LIMIT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_splitter, "LONGEST", longest)
         for at in range(0, len(sent), size):
@@ -68,6 +68,6 @@ def test_a_divided_stream_says_the_same(
 def test_a_frame_beyond_the_limit_is_refused_by_its_head() -> None:
     protocol = Protocol(Side.SERVER, state=OPEN, max_size=LIMIT)
     head = Frame(Opcode.TEXT, b"x" * 70_000).serialize(mask=True)[:14]
-    for piece in FrameSplitter(LIMIT).feed(head):
+    for piece in WebSocketFrameSplitter(LIMIT).feed(head):
         protocol.receive_data(piece)
     assert isinstance(protocol.parser_exc, PayloadTooBig)
