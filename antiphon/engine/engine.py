@@ -184,6 +184,7 @@ class Engine:
             stream=stream,
             is_large=caller.is_large,
             log=self._receipt_log,
+            key=caller.key,
         )
         return self.providers[target.provider], turn
 

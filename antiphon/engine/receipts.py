@@ -23,7 +23,7 @@ class ReceiptLog:
         # What follows a colon may quote what was said.
         reason = receipt.reason.partition(": ")[0][:_LONGEST]
         model = turn.model[:_LONGEST]
-        key = (turn.tenant, receipt.provider, model, reason)
+        key = (turn.key, receipt.provider, model, reason)
         if key in self._logged:
             return
         if len(self._logged) >= self._most:
@@ -31,7 +31,7 @@ class ReceiptLog:
         self._logged[key] = None
         log.info(
             "receipt for key %r, model %r: %s %s %r: %s",
-            turn.tenant,
+            turn.key,
             model,
             receipt.provider,
             receipt.action,

@@ -61,6 +61,8 @@ class Turn(Struct, eq=False):
     """Is a chunk of the upstream without words to be put as an empty text?"""
     log: "Callable[[Turn, Receipt], None] | None" = None
     """Told of each receipt that is left."""
+    key: str = ""
+    """The name of the key that the caller sent, for the log."""
 
     __repr__ = object.__repr__  # which shows no prompt
 

@@ -161,7 +161,7 @@ def test_the_log_says_each_once_for_a_key_a_model_and_a_reason(
     serve: Serve, voice: Voice, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "antiphon.engine.receipts")
-    server = serve(voice.toml + key_table("alice") + key_table("bob"))
+    server = serve(voice.toml + key_table("alice") + key_table("bob", tenant="alice"))
     alice = server.client("sk-alice")
     for _ in range(3):
         post(alice, **ODD)
