@@ -20,7 +20,10 @@ _TESTS = Path(__file__).parent
 _COUNTED = [_TESTS / name for name in ("spec", "stream")]
 # Counting makes a test slower, and these take long and reach hardly a line that the others do not.
 _NOT_COUNTED = [
-    *(_TESTS / name for name in ("bench", "providers/conformance", "server/http1")),
+    *(
+        _TESTS / name
+        for name in ("bench", "engine", "providers/conformance", "server/http1", "store", "wires")
+    ),
     *(_TESTS / "compliance" / f"test_{name}.py" for name in ("broken", "clients", "providers")),
     *(_TESTS / "server").glob("test_*.py"),
 ]
@@ -47,8 +50,8 @@ def nothing_is_discovered() -> Iterator[None]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for a socket, a process or the model."""
-    return cores() + 1
+    """Two more than there are cores: many tests wait for a socket, a process or the model."""
+    return cores() + 2
 
 
 @pytest.hookimpl(tryfirst=True)
