@@ -50,8 +50,8 @@ def nothing_is_discovered() -> Iterator[None]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: many tests wait for a socket, a process or the model."""
-    return cores() + 2
+    """One more than there are cores: many tests wait for a socket, a process or the model."""
+    return cores() + 1
 
 
 @pytest.hookimpl(tryfirst=True)
