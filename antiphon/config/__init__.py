@@ -1,7 +1,7 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
 from antiphon.config.checks import check_exposure, discovers, with_found
-from antiphon.config.env_file import filled_environment
+from antiphon.config.env_file import filled_environment, vertice_protocol
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
@@ -65,5 +65,6 @@ __all__ = [
     "show",
     "toml_text",
     "unknown_type",
+    "vertice_protocol",
     "with_found",
 ]

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from antiphon.config.document import FilledEnvironment, read_text
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
@@ -16,6 +16,14 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 
 # The flag of Vértice's chat route, and the key of ours that it stands for.
 _FLAG, _PROTOCOL = "VERTICE_USE_OPEN_RESPONSES", "ANTIPHON_CHAT__PROTOCOL"
+
+
+def vertice_protocol(environ: Mapping[str, str]) -> Literal["open-responses", "data-v1"] | None:
+    """What Vértice's flag says, where only the word `true` is yes; None when it is not set, or empty."""
+    said = environ.get(_FLAG)
+    if not said:
+        return None
+    return "open-responses" if said.lower() == "true" else "data-v1"
 
 
 def filled_environment(
@@ -37,8 +45,9 @@ def filled_environment(
             values[found[0]], places[found[0]] = found[1], where
     if mistakes:
         raise ConfigErrors(mistakes)
-    if values.get(_FLAG) and _FLAG not in environ and _PROTOCOL not in values:
-        values[_PROTOCOL] = "open-responses" if values[_FLAG].lower() == "true" else "data-v1"
+    protocol = vertice_protocol(values)
+    if protocol is not None and _FLAG not in environ and _PROTOCOL not in values:
+        values[_PROTOCOL] = protocol
         places[_PROTOCOL] = places[_FLAG]
     return FilledEnvironment(environ, values, places)
 

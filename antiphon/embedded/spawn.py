@@ -7,16 +7,14 @@ import os
 import re
 import secrets
 import signal
-import sys
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
-import antiphon
 from antiphon.embedded.child import ChildSettings
 from antiphon.embedded.progress import ProgressStep
+from antiphon.wires.child_process import start_module
 
 logger = logging.getLogger("antiphon.embedded")
 
@@ -65,19 +63,7 @@ class Child:
     async def start(cls, model: str, alias: str, *, slots: int, context: int, threads: int) -> Self:
         """A child whose model is loaded and answers; raises `ModelError` when that cannot be."""
         settings = ChildSettings(model, alias, secrets.token_urlsafe(32), slots, context, threads)
-        root = str(Path(antiphon.__file__).parent.parent)
-        search = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "antiphon.embedded.child",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": search},
-            # Control-C in the terminal is for the gateway, which lets running answers finish.
-            start_new_session=True,
-        )
+        process = await start_module("antiphon.embedded.child", os.environ, stderr=asyncio.subprocess.PIPE)
         child = cls(process, settings)
         try:
             await child._become_ready()

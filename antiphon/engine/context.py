@@ -4,7 +4,6 @@ from msgspec import Struct
 
 from antiphon.engine.image_check import check_pictures
 from antiphon.engine.reasoning import Proofs
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec import ids
 from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_stored_items
@@ -23,6 +22,7 @@ from antiphon.stream.pairing import Pairing, paired
 from antiphon.wires.compaction import opened_summary
 from antiphon.wires.responses_socket import TurnMemory
 from antiphon.wires.sealing import Seal, is_sealed
+from antiphon.wires.worker_thread import in_worker_thread
 
 _MOST_REFERENCES = 1000
 

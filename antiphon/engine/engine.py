@@ -15,7 +15,6 @@ from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import SUPPRESSED, Capabilities, Provider, Turn
 from antiphon.providers.silent import Silent
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.initial_response import new_response
@@ -31,6 +30,7 @@ from antiphon.stream.policy import check_tools
 from antiphon.wires.schema.check import check_schema
 from antiphon.wires.schema.pool import SchemaPool
 from antiphon.wires.sealing import Seal
+from antiphon.wires.worker_thread import in_worker_thread
 
 _MANY = 1000
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from antiphon.engine.engine import Caller, Engine, encode_all, stored
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.engine.run import Run
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.codec import encode
 from antiphon.spec.events import AnyEvent, LifecycleEvent
 from antiphon.spec.response import Receipt, Response
 from antiphon.store.base import Append, Change, NewResponse, StoreError
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import single_line
+from antiphon.wires.worker_thread import in_worker_thread
 
 log = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.errors import UNSUPPORTED_CONTENT, ForbiddenAddress
 from antiphon.providers.media.image_info import kind_of
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.spec.content import ContentPart, InputFile, InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message, parts_of
 from antiphon.spec.limits import LARGE
 from antiphon.wires.media.base64_slices import encode_base64
 from antiphon.wires.media.data_urls import UNKNOWN
+from antiphon.wires.worker_thread import in_worker_thread
 
 if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient, UpstreamExchange

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
-from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
+from antiphon.spec.errors import ErrorBody, ErrorPayload
 from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
-from antiphon.wires.pieces import decode_apart
+from antiphon.wires.pieces import check_json_type, decode_pieces, too_large
 
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
@@ -22,10 +22,7 @@ class EndpointExchange:
         self.extra_headers: Headers = []
 
     async def body(self, limit: int) -> bytes:
-        kind = self._headers.get(*_JSON).partition(b";")[0].strip().lower().decode("latin-1")
-        if kind != "application/json" and not kind.endswith("+json"):
-            error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
-            raise SpecError(error.with_code("unsupported_media_type"), 415)
+        check_json_type(self._headers.get(*_JSON))
         chunks = bytearray()
         while True:
             message = await self._receive()
@@ -33,14 +30,13 @@ class EndpointExchange:
                 raise ClientGone
             chunks += message.get("body", b"")
             if len(chunks) > limit:
-                error = invalid_request(f"the body is larger than {limit:,} bytes")
-                raise SpecError(error.with_code("body_too_large"), 413)
+                raise too_large(limit)
             if not message.get("more_body", False):
                 return bytes(chunks)
 
     async def decoded(self, decode: Callable[..., T], limit: int) -> T:
         """The request in the body; a large one is decoded in a thread, for it would keep the event loop."""
-        return await decode_apart(decode, await self.body(limit), limit)
+        return await decode_pieces(decode, await self.body(limit), limit)
 
     async def gone(self) -> None:
         """Ends when the client does."""

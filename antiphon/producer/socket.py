@@ -11,7 +11,7 @@ from antiphon.spec.items import Item
 from antiphon.spec.request import WebSocketCreate
 from antiphon.stream.framing import lines
 from antiphon.wires.asgi import Receive, Send
-from antiphon.wires.pieces import Pieces, decode_apart
+from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import ResponsesSocket, Texts
 
 log = logging.getLogger("antiphon.producer")
@@ -34,7 +34,7 @@ class AgentSocket(ResponsesSocket[list[Item]]):
         self._max_body = max_body
 
     async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
-        return await decode_apart(decode_websocket_create, message, self._max_body)
+        return await decode_pieces(decode_websocket_create, message, self._max_body)
 
     async def respond(self, request: WebSocketCreate) -> bool:
         turn = await self._answers.begin(request, self.memory)

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from antiphon.server.exchange import Exchange, Head, Headers, as_length, given_id, too_large, two_hosts
+from antiphon.server.exchange import Exchange, Head, Headers, as_length, given_id, two_hosts
 from antiphon.wires.asgi import ClientGone, Receive, Scope, Send, Sender
-from antiphon.wires.pieces import Pieces
+from antiphon.wires.pieces import Pieces, too_large
 
 _SHORT = 0.1
 """Seconds after which the client is watched: a short answer is over before that needs a task of its own."""

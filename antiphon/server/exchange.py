@@ -11,13 +11,12 @@ from msgspec import Struct, field
 
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.content_encoding import Packing, packing_of, unpack
 from antiphon.server.memory import BodyMemory, Held
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
-from antiphon.wires.pieces import Pieces, decode_pieces
+from antiphon.wires.pieces import Pieces, check_json_type, decode_pieces, too_large
 
 if TYPE_CHECKING:
     from antiphon.server.gateway import Gateway
@@ -133,10 +132,7 @@ class Exchange(ABC):
         """
         given = self.head.headers.get(b"content-type", JSON)
         if given != JSON:
-            kind = str(given, "latin-1").partition(";")[0].strip().lower()
-            if kind != "application/json" and not kind.endswith("+json"):
-                error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
-                raise SpecError(error.with_code("unsupported_media_type"), 415)
+            check_json_type(given)
         encoding = self.head.headers.get(b"content-encoding")
         packing = None if encoding is None else packing_of(encoding)
         if not self.is_complete:
@@ -150,10 +146,8 @@ class Exchange(ABC):
             raise SpecError(
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
-        if len(body) > LARGE:
-            self.caller.is_large = True
-            return await in_worker_thread(decode_pieces, decode, body, limit)
-        return decode_pieces(decode, body, limit)
+        self.caller.is_large = len(body) > LARGE
+        return await decode_pieces(decode, body, limit)
 
     async def _unpacked(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
         taken = len(packed)
@@ -261,12 +255,6 @@ def given_id(headers: Mapping[bytes, bytes]) -> str:
     """The caller's own id for the request, if it can be written back, or nothing."""
     given = headers.get(b"x-request-id", b"")
     return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else ""
-
-
-def too_large(limit: int) -> SpecError:
-    return SpecError(
-        invalid_request(f"the body is larger than {limit:,} bytes").with_code("body_too_large"), 413
-    )
 
 
 def two_hosts() -> SpecError:

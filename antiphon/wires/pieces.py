@@ -1,10 +1,11 @@
 """The bytes of a body or a message while they come."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.limits import LARGE
+from antiphon.wires.worker_thread import in_worker_thread
 
 T = TypeVar("T")
 
@@ -60,13 +61,29 @@ class Pieces:
             self._small = bytearray()
 
 
-def decode_pieces(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
-    """Nobody else has a body of several pieces whole, so that its memory is freed where this is called."""
-    return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)
+def check_json_type(content_type: bytes) -> None:
+    """Refuse a body that says that it is not JSON."""
+    kind = str(content_type, "latin-1").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
+        raise SpecError(error.with_code("unsupported_media_type"), 415)
 
 
-async def decode_apart(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
-    """The same; a large body in a thread of its own."""
+def too_large(limit: int) -> SpecError:
+    return SpecError(
+        invalid_request(f"the body is larger than {limit:,} bytes").with_code("body_too_large"), 413
+    )
+
+
+async def decode_pieces(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
+    """What `decode` makes of a body, of a large one in the worker thread.
+
+    Nobody else has a body of several pieces whole, so that its memory is freed where it is decoded.
+    """
     if len(body) <= LARGE:
-        return decode_pieces(decode, body, limit)
-    return await asyncio.to_thread(decode_pieces, decode, body, limit)
+        return _decoded(decode, body, limit)
+    return await in_worker_thread(_decoded, decode, body, limit)
+
+
+def _decoded(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
+    return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)

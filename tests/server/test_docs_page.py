@@ -2,13 +2,13 @@
 
 import json
 import re
-import shutil
 import subprocess
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.bridges.javascript import needs_node
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.curl import ADDRESS, Shell
@@ -27,7 +27,7 @@ for (const [path, methods] of Object.entries(paths)) {
 console.log(JSON.stringify(written));
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node")
+pytestmark = needs_node
 
 
 def node(program: str, *arguments: str) -> str:

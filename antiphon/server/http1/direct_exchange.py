@@ -4,11 +4,11 @@ import asyncio
 import http
 from typing import TYPE_CHECKING
 
-from antiphon.server.exchange import Exchange, Headers, as_length, too_large
+from antiphon.server.exchange import Exchange, Headers, as_length
 from antiphon.server.http1.parsed_head import ParsedHead
 from antiphon.spec.limits import LARGE
 from antiphon.wires.asgi import ClientGone
-from antiphon.wires.pieces import Pieces
+from antiphon.wires.pieces import Pieces, too_large
 
 if TYPE_CHECKING:
     from antiphon.server.http1.connection import ClientConnection

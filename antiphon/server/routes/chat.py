@@ -10,6 +10,7 @@ from antiphon.bridges.ai_sdk.request import ChatRequest, decode_chat
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
 from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
 from antiphon.bridges.error_paths import at_its_place
+from antiphon.config import vertice_protocol
 from antiphon.engine.engine import Caller
 from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
@@ -40,7 +41,7 @@ class _OpenResponses(ServerSentEvents):
             (b"connection", b"keep-alive"),
             (b"x-antiphon-protocol", b"open-responses"),
         ]
-        if dialect.name == VERTICE.name or _vertice_flag():
+        if dialect.name == VERTICE.name or vertice_protocol(os.environ) == OPEN_RESPONSES:
             self.content_type = b"text/event-stream"
             self.headers = [*self.headers, (b"x-vertice-protocol", b"open-responses")]
 
@@ -157,17 +158,11 @@ def _of_environment() -> str | None:
     """Read for each request, so that a flag can be switched while the server runs inside a program."""
     if name := _PROTOCOLS.get(os.environ.get("ANTIPHON_CHAT__PROTOCOL", "")):
         return name
-    if (chosen := _vertice_flag()) is not None:
-        return OPEN_RESPONSES if chosen else DATA_V1
+    if (chosen := vertice_protocol(os.environ)) is not None:
+        return chosen
     enabled = os.environ.get("ENABLE_OPEN_RESPONSES", "true").lower() == "true"
     by_default = enabled and os.environ.get("OPEN_RESPONSES_DEFAULT", "").lower() == "true"
     return OPEN_RESPONSES if by_default else None
-
-
-def _vertice_flag() -> bool | None:
-    """`VERTICE_USE_OPEN_RESPONSES`, where only the word `true` is yes; None when it is not set."""
-    said = os.environ.get("VERTICE_USE_OPEN_RESPONSES", "")
-    return said.lower() == "true" if said else None
 
 
 def _caller(exchange: Exchange, protocol: str) -> Caller:

@@ -4,7 +4,6 @@ import msgspec
 
 from antiphon.engine.context import identified
 from antiphon.engine.engine import stored
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.api.objects import ConversationBody, ConversationObject, DeletedConversation
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -20,6 +19,7 @@ from antiphon.spec.long_values import encode_long
 from antiphon.spec.struct_reader import Reading
 from antiphon.store import Append, Conversation, StoreConflict, UnknownCursor
 from antiphon.store.base import Page, StoredItem, array
+from antiphon.wires.worker_thread import in_worker_thread
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:

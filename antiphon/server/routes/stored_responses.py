@@ -5,7 +5,6 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from antiphon.engine.engine import Caller
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.api.objects import DeletedResponse
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -21,6 +20,7 @@ from antiphon.spec.long_values import encode_long
 from antiphon.store import RUNNING, StoredResponse
 from antiphon.store.base import Context, array
 from antiphon.stream.dialects import of_log, solicited
+from antiphon.wires.worker_thread import in_worker_thread
 
 
 class _Named(Struct):

@@ -7,7 +7,6 @@ from antiphon.bridges.encoder import JsonLines
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import SHUTDOWN, Problem, problem_of
 from antiphon.engine.run import Run
-from antiphon.providers.worker_thread import in_worker_thread
 from antiphon.server.asgi_exchange import names_two_hosts
 from antiphon.server.auditing import Audit
 from antiphon.server.exchange import request_id, two_hosts
@@ -104,11 +103,8 @@ class GatewaySocket(ResponsesSocket[Context]):
     async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
         if self._gateway.stopping:
             raise SpecError(SHUTDOWN, 503)
-        limit = self._gateway.config.server.body_limit
         self._caller.is_large = len(message) > LARGE
-        if self._caller.is_large:
-            return await in_worker_thread(decode_pieces, decode_websocket_create, message, limit)
-        return decode_pieces(decode_websocket_create, message, limit)
+        return await decode_pieces(decode_websocket_create, message, self._gateway.config.server.body_limit)
 
     async def turn(self, message: bytes | Pieces) -> None:
         caller, began = self._caller, perf_counter()

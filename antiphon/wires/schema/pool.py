@@ -7,16 +7,14 @@ at work at a time, so that no one waits for more than one job of each other tena
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-import antiphon
 from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.wires.child_process import start_module
 
 CHILDREN = 2
 FEW_STEPS = 5_000
@@ -130,19 +128,8 @@ class _Child:
 
     @classmethod
     async def start(cls) -> "_Child":
-        root = str(Path(antiphon.__file__).parent.parent)
-        search = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "antiphon.wires.schema.child",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            # It needs nothing else of what the gateway's environment holds, such as keys.
-            env={"PYTHONPATH": search, "PATH": os.environ.get("PATH", "")},
-            # Control-C in the terminal is for the gateway, which lets running answers finish.
-            start_new_session=True,
-        )
+        # It needs nothing else of what the gateway's environment holds, such as keys.
+        process = await start_module("antiphon.wires.schema.child", {"PATH": os.environ.get("PATH", "")})
         child = cls(process)
         try:
             async with asyncio.timeout(_START_SECONDS):
