@@ -1,5 +1,6 @@
 """Only `lifecycle` changes a state, and only the Composer makes and numbers an event."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -74,3 +75,9 @@ def test_a_planted_violation_is_found(tmp_path: Path, module: str, code: str, co
 def test_reading_and_other_kinds_of_status_are_no_violation(tmp_path: Path, module: str, code: str) -> None:
     result = check(planted(tmp_path, module, code))
     assert (result.returncode, result.stdout) == (0, "")
+
+
+def test_nothing_draws_from_the_random_numbers_that_a_program_shares() -> None:
+    """A program may seed them; and a test by Hypothesis fails where somebody draws from them meanwhile."""
+    shared = re.compile(r"^import random$|^from random import (?!Random$)", re.MULTILINE)
+    assert [path for path in PACKAGE.rglob("*.py") if shared.search(path.read_text())] == []

@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from random import random
 from sys import maxsize
 from traceback import extract_tb
 
@@ -17,6 +16,7 @@ import msgspec
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
 from antiphon.engine.engine import Caller
 from antiphon.server.api.objects import AuditReport, LastViolation
+from antiphon.spec.chance import chance
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.tools import Tool
 from antiphon.stream.auditor import Auditor, Violation
@@ -86,7 +86,7 @@ class Audits:
         self._last_tenant = caller.tenant
 
     def _chooses(self) -> bool:
-        return bool(self._share) and random() < self._share
+        return bool(self._share) and chance.random() < self._share
 
     def _begun(self, caller: Caller, auditor: Auditor, decoder: Decoder | None = None) -> "Audit":
         self._streams += 1

@@ -9,7 +9,6 @@ them, it looks for an adapter first, which takes longer than the binding.
 from __future__ import annotations
 
 import itertools
-import random
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from antiphon.spec.chance import chance
 from antiphon.spec.limits import LARGE
 from antiphon.store import conversations
 from antiphon.store.base import (
@@ -79,7 +79,7 @@ ITEM = """
 
 def new_key() -> int:
     """A row key made without asking the database; it grows with time, so that rows are appended."""
-    return (time.time_ns() // 1000) << 10 | random.getrandbits(10)
+    return (time.time_ns() // 1000) << 10 | chance.getrandbits(10)
 
 
 def splice(body: bytes, output: bytes) -> tuple[bytearray, int]:

@@ -1,10 +1,10 @@
 """Which failures are worth another try, and after how long."""
 
-import random
 from collections.abc import Callable
 
 from antiphon.client.errors import AntiphonError, ConnectionFailed, StatusError, TimedOut
 from antiphon.client.settings import Retries
+from antiphon.spec.chance import chance
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, INSUFFICIENT_QUOTA
 
 # Statuses of the 500s that no repetition changes.
@@ -39,7 +39,7 @@ def pause_before_next(
     *,
     repeatable: bool,
     left: float | None = None,
-    chance: Callable[[], float] = random.random,
+    draw: Callable[[], float] = chance.random,
 ) -> float | None:
     """How long to wait before another try; None when there should be none.
 
@@ -49,10 +49,10 @@ def pause_before_next(
         return None
     wanted = error.retry_after if isinstance(error, StatusError) else None
     if wanted is None:
-        pause = min(retries.cap, retries.base * 2.0**attempt) * (0.5 + chance() / 2)
+        pause = min(retries.cap, retries.base * 2.0**attempt) * (0.5 + draw() / 2)
     elif wanted > retries.longest:
         return None
     else:
         # A little later than asked, and not everyone at once.
-        pause = wanted + chance() * min(1.0, retries.base)
+        pause = wanted + draw() * min(1.0, retries.base)
     return pause if left is None or pause < left else None

@@ -58,7 +58,7 @@ def test_the_pause_doubles_up_to_its_cap_and_never_below_half(
     attempt: int, chance: float, base: float, cap: float
 ) -> None:
     retries = Retries(times=51, base=base, cap=cap)
-    pause = pause_before_next(refused(500), attempt, retries, repeatable=False, chance=lambda: chance)
+    pause = pause_before_next(refused(500), attempt, retries, repeatable=False, draw=lambda: chance)
     due = min(cap, base * 2**attempt)
     assert pause is not None
     assert due / 2 <= pause <= due
@@ -66,7 +66,7 @@ def test_the_pause_doubles_up_to_its_cap_and_never_below_half(
 
 @given(st.floats(0, 60), st.floats(0, 1))
 def test_a_server_that_asks_for_a_pause_gets_it(asked: float, chance: float) -> None:
-    pause = pause_before_next(refused(429, after=asked), 0, FEW, repeatable=False, chance=lambda: chance)
+    pause = pause_before_next(refused(429, after=asked), 0, FEW, repeatable=False, draw=lambda: chance)
     assert pause is not None
     assert asked <= pause <= asked + FEW.base
 
