@@ -167,11 +167,12 @@ class Dialect:
             return encode(altered(response, **changes) if changes else response)
         if not changes:
             return encoded
-        if len(changes) == 1 and (usage := changes.get("usage")) is not None:
-            # Most often nothing else differs; if this stands there twice, one of them is not the response's.
-            before, found, after = encoded.partition(_USAGE + encode(response.usage))
-            if found and after.find(found) < 0:
-                return b"".join((before, _USAGE, encode(usage), after))
+        usage = changes.get("usage")
+        if usage is not None and len(changes) == 1 and type(response) is Response and not response.metadata:
+            # Most often nothing else differs; and behind the usage there is no object that could have one.
+            old, at = encode(response.usage), encoded.rfind(_USAGE) + len(_USAGE)
+            if encoded.startswith(old, at):
+                return b"".join((encoded[:at], encode(usage), encoded[at + len(old) :]))
         return encode(altered(response, **changes))
 
     def error(self, payload: ErrorPayload) -> ErrorPayload:

@@ -257,6 +257,7 @@ def test_bytes_that_are_there_already_become_those_of_the_dialect(
     response.output = [Message(id="msg_1", role="assistant", content=[OutputText(text)])]
     if repeats:  # another object with the same usage is none of ours
         response.output.append(Opaque(encode({"type": "x:note", "usage": usage})))
+        response.metadata = {"usage": usage}
     assert dialect.encode_response(response, encode(response)) == dialect.encode_response(response)
 
 
