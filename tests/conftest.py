@@ -28,6 +28,19 @@ _NOT_COUNTED = {
     *(_TESTS / "compliance" / f"test_{name}.py" for name in ("broken", "clients", "providers")),
     *(_TESTS / "server").glob("test_*.py"),
 }
+# Files that take many seconds each; begun last, one of them would keep one process busy and the others idle.
+_LONG = {
+    _TESTS / name
+    for name in (
+        "bridges/ai_sdk/test_clients.py",
+        "compliance/test_broken.py",
+        "providers/conformance/test_conformance.py",
+        "providers/conformance/test_gateway.py",
+        "server/api/test_openapi.py",
+        "server/routes/test_background.py",
+        "server/test_process.py",
+    )
+}
 _END = "-----END CERTIFICATE-----\n"
 
 
@@ -58,8 +71,9 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Starts what takes longest first, and says which tests are run with their lines counted."""
-    long = {item.path for item in items if item.get_closest_marker("embedded")}
-    items.sort(key=lambda item: (item.path not in long, len(item.path.parts)))
+    longest = {item.path for item in items if item.get_closest_marker("embedded")}
+    depth = {item.path: len(item.path.parts) for item in items}
+    items.sort(key=lambda item: (item.path not in longest, item.path not in _LONG, depth[item.path]))
     for item in items:
         if _is_left_out(item):
             item.add_marker(pytest.mark.no_cover)
