@@ -66,11 +66,18 @@ def parsed(response: Response, into: type[T]) -> Parsed[T]:
     if response.status != "completed":
         reason = response.incomplete_details.reason if response.incomplete_details else response.status
         raise Incomplete(reason, response)
-    text = response.output_text
+    text = final_text(response)
     try:
         return Parsed(response, _value(text, into))
     except (ValueError, RecursionError) as error:
         raise Mismatch(text, str(error), response) from None
+
+
+def final_text(response: Response) -> str:
+    """The words of a response without its commentary, if it has any others."""
+    messages = [item for item in response.output if isinstance(item, Message)]
+    final = [item for item in messages if item.phase != "commentary"]
+    return "".join(item.get_text() for item in final or messages)
 
 
 def _value(text: str, into: type[T]) -> T:
