@@ -12,7 +12,7 @@ _HEAD = """\
 # HTTP reference
 
 Every operation and every object of the gateway, from its own OpenAPI document (`GET /openapi.json`).
-[api.md](api.md) has an example for each operation, and [parameters.md](parameters.md) says what becomes of each
+[api.md](api.md) has an example for each operation; [parameters.md](parameters.md) says what becomes of each
 parameter.
 """
 
