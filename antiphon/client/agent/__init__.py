@@ -12,6 +12,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace as altered
 from typing import Any, Generic
 
@@ -25,7 +26,7 @@ from antiphon.client.agent.model import AgentClient, asking, is_session
 from antiphon.client.agent.run import AgentRun
 from antiphon.client.agent.sync_run import SyncAgentRun
 from antiphon.client.agent.tasks import CapabilityViolation, TaskFailed, execute_open_responses
-from antiphon.client.errors import UsageError
+from antiphon.client.errors import AntiphonError, UsageError
 from antiphon.client.resources.parameters import encoded
 from antiphon.client.resources.parsing import text_param
 from antiphon.client.tools import Tool, Toolbox
@@ -144,11 +145,15 @@ class Agent(Generic[T]):
                 input, previous_response_id=previous_response_id, items=items, after=after
             )
 
-        try:
+        with suppress(RuntimeError):
             asyncio.get_running_loop()
-        except RuntimeError:
+            raise UsageError("there is an event loop here already; use `await agent.run(...)`")
+        try:
             return asyncio.run(work())
-        raise UsageError("there is an event loop here already; use `await agent.run(...)`")
+        except (
+            AntiphonError
+        ) as error:  # it says what happened: where in the event loop tells a caller nothing
+            raise error.with_traceback(None) from error.__cause__
 
     def stream(
         self,

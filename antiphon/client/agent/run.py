@@ -7,6 +7,7 @@ cancellation meets the work and never the reader. Whatever ends it, every call h
 import asyncio
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import Context
 from types import TracebackType
 from typing import Generic, Protocol, Self, runtime_checkable
 
@@ -31,6 +32,7 @@ from antiphon.client.agent.events import (
     ToolOutcome,
     ToolStarted,
 )
+from antiphon.client.errors import AntiphonError
 from antiphon.client.resources.parameters import as_input
 from antiphon.spec.events import AnyEvent, OutputTextDeltaEvent
 from antiphon.spec.items import Item
@@ -112,6 +114,7 @@ class AgentRun(Generic[T]):
         self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._context: Context | None = None  # of whoever is told of the events, if that is another thread
 
     @property
     def result(self) -> AgentResult[T]:
@@ -184,7 +187,8 @@ class AgentRun(Generic[T]):
 
     def _begin(self) -> None:
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work(), name="antiphon-agent")
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._work(), name="antiphon-agent", context=self._context)
             self._task.add_done_callback(self._conclude)
 
     async def _emit(self, event: AgentEvent) -> None:
@@ -202,6 +206,8 @@ class AgentRun(Generic[T]):
         except TimeoutError as error:
             self._stopped = "time" if clock.expired() else "failed"
             self._error = None if clock.expired() else error
+        except AntiphonError as error:  # it says what happened: the way through our own task tells nothing
+            self._stopped, self._error = "failed", error.with_traceback(None)
         except Exception as error:
             self._stopped, self._error = "failed", error
 

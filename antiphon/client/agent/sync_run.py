@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
+from contextvars import copy_context
 from types import TracebackType
 from typing import Generic, Self
 
@@ -20,6 +21,7 @@ class SyncAgentRun(Generic[T]):
 
     def __init__(self, run: AgentRun[T]) -> None:
         self._run = run
+        self._run._context = copy_context()
         self._portal = Portal(run._leave)
         self._ready: deque[AgentEvent] = deque()
         self._left = False

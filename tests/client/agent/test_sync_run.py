@@ -1,11 +1,13 @@
 """A run of an agent without an event loop: the same events, on a thread that ends with it."""
 
 import threading
+import traceback
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 
-from antiphon.client import Agent, Client, ConnectionFailed
+from antiphon.client import Agent, Client, ConnectionFailed, tool
 from antiphon.client.agent.events import RunEnded, StepStarted, ToolEnded
 from antiphon.stream.deltas import Finish, TextDelta
 from examples.paris_tokyo import SCRIPT, weatherman
@@ -69,6 +71,36 @@ def test_an_error_comes_out_of_the_iteration(tmp_path: Path) -> None:
     client = Client("http://127.0.0.1:9/v1", trust_env=False)
     with client, Agent(client=client).stream_sync("Q") as run, pytest.raises(ConnectionFailed):
         list(run)
+
+
+TOPIC = ContextVar("TOPIC", default="nothing")
+
+
+@tool
+def get_topic() -> str:
+    """Tell what this is about."""
+    return TOPIC.get()
+
+
+def test_a_tool_has_the_context_variables_of_whoever_asked() -> None:
+    TOPIC.set("weather")
+    model = ScriptedModel([*call("get_topic"), Finish()], say("OK."))
+    with Agent(tools=[get_topic], client=model).stream_sync("Q") as run:
+        list(run)
+    assert [outcome.output for outcome in run.result.outcomes] == ["weather"]
+
+
+@pytest.mark.parametrize("how", ["run_sync", "stream_sync"])
+def test_a_server_that_is_down_is_one_sentence_and_its_cause(how: str) -> None:
+    with Client("http://127.0.0.1:9/v1", trust_env=False) as client:
+        try:
+            list(Agent(client=client).stream_sync("Q")) if how == "stream_sync" else Agent(
+                client=client
+            ).run_sync("Q")
+        except ConnectionFailed as error:
+            lines = traceback.format_exception(error)
+    assert "is it running?" in lines[-1]
+    assert len("".join(lines).splitlines()) < 25, "".join(lines)
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["a client", "the environment"])
