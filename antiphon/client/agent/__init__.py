@@ -90,7 +90,7 @@ class Agent(Generic[T]):
         self.approve = approve
         self.hooks = hooks or Hooks()
         self.role = role
-        self.output = output
+        self.output = None if output is str else output
         self.tools = Toolbox()
         hosted: list[FunctionTool | CustomTool | Opaque] = []
         for one in tools:
@@ -103,7 +103,7 @@ class Agent(Generic[T]):
             model=self.model,
             instructions=self.instructions,
             tools=[*(tool.declaration() for tool in self.tools), *hosted, *(base.tools or ())],
-            text=base.text if output is None else convert(text_param(output, base.text), TextParam),
+            text=convert(text_param(self.output, base.text), TextParam) if self.output else base.text,
             store=store and base.store,
         )
 

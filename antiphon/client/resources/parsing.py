@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -88,7 +88,12 @@ def _value(text: str, into: type[T]) -> T:
     return msgspec.convert(given, into, dec_hook=validated, str_keys=True)
 
 
-def _plain_schema(into: type[Any]) -> Schema:
+def _plain_schema(into: Any) -> Schema:
+    if not isinstance(into, type) and get_origin(into) is None:
+        raise UsageError(
+            "the output is a class: a msgspec Struct, a dataclass or a Pydantic model, "
+            f"and not a {type(into).__name__}"
+        )
     try:
         schema = schema_of(into, getattr(into, "__name__", repr(into)))
     except SchemaError as error:

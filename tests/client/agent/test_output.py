@@ -58,8 +58,12 @@ async def test_what_else_is_said_of_the_text_stays() -> None:
 
 
 async def test_without_a_type_it_is_the_text() -> None:
-    result = await Agent(client=ScriptedModel(say("Hello."))).run("Q")
-    assert result.output == "Hello."
+    for agent in (
+        Agent(client=ScriptedModel(say("Hello."))),
+        Agent(output=str, client=ScriptedModel(say("Hi."))),
+    ):
+        result = await agent.run("Q")
+        assert result.output == result.text != ""
 
 
 async def test_commentary_is_no_part_of_the_value() -> None:
@@ -97,6 +101,15 @@ async def test_a_run_without_an_answer_says_why(output: type[Place] | None) -> N
     assert raised.value.stopped == "steps"
 
 
-def test_a_type_that_is_no_object_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match="not an object with named fields"):
-        Agent(output=int)
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (int, "not an object with named fields"),
+        (list[int], "not an object with named fields"),
+        ("Place", "the output is a class: .*, and not a str"),
+        (Place("Paris", 18), "the output is a class: .*, and not a Place"),
+    ],
+)
+def test_a_type_that_is_no_object_is_refused_at_once(output: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Agent(output=output)
