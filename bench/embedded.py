@@ -62,7 +62,11 @@ def run(record: Recorder, options: Options) -> None:
     if reason := available():
         print(reason)
         return
-    with folder() as where, _gateway(where) as gateway, Bindings() as bindings:
+    with (
+        folder() as where,
+        start_gateway(where, slots=SLOTS, context=CONTEXT) as gateway,
+        Bindings() as bindings,
+    ):
         gateway.wait_until_up("/healthz")
         contestants = {
             GATEWAY: Contestant(lambda: _stream(gateway.port), gateway.cpu),
@@ -91,10 +95,11 @@ def run(record: Recorder, options: Options) -> None:
     print(f"{'gateway / bindings':<28}{rate!s:>24}{'':9}{spent!s:>24}")
 
 
-def _gateway(where: Path) -> Program:
+def start_gateway(where: Path, *, slots: int, context: int) -> Program:
+    """Ours, with nothing but the embedded model."""
     config = where / "antiphon.toml"
     key = hashlib.sha256(KEY.encode()).hexdigest()
-    config.write_text(_CONFIG.format(key=key, folder=where / "data", slots=SLOTS, context=CONTEXT))
+    config.write_text(_CONFIG.format(key=key, folder=where / "data", slots=slots, context=context))
     port = free_port()
     command = [sys.executable, "-m", "antiphon", "serve", "--config", str(config), "--port", str(port)]
     return Program("antiphon", command, port, log=where / "output.log")
