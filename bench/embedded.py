@@ -19,8 +19,8 @@ from pathlib import Path
 
 from antiphon.config import LocalSettings
 from antiphon.embedded.child import ChildSettings
+from antiphon.embedded.defaults import defaults_of
 from antiphon.embedded.process import available
-from antiphon.providers.llama import manners
 from bench.bindings import Said
 from bench.contenders import KEY, folder
 from bench.figures import Recorder
@@ -155,9 +155,10 @@ class Bindings:
         return tree_cpu(self._process.pid)
 
     def stream(self) -> Said:
-        messages = [{"role": "user", "content": PROMPT}]
+        defaults = defaults_of(LocalSettings().model)
+        messages = defaults.opened([{"role": "user", "content": PROMPT}])
         asked = {"messages": messages, "stream": True, "max_tokens": TOKENS, **SAMPLING}
-        self._tell(asked | manners(LocalSettings()))
+        self._tell(asked | defaults.more)
         return Said(**json.loads(self._hear()))
 
     def _tell(self, value: object) -> None:
