@@ -15,6 +15,7 @@ Message = dict[str, Any]
 INSTRUCTIONS: Final = "You are a helpful assistant. Answer in English, briefly and correctly."
 # So small a model does as it sees done. None of these is a question of the evaluation.
 EXAMPLES: Final = (
+    ("Name two things to take to the beach.", "1. A towel\n2. Sunglasses"),
     ("What is the capital of Poland?", "The capital of Poland is Warsaw."),
     ("Say only the word tree.", "tree"),
     ("What is 7 + 6?", "7 + 6 = 13."),
@@ -25,7 +26,7 @@ EXAMPLES: Final = (
 # pieces. For each breaker llama.cpp goes through the whole vocabulary, with every request; it has four.
 _AGAINST_LOOPS: Final = {"dry_multiplier": 0.8, "dry_allowed_length": 5, "dry_sequence_breakers": ["\n"]}
 # It also does not know when to stop: its end of turn is made likelier. The number is of SmolLM2's vocabulary.
-_COME_TO_AN_END: Final = {"logit_bias": [[2, 3.0]]}
+_COME_TO_AN_END: Final = {"logit_bias": [[2, 1.5]]}
 
 
 @dataclass(frozen=True, slots=True)
