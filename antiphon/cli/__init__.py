@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"antiphon {__version__}")
-    top.set_defaults(run=lambda _: show_help(top))
+    top.set_defaults(run=lambda _: show_help(top), parser=top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)
