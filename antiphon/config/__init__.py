@@ -6,6 +6,7 @@ from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.reader import secret_in
+from antiphon.config.routes import FailureKind, Route, RouteSettings, Target
 from antiphon.config.schema import (
     ChatRouteSettings,
     ClientKey,
@@ -15,7 +16,6 @@ from antiphon.config.schema import (
     SealingSettings,
     ServerSettings,
     StoreSettings,
-    Target,
     UnknownModel,
     local_alias,
 )
@@ -38,12 +38,15 @@ __all__ = [
     "ConfigErrors",
     "DeclaredSettings",
     "ExtraOptions",
+    "FailureKind",
     "Found",
     "HttpSettings",
     "LocalSettings",
     "MediaSettings",
     "Mistake",
     "ProviderSettings",
+    "Route",
+    "RouteSettings",
     "SealingSettings",
     "Secret",
     "ServerSettings",

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.config import ClientKey, Config, ProviderSettings
+from antiphon.config import ClientKey, Config, ProviderSettings, RouteSettings
 from antiphon.config.document import OverlayText, toml_value
 from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
@@ -20,7 +20,11 @@ from antiphon.providers.presets import PRESETS
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 
-HEADINGS: dict[str, type[Section]] = {"[providers.NAME]": ChatSettings, "[keys.NAME]": ClientKey}
+HEADINGS: dict[str, type[Section]] = {
+    "[providers.NAME]": ChatSettings,
+    "[keys.NAME]": ClientKey,
+    "[routes.NAME]": RouteSettings,
+}
 HEADINGS |= {f"[{name}]": info.type for name, info in keys(Config).items() if isinstance(info.type, type)}
 
 
