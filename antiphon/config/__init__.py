@@ -1,5 +1,6 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
+from antiphon.config.catalogue import Modality, ModelFacts, Prices, PriceStep
 from antiphon.config.checks import check_exposure, discovers, with_found
 from antiphon.config.env_file import filled_environment, vertice_protocol
 from antiphon.config.kinds import ExtraOptions
@@ -44,6 +45,10 @@ __all__ = [
     "LocalSettings",
     "MediaSettings",
     "Mistake",
+    "Modality",
+    "ModelFacts",
+    "PriceStep",
+    "Prices",
     "ProviderSettings",
     "Route",
     "RouteSettings",

@@ -192,6 +192,15 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
         _check_route(reader, config, name, route, names)
     if config.default_model is not None:
         _check_default(reader, config, config.default_model, names)
+    for model in config.catalogue:
+        provider, _, upstream = model.partition("/")
+        if not upstream:
+            expected = 'expected a name of the form "provider/model", in quotes'
+            reader.wrong(("catalogue", model), f"{expected}, got {quote(model)}")
+        elif provider not in names:
+            reader.wrong(
+                ("catalogue", model), f"there is no provider {quote(provider)}{_or(provider, names)}"
+            )
 
 
 def _check_target(reader: ConfigReader, config: Config, path: Path, target: str, names: set[str]) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, field
 
+from antiphon.config.catalogue import ModelFacts
 from antiphon.config.kinds import (
     Bytes,
     Count,
@@ -146,6 +147,7 @@ class Config(Section, frozen=True, kw_only=True):
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     models: dict[str, Targets] = field(default_factory=dict)
     routes: dict[str, RouteSettings] = field(default_factory=dict)
+    catalogue: dict[str, ModelFacts] = field(default_factory=dict)
     server: ServerSettings = field(default_factory=ServerSettings)
     keys: dict[str, ClientKey] = field(default_factory=dict)
     log: LogSettings = field(default_factory=LogSettings)

@@ -43,6 +43,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, tuple):
         return [_plain(inner) for inner in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
     return str(value) if isinstance(value, Secret) else value
 
 

@@ -10,12 +10,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import LocalSettings, UpstreamTimeouts
+from antiphon.config import LocalSettings, ModelFacts, UpstreamTimeouts
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -154,6 +154,14 @@ class Provider(Protocol):
         """The names of the models it serves, as far as it knows them; `UpstreamError` when it cannot ask."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class KnowsModels(Protocol):
+    """A provider that can tell more of its models than their names."""
+
+    def facts(self, model: str) -> ModelFacts | None:
+        """What it knows of a model without asking anybody: what its list said when it was last asked for."""
 
 
 @dataclass(frozen=True, slots=True)
