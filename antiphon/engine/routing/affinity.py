@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from antiphon.config import Target
+from antiphon.spec.request import Request
 
 _GROUPS = 4096
 _WAYS = 4
@@ -33,6 +34,17 @@ class Held(NamedTuple):
 def key_of(tenant: str, kind: Kind, name: str) -> int:
     digest = blake2b(f"{tenant}\0{kind}\0{name}".encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(digest.digest(), "big") or 1
+
+
+def chain_keys(request: Request, tenant: str, socket: str = "") -> list[int]:
+    """What the request goes on with, the closest first; `socket` names the WebSocket that it came over."""
+    named: list[tuple[Kind, str | None]] = [
+        ("response", request.previous_response_id),
+        ("conversation", request.conversation),
+        ("prompt_cache_key", request.prompt_cache_key),
+        ("socket", socket),
+    ]
+    return [key_of(tenant, kind, name) for kind, name in named if name]
 
 
 class Affinity:

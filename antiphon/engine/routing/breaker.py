@@ -68,6 +68,11 @@ class Breaker:
         """How many seconds until a request may be admitted; one more while a probe is under way."""
         return max(self.reopens_at - now, 1.0 if self.is_probed(now) else 0.0, 0.0)
 
+    def proved(self, limit: int) -> None:
+        """A probe is being answered: the target is there, and one more failure opens it again."""
+        self.failures = float(limit - 1)
+        self.reopens_at = self.not_before = self.probe_owner = 0.0
+
     def succeeded(self, admission: Admission) -> None:
         """The target has answered. What was sent before it opened does not close it."""
         if admission == "probe":

@@ -6,6 +6,7 @@ from random import Random
 from msgspec import Struct
 
 from antiphon.config import Route, Target
+from antiphon.engine.capabilities import Loss
 from antiphon.engine.routing.affinity import Held
 from antiphon.engine.routing.states import TargetState
 
@@ -22,7 +23,7 @@ class Candidate(Struct, eq=False):
     state: TargetState
     position: int = 0
     """In the list of the route."""
-    losses: Sequence[str] = ()
+    losses: Sequence[Loss] = ()
     """What it would drop or refuse of the request."""
     is_too_small: bool = False
     """The context is known not to fit it, so it is not sent there."""
@@ -41,7 +42,9 @@ class SmoothWeights:
     def __init__(self, weights: Sequence[float], seed: int = 0) -> None:
         self._weights = tuple(weights)
         random = Random(seed)
-        self._current = [weight * random.random() for weight in self._weights] if seed else [0.0] * len(weights)
+        self._current = (
+            [weight * random.random() for weight in self._weights] if seed else [0.0] * len(weights)
+        )
 
     def draw(self, positions: Sequence[int]) -> int:
         """One of these positions."""
