@@ -1,9 +1,7 @@
 """An answer that breaks off and that another target goes on with: one answer, told as one."""
 
 import re
-from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -153,11 +151,6 @@ async def test_citations_of_the_rest_stand_at_their_place(store: SqliteStore) ->
     assert part.annotations == [UrlCitation("http://x", "x", 2, 5)]  # type: ignore[union-attr]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("continued")
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.sampled_from(TEXT.split()), min_size=1, max_size=25),
@@ -165,7 +158,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     st.integers(1, 30),
 )
 async def test_cut_anywhere_and_repeated_from_anywhere_the_text_is_whole(
-    folder: Path, words: list[str], cuts: list[tuple[float, int]], size: int
+    store: SqliteStore, words: list[str], cuts: list[tuple[float, int]], size: int
 ) -> None:
     text = " ".join(words)
     scenes: list[list[Step]] = []
@@ -182,8 +175,6 @@ async def test_cut_anywhere_and_repeated_from_anywhere_the_text_is_whole(
         assume(real == 0 or real >= min(LEAST, at))
     scenes.append([[], *pieces(text[start:], size), [Finish()]])
     targets = [Scenes("abc"[n], scene) for n, scene in enumerate(scenes)]
-    store = await SqliteStore.open(folder)
     run, _ = await World(store, *targets, on_cut="continue").stream(store=False)
-    await store.close()
     assert run.response.status == "completed"
     assert run.response.output_text == text
