@@ -5,6 +5,7 @@ from functools import lru_cache, partial
 
 from msgspec import Struct
 
+from antiphon.catalogue import Catalogue
 from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve
@@ -86,6 +87,7 @@ class Engine:
     ) -> None:
         self.config = config
         self.providers = providers
+        self.catalogue = Catalogue(config, providers)
         self.store = store
         self.seal = seal
         self.clock = clock
