@@ -7,6 +7,7 @@ from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.reader import secret_in
+from antiphon.config.routes import FailureKind, Route, RouteSettings, Target
 from antiphon.config.schema import (
     ChatRouteSettings,
     ClientKey,
@@ -16,7 +17,6 @@ from antiphon.config.schema import (
     SealingSettings,
     ServerSettings,
     StoreSettings,
-    Target,
     UnknownModel,
     local_alias,
 )
@@ -39,6 +39,7 @@ __all__ = [
     "ConfigErrors",
     "DeclaredSettings",
     "ExtraOptions",
+    "FailureKind",
     "Found",
     "HttpSettings",
     "LocalSettings",
@@ -49,6 +50,8 @@ __all__ = [
     "PriceStep",
     "Prices",
     "ProviderSettings",
+    "Route",
+    "RouteSettings",
     "SealingSettings",
     "Secret",
     "ServerSettings",

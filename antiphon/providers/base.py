@@ -5,6 +5,7 @@ one batch. It is done when it returns. If it raises `UpstreamError` before it ha
 still gets a plain HTTP error.
 """
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from antiphon.spec.response import ADDED as ADDED
 from antiphon.spec.response import DROPPED as DROPPED
 from antiphon.spec.response import FALLBACK as FALLBACK
 from antiphon.spec.response import REWRITTEN as REWRITTEN
+from antiphon.spec.response import ROUTE as ROUTE
 from antiphon.spec.response import SUPPRESSED as SUPPRESSED
 from antiphon.spec.response import TRUNCATED as TRUNCATED
 from antiphon.spec.response import UNMET as UNMET
@@ -63,6 +65,8 @@ class Turn(Struct, eq=False):
     """Told of each receipt that is left."""
     key: str = ""
     """The name of the key that the caller sent, for the log."""
+    target: str = ""
+    """The `PROVIDER/model` that is asked, where a name has several."""
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -117,6 +121,8 @@ class Capabilities:
     """Does it give proofs of its reasoning, to be sent back?"""
     foreign_proofs: bool = False
     """Can it read proofs that were not sealed here, because the upstream seals its own?"""
+    prefill: re.Pattern[str] | None = None
+    """Which models go on with a last message that is the model's own."""
     extras: bool = False
     """Are parameters outside the specification passed on as they are?"""
     counts_tokens: bool = False

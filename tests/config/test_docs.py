@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.config import ClientKey, Config, ModelFacts, ProviderSettings
+from antiphon.config import ClientKey, Config, ModelFacts, ProviderSettings, RouteSettings
 from antiphon.config.document import OverlayText, toml_value
 from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
@@ -23,6 +23,7 @@ ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 HEADINGS: dict[str, type[Section]] = {
     "[providers.NAME]": ChatSettings,
     "[keys.NAME]": ClientKey,
+    "[routes.NAME]": RouteSettings,
     '[catalogue."PROVIDER/model"]': ModelFacts,
 }
 HEADINGS |= {f"[{name}]": info.type for name, info in keys(Config).items() if isinstance(info.type, type)}

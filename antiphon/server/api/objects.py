@@ -119,6 +119,43 @@ class AuditReport(Struct, kw_only=True):
     last: LastViolation | None
 
 
+class TargetStatus(Struct, kw_only=True):
+    """One target of a route, as the workers of this machine see it."""
+
+    target: str
+    state: Literal["closed", "open", "half_open", "disabled"]
+    """`closed`: it is asked. `open`: it rests after failures. `half_open`: one request tries it."""
+    probing: bool
+    """Is such a request under way?"""
+    failures: int
+    """In a row."""
+    reopens_in: float | None
+    """In how many seconds it may be tried again."""
+    retries_left: int
+    """How often it may be asked again within the next minute."""
+    time_to_first_token: float | None
+    """Seconds, a moving estimate."""
+    tokens_per_second: float | None
+    requests: int
+    """Since the server started."""
+    errors: int
+
+
+class RouteStatus(Struct, kw_only=True):
+    """A name with several targets, in order of preference."""
+
+    name: str
+    strategy: str
+    on_cut: str
+    targets: list[TargetStatus]
+    context_window_fallback: TargetStatus | None
+
+
+class RouteList(Struct, kw_only=True):
+    object: Literal["list"] = "list"
+    data: list[RouteStatus]
+
+
 class AnyItem(Struct):
     """An item. The description puts the union of all of them in the place of this name."""
 

@@ -323,6 +323,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "each rule of the protocol was broken.",
         answer=objects.AuditReport,
     ),
+    ("GET", "/v1/antiphon/routes"): Operation(
+        "listRoutes",
+        SERVER,
+        "List routes",
+        "Every name that has several targets, with the state of each: whether it is asked or rests after "
+        "failures, and how fast it is.",
+        answer=objects.RouteList,
+    ),
     ("GET", "/healthz"): Operation("health", SERVER, "Check liveness", answer=objects.Health, open=True),
     ("GET", "/readyz"): Operation(
         "readiness",
