@@ -5,7 +5,6 @@ from functools import lru_cache, partial
 
 from msgspec import Struct
 
-from antiphon.catalogue import Catalogue
 from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Memory, Resolved, alone, resolve, shown
@@ -26,6 +25,7 @@ from antiphon.spec.items import Item
 from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import Response
+from antiphon.spec.routing import RouteHint, hint_of
 from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
@@ -63,6 +63,8 @@ class Caller(Struct, eq=False):
     """The header by which somebody whom nobody knows shows that they come through a proxy."""
     asked: Asked | None = None
     """For the log; a copy of the caller shares it."""
+    hint: RouteHint | None = None
+    """What a header says about the task, for routes that choose by it."""
 
     def asking(self, request_id: str) -> "Caller":
         return Caller(
@@ -75,6 +77,7 @@ class Caller(Struct, eq=False):
             False,
             self.via,
             Asked(),
+            self.hint,
         )
 
 
@@ -91,7 +94,6 @@ class Engine:
     ) -> None:
         self.config = config
         self.providers = providers
-        self.catalogue = Catalogue(config, providers)
         self.store = store
         self.seal = seal
         self.clock = clock
@@ -250,6 +252,8 @@ class Engine:
     ) -> Router:
         """What asks the targets of this route for the turn; `follow` it with the response that it makes."""
         request, tenant = turn.request, caller.tenant
+        if route.route.settings.strategy == "tiers":
+            turn.hint = hint_of(request) or caller.hint
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
         if route.route.settings.affinity == "chain":

@@ -153,7 +153,7 @@ class Gateway:
         """Load what the first request needs, then remove what has expired, again and again."""
         await self._http.warm()
         if any(len(targets) > 1 for targets in self.config.models.values()):
-            await self.engine.catalogue.load()
+            await self.engine.routes.catalogue.load()
         while True:
             try:
                 await self.store.prune(self.engine.clock())

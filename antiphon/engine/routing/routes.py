@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 
@@ -17,8 +17,10 @@ from antiphon.engine.routing.dispatch import Dispatch
 from antiphon.engine.routing.kinds import Kind
 from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
+from antiphon.engine.routing.tiers import in_tiers
 from antiphon.providers.base import Capabilities, Provider, Turn
 from antiphon.spec.response import Usage
+from antiphon.spec.routing import RouteHint
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -91,7 +93,10 @@ class RouteInUse:
         if len(found) > 1 or route.spare is not None:
             for one in found:
                 self._describe(one, turn, held)
-        return ordered(route, found, routes.clock(), weights=self._weights, held=held)
+        tiers = None
+        if route.settings.strategy == "tiers":
+            tiers = partial(in_tiers, hint=turn.hint or RouteHint(), targets=len(route.targets))
+        return ordered(route, found, routes.clock(), weights=self._weights, held=held, tiers=tiers)
 
     def dispatch(self, turn: Turn, candidates: Sequence[Candidate]) -> Dispatch:
         """What leads a request through these candidates, and to the spare target in the end."""
@@ -125,7 +130,7 @@ class RouteInUse:
         info = self.routes.catalogue.lookup(*one.target)
         one.losses = losses(turn, self.routes.providers[one.target.provider], info)
         one.is_too_small = fits(turn, info) is False
-        if self.route.settings.strategy == "cheapest" and info.prices is not None:
+        if self.route.settings.strategy in ("cheapest", "tiers") and info.prices is not None:
             cached = held.tokens if held is not None and held.target == one.target else 0
             given = max(estimated_tokens(turn), cached)
             one.cost = info.prices.cost(Usage.of(given, EXPECTED_TOKENS, cached=cached))

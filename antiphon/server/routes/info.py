@@ -39,7 +39,7 @@ async def models(gateway: Gateway, exchange: Exchange) -> None:
         for model in listed:
             if config.models.get(model) != (f"{name}/{model}",):
                 found.setdefault(f"{name}/{model}", Target(name, model))
-    await gateway.engine.catalogue.load()
+    await gateway.engine.routes.catalogue.load()
     # Some list hundreds of models, and the first look at each takes a while.
     models = await in_worker_thread(lambda: [_model(gateway, id, target) for id, target in found.items()])
     await exchange.answer(encode(ModelList(data=models)))
@@ -53,7 +53,7 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
     gateway.engine.check_use(target.provider, exchange.caller)
-    await gateway.engine.catalogue.load()
+    await gateway.engine.routes.catalogue.load()
     await exchange.answer(encode(_model(gateway, id, target)))
 
 
@@ -99,7 +99,7 @@ async def favicon(gateway: Gateway, exchange: Exchange) -> None:
 
 
 def _model(gateway: Gateway, id: str, target: Target) -> ModelObject:
-    info = gateway.engine.catalogue.lookup(*target)
+    info = gateway.engine.routes.catalogue.lookup(*target)
     return ModelObject(
         id=id, created=gateway.started, owned_by=target.provider, details=_details(target, info)
     )
