@@ -1,18 +1,20 @@
 """Several playing providers behind one alias, and what came of asking them."""
 
-import asyncio
 from typing import Any
 
-from antiphon.config import Config, ProviderSettings, RouteSettings
+from antiphon.config import Config, ModelFacts, ProviderSettings, RouteSettings
+from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
-from antiphon.providers.base import Sink, Turn
+from antiphon.providers.base import Provider, Sink, Turn
 from antiphon.spec.codec import encode
-from antiphon.spec.decode import decode_request
+from antiphon.spec.decode import decode_request, decode_websocket_create
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.request import Request
 from antiphon.spec.response import Receipt
 from antiphon.store import SqliteStore
 from antiphon.stream.auditor import audit
+from antiphon.wires.responses_socket import TurnMemory
 from antiphon.wires.sealing import Seal
 from tests.engine.played import Heard, Playing, Step
 
@@ -35,7 +37,13 @@ class Scenes(Playing):
 class World:
     """An alias `r` over these providers, each with the model `m`."""
 
-    def __init__(self, store: SqliteStore, *providers: Playing, **settings: Any) -> None:
+    def __init__(
+        self,
+        store: SqliteStore,
+        *providers: Provider,
+        catalogue: dict[str, ModelFacts] | None = None,
+        **settings: Any,
+    ) -> None:
         self.now = 1000.0
         self.providers = {provider.name: provider for provider in providers}
         spare = settings.get("context_window_fallback", "").partition("/")[0]
@@ -45,15 +53,24 @@ class World:
             providers={name: ProviderSettings(type="playing") for name in self.providers},
             models={"r": listed},
             routes={"r": RouteSettings(**settings)},
+            catalogue=catalogue or {},
         )
         self.engine = Engine(config, self.providers, store, Seal([bytes(32)]), lambda: self.now)
 
-    async def start(self, caller: Caller | None = None, **fields: Any) -> Run:
-        request = decode_request(encode({"input": "hi", "stream": True, **fields}))
-        return await self.engine.start(request, caller or Caller(receipts=True))
+    async def start(self, caller: Caller | None = None, memory: Memory | None = None, **fields: Any) -> Run:
+        asking = caller or Caller(receipts=True)
+        if memory is not None:
+            message = encode({"type": "response.create", "input": "hi", **fields})
+            request: Request = decode_websocket_create(message)
+            return await self.engine.start(request, asking, memory=memory, error_event=False)
+        return await self.engine.start(
+            decode_request(encode({"input": "hi", "stream": True, **fields})), asking
+        )
 
-    async def stream(self, **fields: Any) -> tuple[Run, list[AnyEvent]]:
+    async def stream(self, *, is_socket: bool = False, **fields: Any) -> tuple[Run, list[AnyEvent]]:
         """A streamed answer, held to the rules."""
+        if is_socket:
+            fields.setdefault("memory", TurnMemory())
         run, heard = await self.start(**fields), Heard()
         await run.deliver(heard, 5)
         assert audit(heard.events) == []
@@ -78,8 +95,3 @@ def outcomes(run: Run) -> list[tuple[str, str]]:
     attempts = route_of(run).attempts
     assert isinstance(attempts, tuple)
     return [(attempt.target, attempt.outcome) for attempt in attempts]
-
-
-async def gone(task: "asyncio.Task[Any]") -> None:
-    task.cancel()
-    await asyncio.wait({task})

@@ -1,10 +1,5 @@
 """One request over several targets: who answers, what a failure leads to, and what is told about it."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import ErrorPayload
 from antiphon.store import SqliteStore
@@ -19,13 +14,6 @@ def error(
     code: str, status: int, type: str = "server_error", retry_after: float | None = None
 ) -> UpstreamError:
     return UpstreamError(ErrorPayload(type, "no", code), status, retry_after)
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = await SqliteStore.open(tmp_path)
-    yield opened
-    await opened.close()
 
 
 async def test_the_first_target_answers_when_it_is_well(store: SqliteStore) -> None:
