@@ -37,6 +37,8 @@ class RouteHint(Struct, frozen=True, forbid_unknown_fields=True):
 
     complexity: TaskComplexity = TaskComplexity.MODERATE
     speed: SpeedRequirement = SpeedRequirement.NORMAL
+    without: tuple[str, ...] = ()
+    """Providers that are not to be asked for it."""
 
 
 class RoutingDecision(Struct, frozen=True, kw_only=True):
@@ -76,9 +78,16 @@ def _read(given: Any, where: str) -> RouteHint:
         raise SpecError(invalid_param(where, 'expected an object such as {"complexity": "simple"}'))
     kinds = {"complexity": TaskComplexity, "speed": SpeedRequirement}
     for name, value in given.items():
+        if name == "without" and _are_names(value):
+            continue
         if name not in kinds:
-            raise SpecError(invalid_param(f"{where}.{name}"[:200], "expected `complexity` or `speed`"))
+            expected = "expected `complexity`, `speed`, or `without` with a list of names"
+            raise SpecError(invalid_param(f"{where}.{name}"[:200], expected))
         if value not in list(kinds[name]):
             expected = ", ".join(f"`{one}`" for one in kinds[name])
             raise SpecError(invalid_param(f"{where}.{name}", f"expected one of {expected}"))
     return msgspec.convert(given, RouteHint)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)

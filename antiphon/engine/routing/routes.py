@@ -17,10 +17,11 @@ from antiphon.engine.routing.dispatch import Dispatch
 from antiphon.engine.routing.kinds import Kind
 from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
-from antiphon.engine.routing.tiers import in_tiers
+from antiphon.engine.routing.tiers import decision, in_tiers
 from antiphon.providers.base import Capabilities, Provider, Turn
+from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.response import Usage
-from antiphon.spec.routing import RouteHint
+from antiphon.spec.routing import RouteHint, RoutingDecision
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -85,10 +86,11 @@ class RouteInUse:
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
+        without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
             for position, target in enumerate(route.targets)
-            if target in targets
+            if target in targets and target.provider not in without
         ]
         if len(found) > 1 or route.spare is not None:
             for one in found:
@@ -97,6 +99,14 @@ class RouteInUse:
         if route.settings.strategy == "tiers":
             tiers = partial(in_tiers, hint=turn.hint or RouteHint(), targets=len(route.targets))
         return ordered(route, found, routes.clock(), weights=self._weights, held=held, tiers=tiers)
+
+    def decide(self, turn: Turn, targets: Sequence[Target]) -> RoutingDecision:
+        """Who would be asked for a turn that goes on with nothing."""
+        found = decision(self.plan(turn, targets, None))
+        if found is None:
+            message = f"the input is too long for every target of {self.route.name!r}; shorten it"
+            raise SpecError(ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input"), 400)
+        return found
 
     def dispatch(self, turn: Turn, candidates: Sequence[Candidate]) -> Dispatch:
         """What leads a request through these candidates, and to the spare target in the end."""

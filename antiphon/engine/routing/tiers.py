@@ -7,6 +7,7 @@ that.
 from collections.abc import Callable, Sequence
 from math import inf
 
+from antiphon.config import Target
 from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate
 from antiphon.spec.routing import RouteHint, RoutingDecision, SpeedRequirement, TaskComplexity
 
@@ -48,6 +49,16 @@ def in_tiers(candidates: Sequence[Candidate], hint: RouteHint, targets: int) -> 
     for one in candidates:
         one.reason = _reason(one, hint, wanted)
     return sorted(candidates, key=keys[SpeedRequirement(hint.speed)])
+
+
+def one_target(target: Target) -> RoutingDecision:
+    """Where there is nothing to choose."""
+    return RoutingDecision(
+        provider_name=target.provider,
+        model_name=target.upstream_model,
+        reasoning="the only target",
+        fallback_providers=[],
+    )
 
 
 def decision(candidates: Sequence[Candidate]) -> RoutingDecision | None:
