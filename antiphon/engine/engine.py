@@ -7,24 +7,26 @@ from msgspec import Struct
 
 from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
-from antiphon.engine.context import Memory, Resolved, alone, resolve, shown
+from antiphon.engine.context import Memory, Resolved, alone, input_items, resolve, shown
 from antiphon.engine.media import MediaFetcher, may_have_addresses
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.receipts import ReceiptLog
 from antiphon.engine.routing.affinity import chain_keys, key_of
 from antiphon.engine.routing.router import Router
 from antiphon.engine.routing.routes import RouteInUse, Routes
+from antiphon.engine.routing.tiers import one_target
 from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import SUPPRESSED, Capabilities, Provider, Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item
 from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import Response
+from antiphon.spec.routing import RouteHint, RoutingDecision, hint_of
 from antiphon.store.base import Append, Context, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
@@ -62,6 +64,8 @@ class Caller(Struct, eq=False):
     """The header by which somebody whom nobody knows shows that they come through a proxy."""
     asked: Asked | None = None
     """For the log; a copy of the caller shares it."""
+    hint: RouteHint | None = None
+    """What a header says about the task, for routes that choose by it."""
 
     def asking(self, request_id: str) -> "Caller":
         return Caller(
@@ -74,6 +78,7 @@ class Caller(Struct, eq=False):
             False,
             self.via,
             Asked(),
+            self.hint,
         )
 
 
@@ -248,6 +253,7 @@ class Engine:
     ) -> Router:
         """What asks the targets of this route for the turn; `follow` it with the response that it makes."""
         request, tenant = turn.request, caller.tenant
+        self._read_hint(route, turn, caller)
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
         if route.route.settings.affinity == "chain":
@@ -256,6 +262,24 @@ class Engine:
                 remembers = partial(_response_keys, tenant)
         prepare = partial(self._prepare, resolved)
         return Router(route, self.usable(route, caller), prepare, keys, remembers)
+
+    def decide(self, request: Request, caller: Caller) -> RoutingDecision:
+        """Which target a request that goes on with nothing would go to; nothing is sent."""
+        _, turn = self.target(request, caller, input_items(request.input))
+        route = self.routes.get(request.model or self.default_model)
+        if route is None:
+            assert caller.asked is not None
+            assert caller.asked.target is not None
+            return one_target(caller.asked.target)
+        self._read_hint(route, turn, caller)
+        return route.decide(turn, self.usable(route, caller))
+
+    def _read_hint(self, route: RouteInUse, turn: Turn, caller: Caller) -> None:
+        if route.route.settings.strategy == "tiers":
+            turn.hint = hint_of(turn.request) or caller.hint
+        if turn.hint is not None and all(one.provider in turn.hint.without for one in route.route.targets):
+            message = f"no target of {route.route.name!r} is left to be asked"
+            raise SpecError(invalid_param("antiphon:route.without", message))
 
     def follow(self, router: Router, composer: Composer, caller: Caller) -> None:
         """Whatever target the router asks, the response is composed as that target's."""

@@ -29,6 +29,7 @@ from antiphon.spec.response import SUPPRESSED as SUPPRESSED
 from antiphon.spec.response import TRUNCATED as TRUNCATED
 from antiphon.spec.response import UNMET as UNMET
 from antiphon.spec.response import Receipt
+from antiphon.spec.routing import RouteHint
 from antiphon.spec.tools import Tool
 from antiphon.stream.deltas import AnyDelta
 from antiphon.stream.sinks import Sink as Sink
@@ -65,6 +66,8 @@ class Turn(Struct, eq=False):
     """Told of each receipt that is left."""
     key: str = ""
     """The name of the key that the caller sent, for the log."""
+    hint: RouteHint | None = None
+    """What is said about the task, where a route chooses by it."""
     target: str = ""
     """The `PROVIDER/model` that is asked, where a name has several."""
 

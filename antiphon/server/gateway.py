@@ -152,6 +152,8 @@ class Gateway:
     async def _keep_house(self) -> None:
         """Load what the first request needs, then remove what has expired, again and again."""
         await self._http.warm()
+        if any(len(targets) > 1 for targets in self.config.models.values()):
+            await self.engine.routes.catalogue.load()
         while True:
             try:
                 await self.store.prune(self.engine.clock())

@@ -44,6 +44,24 @@ ONE_MISTAKE = {
         "4:1: providers.groq.origin: unknown key `origin`; [providers.groq] can have type, base_url, "
         "api_key, api_key_env, timeouts, headers, profile, max_tokens_field, think_tags",
     ),
+    "a model of the catalogue without its provider": (
+        "[catalogue.gpt-5]\ntools = true\n",
+        '1:12: catalogue.gpt-5: expected a name of the form "provider/model", in quotes, got "gpt-5"',
+    ),
+    "a model of the catalogue whose provider is not there": (
+        CHAT + '[catalogue."grok/m"]\ntools = true\n',
+        '4:12: catalogue."grok/m": there is no provider "grok", did you mean `groq`?',
+    ),
+    "a price that is none": (
+        CHAT + '[catalogue."groq/m"]\nprices = { input = -1 }\n',
+        '5:12: catalogue."groq/m".prices.input: '
+        "expected a price in USD for a million tokens, got the number -1",
+    ),
+    "a kind of input that there is not": (
+        CHAT + '[catalogue."groq/m"]\ninput_modalities = ["text", "smell"]\n',
+        '5:29: catalogue."groq/m".input_modalities[1]: '
+        'expected one of "text", "image", "file", "audio", "video", got "smell"',
+    ),
     "text for a number": (
         '[server]\n  port = "http"\n',
         '2:3: server.port: expected a port number from 0 to 65535, got "http"',

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 
@@ -17,8 +17,11 @@ from antiphon.engine.routing.dispatch import Dispatch
 from antiphon.engine.routing.kinds import Kind
 from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
+from antiphon.engine.routing.tiers import decision, in_tiers
 from antiphon.providers.base import Capabilities, Provider, Turn
+from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.response import Usage
+from antiphon.spec.routing import RouteHint, RoutingDecision
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -83,15 +86,27 @@ class RouteInUse:
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
+        without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
             for position, target in enumerate(route.targets)
-            if target in targets
+            if target in targets and target.provider not in without
         ]
         if len(found) > 1 or route.spare is not None:
             for one in found:
                 self._describe(one, turn, held)
-        return ordered(route, found, routes.clock(), weights=self._weights, held=held)
+        tiers = None
+        if route.settings.strategy == "tiers":
+            tiers = partial(in_tiers, hint=turn.hint or RouteHint(), targets=len(route.targets))
+        return ordered(route, found, routes.clock(), weights=self._weights, held=held, tiers=tiers)
+
+    def decide(self, turn: Turn, targets: Sequence[Target]) -> RoutingDecision:
+        """Who would be asked for a turn that goes on with nothing."""
+        found = decision(self.plan(turn, targets, None))
+        if found is None:
+            message = f"the input is too long for every target of {self.route.name!r}; shorten it"
+            raise SpecError(ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input"), 400)
+        return found
 
     def dispatch(self, turn: Turn, candidates: Sequence[Candidate]) -> Dispatch:
         """What leads a request through these candidates, and to the spare target in the end."""
@@ -125,7 +140,7 @@ class RouteInUse:
         info = self.routes.catalogue.lookup(*one.target)
         one.losses = losses(turn, self.routes.providers[one.target.provider], info)
         one.is_too_small = fits(turn, info) is False
-        if self.route.settings.strategy == "cheapest" and info.prices is not None:
+        if self.route.settings.strategy in ("cheapest", "tiers") and info.prices is not None:
             cached = held.tokens if held is not None and held.target == one.target else 0
             given = max(estimated_tokens(turn), cached)
             one.cost = info.prices.cost(Usage.of(given, EXPECTED_TOKENS, cached=cached))

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct, field
 
+from antiphon.catalogue import Prices, Source
 from antiphon.spec.items import Item
 from antiphon.spec.limits import Metadata
 
@@ -51,11 +52,31 @@ class InputTokens(Struct, kw_only=True):
     input_tokens: int
 
 
+class ModelDetails(Struct, kw_only=True):
+    """What is known of a model; null is unknown, also for a price."""
+
+    target: str
+    """The provider, and what the model is called there."""
+    context_window: int | None
+    output_limit: int | None
+    input_modalities: list[str] | None
+    tools: bool | None
+    json_schema: bool | None
+    reasoning_levels: list[str] | None
+    prices: Prices | None
+    """In USD for a million tokens."""
+    price_model: str | None
+    """The model of the table of prices that was taken for this one."""
+    sources: dict[str, Source]
+    """For each field that is known: `configuration`, `provider` (its list), or `genai-prices`."""
+
+
 class ModelObject(Struct, kw_only=True):
     id: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str
+    details: ModelDetails = field(name="antiphon:model")
 
 
 class ModelList(Struct, kw_only=True):

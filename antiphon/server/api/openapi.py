@@ -63,6 +63,11 @@ _HEADERS = [
         "`1`: list in `antiphon:receipts` what was dropped or rewritten on the way to the provider.",
         {"enum": ["0", "1"]},
     ),
+    (
+        "X-Antiphon-Route",
+        "`complexity=simple, speed=fast`: what the task needs, for a route of tiers.",
+        {"type": "string"},
+    ),
 ]
 
 

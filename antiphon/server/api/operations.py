@@ -303,7 +303,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "listModels",
         SERVER,
         "List models",
-        "The configured names, then `PROVIDER/model` for what each provider lists.",
+        "The configured names, then `PROVIDER/model` for what each provider lists. `antiphon:model` has what "
+        "is known of each: window, limits, what it takes, and prices; null is unknown.",
         answer=objects.ModelList,
     ),
     ("GET", "/v1/models/{id}"): Operation(
