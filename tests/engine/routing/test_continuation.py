@@ -50,7 +50,7 @@ async def test_the_next_target_is_given_the_text_so_far_and_asked_to_go_on(store
     assert len(run.response.output) == 1
     deltas = [event.delta for event in events if event.type == "response.output_text.delta"]  # type: ignore[union-attr]
     assert deltas == ["The quick brown fox ", "jumps."]
-    question, so_far, task = b.turns[0].items
+    _, so_far, task = b.turns[0].items
     assert isinstance(so_far, Message)
     assert (so_far.role, so_far.get_text()) == ("assistant", "The quick brown fox")
     assert isinstance(task, Message)
@@ -88,7 +88,7 @@ async def test_finished_items_stay_and_keys_do_not_collide(store: SqliteStore) -
     run, _ = await World(store, a, b, on_cut="continue").stream(
         tools=[{"type": "function", "name": name} for name in "fg"], tool_choice="required"
     )
-    message, first, second = run.response.output
+    _, first, second = run.response.output
     assert isinstance(first, FunctionCall)
     assert isinstance(second, FunctionCall)
     assert (first.name, first.arguments) == ("f", '{"a": 1}')

@@ -259,10 +259,14 @@ async def test_a_cancelled_request_cancels_the_attempt_and_the_wait_before_one(
     assert b.closed
     monkeypatch.setattr(dispatch, "FIRST_WAIT", 3600.0)
     monkeypatch.setattr(dispatch, "LONGEST_WAIT", 3600.0)
-    task = asyncio.ensure_future(World(store, Scenes("a", [error("timeout", 504)])).stream())
-    while not (run_turns := a.turns):
-        await asyncio.sleep(0)
-    assert run_turns
+    failed = asyncio.Event()
+
+    def fail(sink: Sink) -> None:
+        failed.set()
+        raise error("timeout", 504)
+
+    task = asyncio.ensure_future(World(store, Scenes("a", [fail])).stream())
+    await failed.wait()
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=1)
     assert done
