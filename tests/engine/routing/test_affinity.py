@@ -1,4 +1,4 @@
-"""Where a chain goes on, what it costs to move it, and what becomes of reasoning that only one target reads."""
+"""Where a chain goes on, what it costs to move it, and who is given its reasoning back."""
 
 from typing import Any
 
@@ -47,10 +47,9 @@ async def test_a_cache_key_and_a_socket_stay_on_their_target(
     await world.stream(**fields)
     then, _ = await world.stream(**fields)
     assert then.response.model == "b/m"
-    other = {
-        "caller": Caller(tenant="other"),
-        **({"prompt_cache_key": "k"} if "memory" not in fields else {}),
-    }
+    other: dict[str, Any] = {"caller": Caller(tenant="other")}
+    if "memory" not in fields:
+        other["prompt_cache_key"] = "k"
     foreign, _ = await world.stream(**other)
     assert foreign.response.model == "a/m"
 
@@ -81,7 +80,7 @@ async def test_the_cheapest_counts_what_a_cache_saves(store: SqliteStore) -> Non
     }
     a, b = Scenes("a", FINE), Scenes("b", FAILS, FINE)
     world = World(store, a, b, catalogue=known, strategy="cheapest")
-    long = {"prompt_cache_key": "k", "input": "word " * 800}
+    long: dict[str, Any] = {"prompt_cache_key": "k", "input": "word " * 800}
     first, _ = await world.stream(**long)
     assert outcomes(first) == [("b/m", "timeout"), ("a/m", "answered")]
     then, _ = await world.stream(**long)
