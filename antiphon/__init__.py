@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from antiphon.client.agent.tasks import OpenResponsesAgentProtocol as OpenResponsesAgentProtocol
     from antiphon.client.agent.tasks import TaskFailed as TaskFailed
     from antiphon.client.hashbrown import hashbrown_frames as hashbrown_frames
+    from antiphon.client.router import ProviderStatus as ProviderStatus
+    from antiphon.client.router import Router as Router
     from antiphon.client.tools import BadArguments as BadArguments
     from antiphon.client.tools import PythonTool as PythonTool
     from antiphon.client.tools.schema import SchemaError as SchemaError
@@ -165,6 +167,9 @@ if TYPE_CHECKING:
     from antiphon.spec.response import OutputTokensDetails as OutputTokensDetails
     from antiphon.spec.response import ReasoningOptions as ReasoningOptions
     from antiphon.spec.response import Receipt as Receipt
+    from antiphon.spec.routing import RoutingDecision as RoutingDecision
+    from antiphon.spec.routing import SpeedRequirement as SpeedRequirement
+    from antiphon.spec.routing import TaskComplexity as TaskComplexity
     from antiphon.spec.tools import AllowedTools as AllowedTools
     from antiphon.spec.tools import CustomTool as CustomTool
     from antiphon.spec.tools import FunctionTool as FunctionTool
@@ -215,6 +220,7 @@ _NAMES = {
         "TaskFailed"
     ),
     "antiphon.client.hashbrown": "hashbrown_frames",
+    "antiphon.client.router": "ProviderStatus Router",
     "antiphon.client.tools": "BadArguments PythonTool",
     "antiphon.client.tools.schema": "SchemaError",
     "antiphon.producer": (
@@ -251,6 +257,7 @@ _NAMES = {
     "antiphon.spec.response": (
         "IncompleteDetails InputTokensDetails OutputTokensDetails ReasoningOptions Receipt"
     ),
+    "antiphon.spec.routing": "RoutingDecision SpeedRequirement TaskComplexity",
     "antiphon.spec.tools": (
         "AllowedTools CustomTool FunctionTool FunctionToolChoice JsonObjectFormat JsonSchemaFormat "
         "TextFormat TextOptions ToolChoice"

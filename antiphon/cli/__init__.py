@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from antiphon import __version__
-from antiphon.cli import completion, comply, comply_client, config, models, serve, store
+from antiphon.cli import completion, comply, comply_client, config, models, route, serve, store
 from antiphon.cli.common import FAILED, CommandFailed, CommandParser, show_help
 
-COMMANDS: Final = (serve, config, models, store, comply, comply_client, completion)
+COMMANDS: Final = (serve, config, models, route, store, comply, comply_client, completion)
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -31,6 +31,7 @@ examples:
   antiphon config init                write a configuration from what is found
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that are on this machine
+  antiphon route explain --model X    who would be asked for a request, and why
   antiphon store size                 how much is stored
   antiphon comply http://HOST/v1      hold a server to the specification
 

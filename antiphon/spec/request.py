@@ -128,7 +128,7 @@ PROVIDER_PARAMETERS = (
     "safety_identifier",
 )
 """Parameters that only a provider can honour; the gateway sees to the others itself."""
-NOT_FORWARDED = frozenset({"client_metadata", "generate", "type"})
+NOT_FORWARDED = frozenset({"antiphon:route", "client_metadata", "generate", "type"})
 """Fields that agent clients add for their own back end, or that belong to the transport."""
 
 

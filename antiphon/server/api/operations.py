@@ -303,7 +303,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "listModels",
         SERVER,
         "List models",
-        "The configured names, then `PROVIDER/model` for what each provider lists.",
+        "The configured names, then `PROVIDER/model` for what each provider lists. `antiphon:model` has what "
+        "is known of each: window, limits, what it takes, and prices; null is unknown.",
         answer=objects.ModelList,
     ),
     ("GET", "/v1/models/{id}"): Operation(
@@ -321,6 +322,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "How many streams and answers this worker has audited, as `[server] audit` asks for, and how often "
         "each rule of the protocol was broken.",
         answer=objects.AuditReport,
+    ),
+    ("GET", "/v1/antiphon/routes"): Operation(
+        "listRoutes",
+        SERVER,
+        "List routes",
+        "Every name that has several targets, with the state of each: whether it is asked or rests after "
+        "failures, and how fast it is.",
+        answer=objects.RouteList,
     ),
     ("GET", "/healthz"): Operation("health", SERVER, "Check liveness", answer=objects.Health, open=True),
     ("GET", "/readyz"): Operation(
