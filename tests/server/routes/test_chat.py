@@ -395,7 +395,7 @@ def test_asking_again_and_otherwise_adds_branches(client: Client) -> None:
     one, two = user("One"), user("Two")
     first = answer_in(post(client, messages=[one], id="b1").text)
     second = answer_in(post(client, messages=[one, first, two], id="b1").text)
-    again = {"messages": [one, first, two], "trigger": "regenerate-message", "messageId": second["id"]}
+    again: Json = {"messages": [one, first, two], "trigger": "regenerate-message", "messageId": second["id"]}
     third = answer_in(post(client, id="b1", **again).text)
     other = answer_in(post(client, messages=[one, first, user("Else")], id="b1").text)
     anew = answer_in(post(client, messages=[user("Anew")], id="b1").text)
@@ -420,7 +420,7 @@ def test_a_single_message_says_where_it_belongs(client: Client) -> None:
     second = answer_in(post(client, message=user("Two"), id="b2").text)
     third = answer_in(post(client, message=user("Three"), id="b2").text)
     question = tree(client, "b2")[second["id"]]["input"][0]["id"]
-    chat = {"id": "b2", "stream": False}
+    chat: Json = {"id": "b2", "stream": False}
     edited = post(client, **chat, message=user("Other"), messageId=question).json()
     assert edited["previous_response_id"] == first["id"]
     regenerated = post(client, **chat, trigger="regenerate-message", messageId=second["id"]).json()
@@ -454,7 +454,7 @@ def test_a_chat_goes_by_its_id_too(client: Client) -> None:
 
 def test_a_question_without_an_answer_is_asked_again_beside_it(serve: Serve, upstream: Upstream) -> None:
     client = serve(upstream.toml).client()
-    body = {"messages": [user("One")], "id": "b3", "resumable": True, "stream": False}
+    body: Json = {"messages": [user("One")], "id": "b3", "resumable": True, "stream": False}
     failed = post(client, **body).json()
     upstream.next().refuse(400, "not now")
     until(lambda: client.ok("GET", f"/v1/responses/{failed['id']}")["status"] == "failed")
