@@ -139,24 +139,6 @@ def test_tools_run_here(ask: Run, home: Path) -> None:
     assert done.err == '→ add({"a":2,"b":3})\n'
 
 
-def test_the_tools_of_an_mcp_server(ask: Run, home: Path) -> None:
-    (home / "server.py").write_text(
-        "from mcp.server.mcpserver import MCPServer\n"
-        "server = MCPServer('greeter')\n"
-        "@server.tool()\n"
-        "def greet(name: str) -> str:\n"
-        "    return f'Hello {name}'\n"
-        "server.run()\n"
-    )
-    turns = [
-        {"when": {"last": "message"}, "steps": [{"call": "greet", "arguments": {"name": "Ada"}}]},
-        {"when": {"last": "function_call_output"}, "steps": [{"text": "Greeted."}]},
-    ]
-    done = ask("--mcp", f"{sys.executable} {home / 'server.py'}", said(turns))
-    assert (done.code, done.out) == (0, "Greeted.\n")
-    assert "greet(" in done.err
-
-
 # --- what goes wrong --------------------------------------------------------------------------------------
 
 
@@ -292,6 +274,23 @@ def test_an_interrupt_stops_the_model(home: Path, tmp_path: Path) -> None:
         assert call.was_closed()
         _, errors = process.communicate(timeout=DEADLINE)
         assert (process.returncode, errors) == (130, b"")
+
+
+def test_the_tools_of_an_mcp_server(server: Serving, home: Path) -> None:
+    turns = [
+        {"when": {"last": "message"}, "steps": [{"call": "get_weather", "arguments": {"city": "Paris"}}]},
+        {"when": {"last": "function_call_output"}, "steps": [{"text": "Mild."}]},
+    ]
+    program = ROOT / "tests" / "client" / "tools" / "mcp_program.py"
+    done = subprocess.run(
+        command("--mcp", f"{sys.executable} {program}", said(turns)),
+        env=environ(home, server.url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "Mild.\n"), done.stderr
+    assert '→ get_weather({"city":"Paris"})' in done.stderr
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------
