@@ -278,8 +278,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/antiphon/chats/{id}"): Operation(
         "updateChat",
         CHATS,
-        "Rename or pin a chat, or move it to another branch",
-        "What is left out stays.",
+        "Update a chat",
+        "Renames it, pins it, or moves it to another branch. What is left out stays.",
         body=objects.ChatBody,
         body_required=False,
         answer=objects.ChatObject,
