@@ -26,6 +26,7 @@ PARTS = {
     "memory": "memory",
     "chain": "chain",
     "embedded": "embedded",
+    "knowledge": "knowledge",
 }
 
 
