@@ -102,10 +102,8 @@ async def hashbrown_frames(
             return
     reader, start = Reader(), new_from(thread, messages)
     try:
-        address, wire = (
-            _address(base_url, api_key),
-            await _wire(body, thread, messages, start, transform_request),
-        )
+        address = _address(base_url, api_key)
+        wire = await _wire(body, thread, messages, start, transform_request)
     except (SpecError, UsageError) as error:
         yield writer.fail(_payload(error))
         return
