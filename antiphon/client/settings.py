@@ -140,7 +140,4 @@ def _checked(url: str) -> tuple[str, str, str]:
         raise UsageError(f"the base URL {shown!r} is not an address; expected one such as {DEFAULT_URL!r}")
     login, _, host = parts.netloc.rpartition("@")
     bare = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-    if bare.endswith("/responses"):
-        base = bare.removesuffix("/responses")
-        raise UsageError(f"the base URL ends before `/responses`: {base!r}")
     return bare, unquote(login), parts.query

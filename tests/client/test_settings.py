@@ -125,4 +125,4 @@ async def test_a_key_that_the_server_repeats_is_not_in_the_error(caplog: pytest.
 @pytest.mark.parametrize("url", ["http://a.test/v1/responses", "http://a.test/v1/responses/"])
 def test_the_address_of_the_endpoint_is_not_its_base_url(url: str) -> None:
     with pytest.raises(UsageError, match=r"the base URL ends before `/responses`: 'http://a\.test/v1'"):
-        resolve(url, None, {})
+        AsyncClient(url)
