@@ -165,7 +165,7 @@ class Router:
         """
         before, turn = self._unfinished, going.turn
         assert before is not None
-        how = Continuation.on(provider, mine.model, before)
+        how = Continuation.on(provider, mine, before)
         request = how.request(turn.request)
         if request is None:
             going.finishes(None)
