@@ -285,15 +285,20 @@ class Engine:
         """Whatever target the router asks, the response is composed as that target's."""
         router.composing = _Composing(self.seal, composer, caller.asked or Asked())
 
-    async def _prepare(
+    def _prepare(
         self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]
-    ) -> None:
+    ) -> Awaitable[None] | None:
         """Make the turn what this provider takes, with receipts for what it does not."""
         report_unsupported(turn, provider)
+        if resolved.is_plain and not provider.capabilities.counts_tokens:
+            turn.items = [*resolved.items, *added]
+            if self.media is None or not may_have_addresses(turn.items):
+                return None
+        return self._fit(resolved, provider, turn, added)
+
+    async def _fit(self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]) -> None:
         items = await self.shown(resolved, provider, turn)
-        turn.items = [*items, *added]
-        if provider.capabilities.counts_tokens or may_have_addresses(turn.items):
-            turn.items = await self.fitted(provider, turn, turn.items)
+        turn.items = await self.fitted(provider, turn, [*items, *added])
 
     def shown(self, resolved: Resolved, provider: Provider, turn: Turn) -> Awaitable[list[Item]]:
         """The items as this provider may see them."""
@@ -371,7 +376,7 @@ class _Composing(Struct, eq=False):
 
     def begins(self, target: Target, provider: Provider, turn: Turn) -> None:
         composer = self.composer
-        composer.response.model = str(target)
+        composer.response.model = turn.target
         composer.seal = Proofs(self.seal, provider, turn).sealed
         composer.hidden = partial(_hidden, turn, provider.name)
         self.asked.target, self.asked.turn = target, turn

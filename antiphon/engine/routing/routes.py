@@ -1,6 +1,5 @@
 """Every route of the configuration, with the state of its targets and what is known about them."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -51,7 +50,6 @@ class Routes:
         self.providers = providers
         self.catalogue = Catalogue(config, providers)
         self.clock = clock
-        self.timer: Callable[[], float] = time.perf_counter
         self.report = report
         self.random = Random(seed)
         found = [route for alias in config.models if (route := config.route(alias)) is not None]
@@ -86,6 +84,8 @@ class RouteInUse:
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
+        if len(targets) == 1 and route.spare is None and turn.hint is None:
+            return [Candidate(targets[0], routes.states[targets[0]], reason="listed")]
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
