@@ -141,6 +141,6 @@ class RouteInUse:
         one.losses = losses(turn, self.routes.providers[one.target.provider], info)
         one.is_too_small = fits(turn, info) is False
         if self.route.settings.strategy in ("cheapest", "tiers") and info.prices is not None:
-            cached = held.tokens if held is not None and held.target == one.target else 0
-            given = max(estimated_tokens(turn), cached)
+            given = estimated_tokens(turn)
+            cached = min(held.tokens, given) if held is not None and held.target == one.target else 0
             one.cost = info.prices.cost(Usage.of(given, EXPECTED_TOKENS, cached=cached))

@@ -84,6 +84,7 @@ class States:
 
     def close(self) -> None:
         for file in self._files:
+            fcntl.flock(file, fcntl.LOCK_UN)  # the mapping holds it too
             os.close(file)
         self._files = []
 

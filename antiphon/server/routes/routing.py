@@ -38,8 +38,13 @@ def _status(routes: Routes, target: Target) -> TargetStatus:
         failures=int(breaker.failures),
         reopens_in=round(max(0.0, breaker.reopens_at - now), 1) if breaker.reopens_at else None,
         retries_left=state.budget.left(now),
-        time_to_first_token=round(estimates.first_token, 3) or None,
-        tokens_per_second=round(estimates.speed, 1) or None,
+        time_to_first_token=_known(estimates.first_token, 4),
+        tokens_per_second=_known(estimates.speed, 1),
         requests=int(state.requests),
         errors=int(state.errors),
     )
+
+
+def _known(number: float, digits: int) -> float | None:
+    """An estimate of 0 is none."""
+    return round(number, digits) if number else None

@@ -28,6 +28,9 @@ def error(
     return UpstreamError(ErrorPayload(type, "no", code), status, retry_after)
 
 
+LATE: list[list[Step]] = [[error("timeout", 504)]]
+
+
 async def test_the_first_target_answers_when_it_is_well(store: SqliteStore) -> None:
     a, b = Scenes("a", FINE), Scenes("b", FINE)
     world = World(store, a, b)
@@ -93,7 +96,7 @@ async def test_a_key_that_is_not_accepted_is_not_sent_again(store: SqliteStore) 
 
 
 async def test_a_target_that_fails_rests_and_comes_back(store: SqliteStore) -> None:
-    a, b = Scenes("a", *[[error("timeout", 504)]] * 3, FINE), Scenes("b", FINE)
+    a, b = Scenes("a", *LATE * 3, FINE), Scenes("b", FINE)
     world = World(store, a, b)
     for _ in range(5):
         await world.stream()
@@ -125,7 +128,7 @@ async def test_when_all_rest_one_probe_goes_out_and_all_others_are_told_when_to_
     store: SqliteStore,
 ) -> None:
     held = asyncio.Event()
-    a = Scenes("a", *[[error("timeout", 504)]] * 3, [[], held, *FINE])
+    a = Scenes("a", *LATE * 3, [[], held, *FINE])
     world = World(store, a, retries=0)
     for _ in range(3):
         with pytest.raises(UpstreamError):

@@ -142,9 +142,8 @@ async def test_a_task_that_cannot_be_read_is_refused(store: SqliteStore) -> None
 
 async def test_other_strategies_take_no_notice(store: SqliteStore) -> None:
     two = [Scenes(name, [[TextDelta("hi")], [Finish()]]) for name in ("first", "second")]
-    run = await World(store, *two).start(
-        None, None, stream=False, **{"antiphon:route": {"complexity": "critical"}}
-    )
+    hint: dict[str, Any] = {"antiphon:route": {"complexity": "critical"}}
+    run = await World(store, *two).start(None, stream=False, **hint)
     await run.result()
     assert run.response.model == "first/m"
     assert [receipt.param for receipt in run.turn.receipts] == ["model"]
