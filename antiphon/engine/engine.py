@@ -256,7 +256,7 @@ class Engine:
         self._read_hint(route, turn, caller)
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
-        if route.route.settings.affinity == "chain":
+        if route.keeps_chains:
             keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
             if request.store or memory is not None:
                 remembers = partial(_response_keys, tenant)

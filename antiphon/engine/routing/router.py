@@ -248,8 +248,8 @@ class Router:
 
     def _tell(self, turn: Turn) -> None:
         """The receipt of the route: who was asked, and what a move cost."""
-        if not self._attempts:
-            return
+        if not self._attempts or (len(self._attempts) == 1 and not self._route.has_choice):
+            return  # there was nothing to decide
         last, count = self._attempts[-1], len(self._attempts)
         reason = f"{last.target} {last.outcome}" if last.outcome == "answered" else f"{last.target} failed"
         if count > 1:
