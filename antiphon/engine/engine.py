@@ -290,8 +290,8 @@ class Engine:
     ) -> None:
         """Make the turn what this provider takes, with receipts for what it does not."""
         report_unsupported(turn, provider)
-        items = await self.shown(resolved, provider, turn)
-        turn.items = [*items, *added]
+        items = resolved.items if resolved.is_plain else await self.shown(resolved, provider, turn)
+        turn.items = [*items, *added] if added else items
         if provider.capabilities.counts_tokens or may_have_addresses(turn.items):
             turn.items = await self.fitted(provider, turn, turn.items)
 

@@ -74,6 +74,8 @@ class Dispatch:
         if self._is_over or self._attempts > self._settings.retries:
             return None
         for candidate in self._untried:
+            if candidate.state.breaker.is_closed:
+                return self._ask(candidate, "ordinary", now)
             if candidate.state.breaker.admits(now):
                 with self._states.changing():
                     admission = candidate.state.breaker.admit(now, self._states.owner)

@@ -86,6 +86,8 @@ class RouteInUse:
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
+        if len(targets) == len(route.targets) == 1 and route.spare is None:
+            return [Candidate(targets[0], routes.states[targets[0]], reason="listed")]
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
