@@ -210,9 +210,9 @@ _NAMES = {
     "antiphon.client": (
         "Agent AgentResult AntiphonError AsyncClient AsyncEventStream AsyncSession CapabilityViolation "
         "Chat ChatResponse Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input "
-        "InputItem InputTokens InputTool Limits MCPServer Mismatch Model NoAnswer Parameters ParseFailed Parsed "
-        "Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts Tool "
-        "ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError tool via"
+        "InputItem InputTokens InputTool Limits MCPServer Mismatch Model NoAnswer Parameters ParseFailed "
+        "Parsed Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts "
+        "Tool ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError tool via"
     ),
     "antiphon.client.agent.events": "AgentEvent RunEnded Step StepEnded StepStarted ToolEnded ToolStarted",
     "antiphon.client.agent.run": "AgentModel AgentRun",
