@@ -79,6 +79,8 @@ def _after(data: bytes, kind: int, at: int) -> int:
         return _string(data, at)[1]
     if kind != _ARRAY:
         return at + _SIZES[kind]
+    inner: int
+    count: int
     inner, count = struct.unpack_from("<IQ", data, at)
     if inner in _SIZES:
         return at + 12 + count * _SIZES[inner]

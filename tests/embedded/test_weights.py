@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.embedded import fetch, weights
-from antiphon.embedded.catalogue import CATALOGUE, CatalogueModel
+from antiphon.embedded.catalogue import CATALOGUE, DEFAULT, CatalogueModel
 from antiphon.embedded.fetch import Installer
 from antiphon.embedded.gguf import InWheel, NotHere, WeightsError
 from antiphon.embedded.locks import FileLock
@@ -371,7 +371,7 @@ def test_unknown_names_and_bad_ones() -> None:
     with pytest.raises(WeightsError, match="gives no usable name"):
         weights.pull("http://127.0.0.1:9/")
     with pytest.raises(NotHere, match="antiphon models pull smollm2-135m-instruct"):
-        weights.path(weights.DEFAULT)
+        weights.path(DEFAULT)
     with pytest.raises(WeightsError, match="There is no model gpt on this machine; there is: none"):
         weights.remove("gpt")
 
@@ -388,7 +388,7 @@ def test_only_a_model_can_be_removed(folder: Path, tmp_path: Path) -> None:
 def test_models_are_listed_with_the_default_first(site: Site) -> None:
     default, *others = weights.list_models()
     assert [default.name, *(model.name for model in others)] == list(CATALOGUE)
-    assert (default.name, default.path, default.size) == (weights.DEFAULT, None, 98_362_432)
+    assert (default.name, default.path, default.size) == (DEFAULT, None, 98_362_432)
     file = weights.pull(site.url)
     other = weights.list_models()[-1]
     assert (other.name, other.path, other.size) == ("some-model", file, len(CONTENT))
