@@ -143,6 +143,7 @@ def test_every_command_has_a_manual_with_examples(run: Run) -> None:
         "ask",
         "config",
         "models",
+        "route",
         "store",
         "comply",
         "audit",
