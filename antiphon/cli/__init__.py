@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from antiphon import __version__
-from antiphon.cli import completion, comply, comply_client, config, models, serve, store
+from antiphon.cli import chat, completion, comply, comply_client, config, models, serve, store
 from antiphon.cli.common import FAILED, CommandFailed, CommandParser, show_help
 
-COMMANDS: Final = (serve, config, models, store, comply, comply_client, completion)
+COMMANDS: Final = (serve, chat, config, models, store, comply, comply_client, completion)
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -28,6 +28,7 @@ EXAMPLES: Final = """\
 examples:
   antiphon serve                      start on 127.0.0.1:8080 with the embedded model
   antiphon serve --port 9000          the same, on another port
+  antiphon chat --local               talk with a model here, without a server
   antiphon config init                write a configuration from what is found
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that are on this machine

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from antiphon.client.errors import UsageError
 from antiphon.client.settings import Timeouts
+from antiphon.client.watching import Watch
 from antiphon.spec.codec import Opaque, encode, to_builtins
 from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.request import Include, ReasoningParam, ServiceTier, StreamOptions, TextParam
@@ -30,6 +31,8 @@ class RequestOptions(TypedDict, total=False):
     """Fields of the body that this package does not know; they win over its own."""
     extra_headers: Mapping[str, str]
     timeouts: Timeouts
+    watch: Watch
+    """Sees the bytes of the call as they go and come; turns over a WebSocket are not seen."""
 
 
 class Parameters(RequestOptions, total=False):
