@@ -1,4 +1,4 @@
-"""What a call to a server looks like from outside: the bytes of its request and of its answer, as they were."""
+"""What a call to a server looks like from outside: the bytes of its request and answer, as they were."""
 
 from collections.abc import Mapping
 from typing import Protocol
