@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from antiphon.client import AsyncEventStream as AsyncEventStream
     from antiphon.client import AsyncSession as AsyncSession
     from antiphon.client import CapabilityViolation as CapabilityViolation
+    from antiphon.client import Chat as Chat
+    from antiphon.client import ChatResponse as ChatResponse
     from antiphon.client import Client as Client
     from antiphon.client import ConnectionFailed as ConnectionFailed
     from antiphon.client import Conversation as Conversation
@@ -201,9 +203,9 @@ __version__ = "0.1.0"
 _NAMES = {
     "antiphon.client": (
         "Agent AgentResult AntiphonError AsyncClient AsyncEventStream AsyncSession CapabilityViolation "
-        "Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input InputItem "
-        "InputTokens InputTool Limits MCPServer Mismatch Model Parameters ParseFailed Parsed Refused "
-        "ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts Tool "
+        "Chat ChatResponse Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input "
+        "InputItem InputTokens InputTool Limits MCPServer Mismatch Model Parameters ParseFailed Parsed "
+        "Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts Tool "
         "ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError Watch tool via"
     ),
     "antiphon.client.agent.events": "AgentEvent RunEnded Step StepEnded StepStarted ToolEnded ToolStarted",

@@ -73,6 +73,8 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     background: bool = False
     stream: bool = False
     stream_options: StreamOptions | None = None
+    chat: str | None = field(name="antiphon:chat", default=None)
+    """The chat of the gateway that the response joins."""
 
 
 SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")

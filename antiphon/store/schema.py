@@ -136,7 +136,33 @@ SECOND = (
 # How the event log of a background response is spelled; NULL for one that is older than this column.
 THIRD = ("ALTER TABLE responses ADD COLUMN dialect TEXT",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD)
+# A response is in one chat at most, and lives as long as it does; all that costs the others nothing.
+FOURTH = (
+    """
+    CREATE TABLE chats (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        tenant TEXT NOT NULL,
+        title TEXT,
+        current TEXT,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL,
+        updated_at REAL NOT NULL,
+        expires_at INTEGER
+    )
+    """,
+    "CREATE INDEX chats_recent ON chats (tenant, updated_at, key)",
+    "CREATE INDEX chats_expiry ON chats (expires_at) WHERE expires_at IS NOT NULL",
+    "ALTER TABLE responses ADD COLUMN chat INTEGER",
+    "ALTER TABLE responses ADD COLUMN previous TEXT",
+    "CREATE INDEX responses_chat ON responses (chat, key) WHERE chat IS NOT NULL",
+    "CREATE INDEX responses_running ON responses (chat, key) WHERE chat IS NOT NULL AND owner IS NOT NULL",
+    # What is searched: what was said in a response, under its key; the title of a chat, under minus its key.
+    "CREATE TABLE chat_texts (key INTEGER PRIMARY KEY, chat INTEGER NOT NULL, text TEXT NOT NULL)",
+    "CREATE INDEX chat_texts_chat ON chat_texts (chat)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD, FOURTH)
 
 
 def migrate(db: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:

@@ -1,8 +1,8 @@
 """Text of models, tools and servers, made safe to print on a terminal.
 
-A terminal obeys control characters: they can move the cursor, rename the window, fill the clipboard (OSC 52) or
-hide where a link leads (OSC 8). Each is shown as a sign of its own instead, character by character, so that a
-sequence which is cut in two by a stream is as harmless as a whole one.
+A terminal obeys control characters: they can move the cursor, rename the window, fill the clipboard (OSC 52)
+or hide where a link leads (OSC 8). Each is shown as a sign of its own instead, character by character, so
+that a sequence which is cut in two by a stream is as harmless as a whole one.
 """
 
 import re

@@ -39,7 +39,7 @@ def test_the_reader_sees_that_there_was_something() -> None:
 
 
 def test_text_stays_as_it_is() -> None:
-    text = "Grüße,\n\tمرحبا שלום 👩‍👩‍👧 \u200e\n"
+    text = "Grüße,\n\t\u05e9\u05dc\u05d5\u05dd 👩‍👩‍👧 \u200e\n"
     assert printable(text) == text
     assert printable("one\r\ntwo\r\n") == "one\ntwo\n"
 

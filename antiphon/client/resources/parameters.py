@@ -62,10 +62,13 @@ class Parameters(RequestOptions, total=False):
     store: bool | None
     background: bool | None
     stream_options: StreamOptions | Json | None
+    chat: str | None
+    """The chat of an Antiphon gateway that the response joins."""
 
 
 _OPTIONS = frozenset(RequestOptions.__annotations__)
 _KNOWN = frozenset(Parameters.__annotations__)
+_WIRE_NAMES = {"chat": "antiphon:chat"}
 
 
 def request_body(input: Input | None, model: str | None, parameters: Parameters) -> dict[str, object]:
@@ -77,7 +80,7 @@ def request_body(input: Input | None, model: str | None, parameters: Parameters)
             f"unknown parameter {names}; what the specification does not have goes in `extra_body`"
         )
     body: dict[str, object] = {"model": model, "input": items_of(input)}
-    body |= {name: value for name, value in parameters.items() if name not in _OPTIONS}
+    body |= {_WIRE_NAMES.get(name, name): value for name, value in parameters.items() if name not in _OPTIONS}
     tools = parameters.get("tools")
     if tools is not None:
         body["tools"] = [_tool(tool) for tool in tools]
