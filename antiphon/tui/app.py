@@ -471,6 +471,9 @@ class ChatApp(App[None]):
 
     def action_stop(self) -> None:
         if self.ready.is_set() and self.turns.stop():
+            if waiting := self.turns.queue:
+                self.query_one(Composer).write("\n\n".join(draft.text for draft in waiting))
+                waiting.clear()
             return
         if self._edited is not None:
             self._from = self._edited = None

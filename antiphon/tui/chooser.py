@@ -56,7 +56,9 @@ class Chooser(ModalScreen[Picked | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(self._title, classes="title", markup=False)
-            yield Input(placeholder="Search", select_on_focus=False)
+            search = Input(placeholder="Search", select_on_focus=False)
+            search.cursor_blink = False
+            yield search
             yield OptionList()
             told = "   ".join(
                 ["enter open", *(f"{key} {what}" for key, what in self._keys.items()), "esc close"]
@@ -128,7 +130,9 @@ class Ask(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(self._title, markup=False)
-            yield Input(self._text)
+            title = Input(self._text)
+            title.cursor_blink = False
+            yield title
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

@@ -47,6 +47,7 @@ class Composer(TextArea):
             highlight_cursor_line=False,
             tab_behavior="focus",
         )
+        self.cursor_blink = False
         self.sent_before: list[str] = []
         self.offered: Sequence[Completion] = ()
         self.choice = 0

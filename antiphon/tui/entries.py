@@ -208,9 +208,9 @@ class CallEntry(Entry):
             head.append((f" on {self.where}", palette.dim))
         told = {"asking": "waits for your approval", "running": "runs", "denied": "was not allowed"}
         if self.state in told:
-            head.append((f"  {told[self.state]}", palette.dim))
+            head.append((f" · {told[self.state]}", palette.dim))
         if self.seconds is not None:
-            head.append((f"  {seconds(self.seconds)}", palette.dim))
+            head.append((f" · {seconds(self.seconds)}", palette.dim))
         lines = [[Segment(f"{_MARKS[self.state]} ", mark), *line] for line in wrap(head, width - 2)[:1]]
         lines += self._part("".join(self._arguments), _ARGUMENT_LINES, width, palette, palette.dim)
         style = palette.failed if self.state in ("failed", "denied") else palette.text
@@ -255,7 +255,7 @@ class NoticeEntry(Entry):
         tone = tones[self.tone]
         head: list[Span] = [(self.title, tone + Style(bold=self.tone != "info"))]
         if self.code:
-            head.append((f"  {self.code}", palette.dim))
+            head.append((f" · {self.code}", palette.dim))
         lines = wrap(head, width - 2)
         if self.text:
             lines += kept_lines(self.text, palette.text, width - 2)
@@ -307,7 +307,10 @@ class ItemEntry(Entry):
 
     def lines(self, width: int, palette: Palette) -> list[Line]:
         mark = "  " if not self.detail else "▸ " if self.is_folded else "▾ "
-        spans: list[Span] = [(self.kind, palette.dim), (f"  {self.described}", palette.text)]
+        spans: list[Span] = [
+            (self.kind, palette.dim),
+            (f" · {self.described}" if self.described else "", palette.text),
+        ]
         lines = [[Segment(mark, palette.marked), *line] for line in wrap(spans, width - 2)]
         if self.detail and not self.is_folded:
             block = CodeBlock("json", palette, width - 2)

@@ -51,7 +51,11 @@ class Inspector(Screen[None]):
         yield Static(id="verdict", markup=False)
         with TabbedContent(initial="tab-events"):
             with TabPane("Events", id="tab-events"):
-                yield Input(placeholder="Filter: words, -word leaves out", id="filter", select_on_focus=False)
+                field = Input(
+                    placeholder="Filter: words, -word leaves out", id="filter", select_on_focus=False
+                )
+                field.cursor_blink = False
+                yield field
                 yield EventList(id="events")
                 with VerticalScroll(id="detail"):
                     yield Static(id="payload", markup=False)

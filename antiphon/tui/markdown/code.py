@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from rich.style import Style
 
+from antiphon.tui.figures import shortened
 from antiphon.tui.markdown.spans import Line, Span, chop, pad
 from antiphon.tui.palette import Palette
 
@@ -30,7 +31,7 @@ class CodeBlock:
     def head(self) -> list[Line]:
         """The line above the code: its language, and where to click for a copy."""
         palette = self._palette
-        name = self._language or "code"
+        name = shortened(self._language, self._width - 9) or "code"
         room = max(1, self._width - len(name) - 8)
         link = palette.code_dim + Style.from_meta({"copy": self._mark}) if self._mark else palette.code_dim
         return [

@@ -144,7 +144,7 @@ class Layout:
             case "hardbreak":
                 return [("\n", style)]
             case "code_inline":
-                return [(node.content.replace(" ", "\u00a0"), style + palette.code)]
+                return [(node.content, style + palette.code)]
             case "strong":
                 return self._spans(node.children, style + Style(bold=True))
             case "em":

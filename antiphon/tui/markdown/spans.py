@@ -30,7 +30,7 @@ def wrap(spans: Iterable[Span], width: int) -> list[Line]:
             if piece == "\n":
                 wrapping.end_word()
                 wrapping.end_line()
-            elif piece.isspace() and piece != "\u00a0":
+            elif piece.isspace():
                 wrapping.end_word()
                 wrapping.space(style)
             else:
