@@ -54,9 +54,9 @@ class ChatApp(App[None]):
         Binding("ctrl+n", "new_chat", "New"),
         Binding("ctrl+o", "chats", "Chats"),
         Binding("f12", "inspect", "Inspector"),
-        Binding("ctrl+y", "copy_answer", "Copy", show=False),
+        Binding("ctrl+y", "copy_answer", "Copy", show=False, priority=True),
         Binding("ctrl+t", "theme", "Light/dark", show=False),
-        Binding("ctrl+c", "interrupt", "Stop", show=False),
+        Binding("ctrl+c", "interrupt", "Stop", show=False, priority=True),
         Binding("ctrl+q", "quit", "Quit"),
     ]
 
@@ -481,7 +481,7 @@ class ChatApp(App[None]):
         self.query_one(Composer).focus()
 
     def action_interrupt(self) -> None:
-        if selected := self.screen.get_selected_text():
+        if selected := self.query_one(Composer).selected_text or self.screen.get_selected_text():
             self.copy_to_clipboard(selected)
             self.notify("Copied")
         elif not (self.ready.is_set() and self.turns.stop()):

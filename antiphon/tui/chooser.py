@@ -41,7 +41,13 @@ Find = Callable[[str], Awaitable[Sequence[Choice]]]
 class Chooser(ModalScreen[Picked | None]):
     """`find` gives the choices for what is written in the field; `keys` are further things to do."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+    # Before the keys of the field, which would delete letters with some of them.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Close"),
+        Binding("ctrl+r", "pick('ctrl+r')", "Rename", priority=True),
+        Binding("ctrl+d", "pick('ctrl+d')", "Delete", priority=True),
+        Binding("ctrl+k", "pick('ctrl+k')", "Pin", priority=True),
+    ]
 
     def __init__(
         self, title: str, find: Find, *, about: str = "", keys: Sequence[tuple[str, str]] = ()
@@ -91,11 +97,13 @@ class Chooser(ModalScreen[Picked | None]):
             options.action_cursor_up()
         elif event.key == "enter":
             self._pick("open")
-        elif event.key in self._keys:
-            self._pick(event.key)
         else:
             return
         event.stop()
+
+    def action_pick(self, action: str) -> None:
+        if action in self._keys:
+            self._pick(action)
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
