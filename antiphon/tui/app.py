@@ -57,7 +57,7 @@ class ChatApp(App[None]):
         Binding("ctrl+y", "copy_answer", "Copy", show=False, priority=True),
         Binding("ctrl+t", "theme", "Light/dark", show=False),
         Binding("ctrl+c", "interrupt", "Stop", show=False, priority=True),
-        Binding("ctrl+q", "quit", "Quit"),
+        Binding("ctrl+q", "quit", "Quit", show=False),
     ]
 
     def __init__(self, options: Options) -> None:
@@ -206,11 +206,12 @@ class ChatApp(App[None]):
         width = max(10, self.size.width - 4)
         where = shortened(printable_line(where), width // 2)
         title = shortened(title, width - len(where) - 2)
-        self.query_one("#head", Static).update(f"{title}{where:>{max(0, width - len(title))}}")
+        line = f"{title}{where:>{max(0, width - len(title))}}"
+        self.query_one("#head", Static).update(line, layout=False)
 
     def show_status(self) -> None:
         line = self.query_one("#status", Static)
-        line.update(self._status().line(max(10, self.size.width - 6)))
+        line.update(self._status().line(max(10, self.size.width - 6)), layout=False)
 
     def _status(self) -> Status:
         if not self.ready.is_set():
@@ -232,6 +233,8 @@ class ChatApp(App[None]):
             return
         if self.connection.is_up:
             self.turns.take_up()
+            if self.talk.book.is_local and self.talk.chat is None:
+                self._find_chats()
         elif not self.transcript.entries or "cannot be reached" not in self.transcript.entries[-1].plain():
             hint = "Looking for it until it is back. `antiphon serve` starts one; --local needs none."
             self._show(
@@ -239,6 +242,14 @@ class ChatApp(App[None]):
                     "The server cannot be reached", self.connection.problem, hint=hint, tone="warning"
                 )
             )
+
+    @work(group="chat")
+    async def _find_chats(self) -> None:
+        """A server that was not there at the start may keep chats."""
+        from antiphon.tui.chats import chats_of
+
+        self.talk.book = await chats_of(self.connection.client, self.options.data)
+        self.show_head()
 
     def _turn_told(self) -> None:
         """A turn has begun, gone on or ended."""

@@ -8,6 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
+from antiphon.tui.composer import Composer
 from antiphon.tui.figures import shortened
 from antiphon.wires.terminal_text import printable, printable_line
 
@@ -47,6 +48,8 @@ class Approval(Vertical, can_focus=True):
             finally:
                 self._waiting = None
                 self.remove_class("shown")
+                if self.is_attached:
+                    self.screen.query_one(Composer).focus()
 
     def action_answer(self, verdict: Verdict) -> None:
         if self._waiting is not None and not self._waiting.done():

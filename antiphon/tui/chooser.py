@@ -82,7 +82,7 @@ class Chooser(ModalScreen[Picked | None]):
     async def _search(self, words: str) -> None:
         self._choices = list(await self._find(words))
         options = self.query_one(OptionList)
-        width = max(20, min(self.app.size.width - 10, 70))
+        width = max(20, min(self.app.size.width - 14, 66))
         options.clear_options()
         for choice in self._choices:
             options.add_option(Option(_line(choice, width)))

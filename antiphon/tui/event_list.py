@@ -15,7 +15,7 @@ from textual.strip import Strip
 from antiphon.tui.figures import shortened
 from antiphon.tui.palette import DARK, Palette
 from antiphon.tui.recording import Arrival
-from antiphon.wires.terminal_text import printable_line
+from antiphon.wires.terminal_text import printable, printable_line
 
 _PREVIEW = 400
 
@@ -72,8 +72,9 @@ class EventList(ScrollView, can_focus=True):
 
     def action_move(self, step: int) -> None:
         if self._shown:
-            begin = len(self._shown) - 1 if self.place is None else self.place + step
-            self._choose(max(0, min(begin, len(self._shown) - 1)))
+            last = len(self._shown) - 1
+            place = last + step + 1 if self.place is None else self.place + step
+            self._choose(max(0, min(place, last)))
 
     def on_click(self, event: Click) -> None:
         line = event.y + self.scroll_offset.y
@@ -99,7 +100,7 @@ class EventList(ScrollView, can_focus=True):
         number = arrival.sequence_number
         bad = place in self.broken
         room = max(0, width - 48)
-        preview = shortened(printable_line(_preview(arrival)), room)
+        preview = shortened(printable(_preview(arrival)), room)
         strip = Strip(
             [
                 Segment("▌ " if line == self.place else "✗ " if bad else "  ", self._tone(bad)),

@@ -5,7 +5,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
-from rich.syntax import Syntax
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -16,6 +15,7 @@ from textual.widgets import Footer, Input, Static, TabbedContent, TabPane, Tree
 from textual.widgets.tree import TreeNode
 
 from antiphon.tui.event_list import EventList, pretty
+from antiphon.tui.markdown.code import coloured
 from antiphon.tui.palette import DARK, PALETTES
 from antiphon.tui.recording import Arrival, Recording
 from antiphon.wires.terminal_text import printable, printable_line
@@ -102,7 +102,7 @@ class Inspector(Screen[None]):
         events = self.query_one(EventList)
         events.broken = {one.position: one.message for one in recording.violations}
         events.show(recording.arrivals, self.query_one("#filter", Input).value)
-        self.query_one("#verdict", Static).update(self._verdict(recording, judged))
+        self.query_one("#verdict", Static).update(self._verdict(recording, judged), layout=False)
         self.query_one("#violations", Static).update(_violations(recording))
         self._show_items(recording)
         if another or recording.ended:
@@ -178,11 +178,8 @@ class Inspector(Screen[None]):
         if isinstance(payload, str):
             detail.update(printable(payload))
             return
-        theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
-        text = Syntax(
-            printable(pretty(payload)), "json", theme=theme, background_color="default", word_wrap=True
-        )
-        detail.update(text)
+        palette = PALETTES.get(self.app.theme, DARK)
+        detail.update(coloured(printable(pretty(payload)), "json", palette))
 
     @on(Input.Changed, "#filter")
     def _filtered(self) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 
 from antiphon.tui.figures import shortened
 from antiphon.tui.markdown.spans import Line, Span, chop, pad
@@ -45,7 +46,9 @@ class CodeBlock:
         """Some lines of the block, in colour."""
         if not lines:
             return []
-        return self._drawn(_coloured("\n".join(lines), self._lexer, self._palette)[: len(lines)])
+        return self._drawn(
+            _coloured("\n".join(lines), self._lexer, self._palette, self._palette.code)[: len(lines)]
+        )
 
     def unfinished(self, line: str) -> list[Line]:
         """The line that is being written."""
@@ -67,13 +70,22 @@ class CodeBlock:
         ]
 
 
-def _coloured(text: str, lexer: "Lexer | None", palette: Palette) -> list[list[Span]]:
-    base = palette.code
+def coloured(text: str, language: str, palette: Palette) -> Text:
+    """Code on the plain background, for other widgets."""
+    found = Text()
+    for n, line in enumerate(_coloured(text, _lexer(language), palette, palette.text)):
+        found.append("\n" if n else "")
+        for piece, style in line:
+            found.append(piece, style)
+    return found
+
+
+def _coloured(text: str, lexer: "Lexer | None", palette: Palette, base: Style) -> list[list[Span]]:
     if lexer is None:
         return [[(line, base)] for line in text.split("\n")]
     lines: list[list[Span]] = [[]]
     for token, value in lexer.get_tokens(text):
-        style = _style(token, palette)
+        style = _style(token, palette, base)
         first, *others = value.split("\n")
         lines[-1].append((first, style))
         lines += [[(one, style)] for one in others]
@@ -81,8 +93,7 @@ def _coloured(text: str, lexer: "Lexer | None", palette: Palette) -> list[list[S
 
 
 @lru_cache(maxsize=1024)
-def _style(token: tuple[str, ...], palette: Palette) -> Style:
-    base = palette.code
+def _style(token: tuple[str, ...], palette: Palette, base: Style) -> Style:
     name = ".".join(token)
     if name.startswith(("Comment", "Literal.String.Doc")):
         return base + Style(color=palette.soft, italic=True)
