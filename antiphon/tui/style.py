@@ -8,7 +8,7 @@ ToastRack { align: right top; }
 Toast { background: $panel; color: $foreground; }
 #head { height: 2; padding: 0 2 1 2; color: $soft; }
 Transcript { height: 1fr; padding: 0 1 0 1; background: $background; scrollbar-size-vertical: 1;
-  scrollbar-size-horizontal: 0; overflow-x: hidden; }
+  scrollbar-size-horizontal: 0; overflow-x: hidden; scrollbar-gutter: stable; }
 Transcript:focus { background: $background; }
 #welcome { height: 1fr; align: center middle; }
 #welcome-text { width: auto; max-width: 64; color: $soft; }

@@ -66,6 +66,7 @@ class Transcript(ScrollView, can_focus=True):
         self._places: dict[int, int] = {}
         self._chosen: int | None = None
         self._is_waiting = False
+        self._laid_out_for = 0
 
     # --- changing it --------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def settle(self) -> None:
         """Draw everything that has changed, now."""
-        while self._dirty or self._stale:
+        while self.size.width and (self._dirty or self._stale):
             self._tick(float("inf"))
 
     # --- laying out ---------------------------------------------------------------------------------------
@@ -123,10 +124,14 @@ class Transcript(ScrollView, can_focus=True):
         return max(16, min(self.scrollable_content_region.width - _GUTTER - 1, WIDEST))
 
     def _on_resize(self, event: Resize) -> None:
-        self._lay_out_anew()
+        if self._width != self._laid_out_for:
+            self._lay_out_anew()
+        else:
+            self._resized()
 
     def _lay_out_anew(self) -> None:
         self._stale = list(range(len(self.entries)))
+        self._laid_out_for = self._width
         self._tick(_BUDGET)
         self._wake()
 
@@ -175,7 +180,7 @@ class Transcript(ScrollView, can_focus=True):
         # Lines above what is read may have come or gone; the end stays the end.
         self.virtual_size = Size(self._width + _GUTTER, self._starts[-1] + 1)
         if self.follows:
-            self.scroll_end(animate=False, immediate=True, x_axis=False)
+            self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

@@ -72,6 +72,17 @@ class Chatting:
         self.app.transcript.settle()
         await self.pilot.pause()
 
+    async def picture(self) -> str:
+        """The screen as SVG, once it does not change any more."""
+        before = ""
+        for _ in range(PATIENCE):
+            await self.pilot.pause(0.1)
+            now = self.app.export_screenshot()
+            if now == before:
+                return now
+            before = now
+        raise AssertionError("the screen never stands still")
+
     async def until(self, condition: Callable[[], object]) -> None:
         for _ in range(PATIENCE):
             if condition():

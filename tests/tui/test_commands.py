@@ -132,8 +132,7 @@ async def test_export_copy_clear_theme_rename_and_quit(chat: Start, tmp_path: Pa
         await chatting.until(lambda: isinstance(app.screen, Inspector))
         await chatting.press("escape")
         await chatting.send("/clear")
-        assert app.transcript.entries == []
-        assert app.talk.chat is None
+        assert (app.transcript.entries, chatting.app.talk.chat) == ([], None)
         await chatting.send("/chats")
         await pick(chatting, "escape")
         await chatting.send("/quit")

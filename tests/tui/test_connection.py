@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 from antiphon.server.process import bind
 from tests.server.servers import Serving, configure
@@ -42,7 +43,11 @@ async def test_a_server_that_comes_and_goes_is_shown_and_found_again(chat: Start
 
 
 async def test_a_response_in_the_background_is_followed_again_after_a_restart(chat: Start) -> None:
-    steps = [{"text": "bit "}, {"text": "by bit ", "times": 60, "delay": 0.02}, {"text": "done."}]
+    steps: list[dict[str, Any]] = [
+        {"text": "bit "},
+        {"text": "by bit ", "times": 60, "delay": 0.02},
+        {"text": "done."},
+    ]
     async with chat(system=script(*steps), background=True) as chatting:
         await chatting.send("Work")
         await chatting.until(lambda: "bit" in chatting.text)

@@ -1,11 +1,11 @@
 """The inspector shows what passed over the wire, judges it, and saves it."""
 
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 from textual.widgets import Input, Static, TabbedContent, Tree
 
+from antiphon.compliance.capture import audit_capture, read
 from antiphon.tui.event_list import EventList
 from antiphon.tui.inspector import Inspector
 from tests.client.scripted_server import Player, composed, error, events, say
@@ -27,7 +27,7 @@ def told(screen: Inspector, id: str) -> str:
 
 
 async def test_events_items_request_receipts_verdict_and_a_capture(chat: Start, tmp_path: Path) -> None:
-    steps = [{"reasoning": "Hm."}, {"text": "Some words. ", "times": 20}]
+    steps: list[dict[str, Any]] = [{"reasoning": "Hm."}, {"text": "Some words. ", "times": 20}]
     async with chat(system=script(*steps), effort="low") as chatting:
         empty = await inspect(chatting)
         assert "Nothing was asked yet" in told(empty, "verdict")
@@ -59,13 +59,8 @@ async def test_events_items_request_receipts_verdict_and_a_capture(chat: Start, 
         await chatting.press("s")
         capture = tmp_path / "antiphon-capture-1.sse"
         await chatting.until(capture.exists)
-        audited = subprocess.run(
-            [sys.executable, "-m", "antiphon", "audit"],
-            input=capture.read_bytes(),
-            capture_output=True,
-            check=False,
-        )
-        assert audited.returncode == 0, audited.stdout
+        report = audit_capture("it", read(capture.read_bytes()))
+        assert report.exit_code == 0
 
 
 async def test_events_come_while_the_screen_is_open(chat: Start) -> None:

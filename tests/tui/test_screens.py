@@ -1,11 +1,10 @@
 """How each screen looks: dark and light, wide and narrow."""
 
 from functools import partial
-from typing import Any
 
 import pytest
 
-from antiphon.tui import answering, chat_list, recording, turns
+from antiphon.tui import answering, chat_list, entries, recording, turns
 from antiphon.tui.approval import Approval
 from antiphon.tui.chooser import Chooser
 from antiphon.tui.connection import Connection
@@ -44,6 +43,7 @@ def weather(city: str) -> str:
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that stands, and a server without a port in its name."""
     monkeypatch.setattr(turns, "Answering", partial(answering.Answering, clock=lambda: 0.0))
+    monkeypatch.setattr(entries, "seconds", lambda taken: "0 ms")
     monkeypatch.setattr(recording, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(chat_list, "day", lambda stamp, now: "12:00")
     monkeypatch.setattr(Connection, "name", "127.0.0.1:8080")
@@ -60,13 +60,13 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_answer(chat: Start, name: str, size: tuple[int, int], light: bool) -> None:
     async with chat(size=size, light=light, system=SCRIPT) as chatting:
         if size == (80, 24):
-            compare("welcome-dark-80x24", chatting.app.export_screenshot())
+            compare("welcome-dark-80x24", await chatting.picture())
         await chatting.say("What is an antiphon?")
-        compare(name, chatting.app.export_screenshot())
+        compare(name, await chatting.picture())
         if size == (80, 24):
             await chatting.pilot.resize_terminal(120, 40)
             await chatting.settle()
-            compare("answer-dark-120x40", chatting.app.export_screenshot())
+            compare("answer-dark-120x40", await chatting.picture())
 
 
 async def test_the_inspector(chat: Start) -> None:
@@ -77,7 +77,7 @@ async def test_the_inspector(chat: Start) -> None:
         await chatting.pilot.pause(0.2)
         await chatting.press("home")
         await chatting.pilot.pause()
-        compare("inspector-dark-120x40", chatting.app.export_screenshot())
+        compare("inspector-dark-120x40", await chatting.picture())
 
 
 async def test_approvals_commands_and_what_failed(chat: Start) -> None:
@@ -93,13 +93,12 @@ async def test_approvals_commands_and_what_failed(chat: Start) -> None:
         await chatting.until(lambda: chatting.app.query_one(Approval).has_class("shown"))
         await chatting.pilot.pause()
         chatting.app.transcript.settle()
-        compare("approval-light-80x24", chatting.app.export_screenshot())
+        compare("approval-light-80x24", await chatting.picture())
         await chatting.press("y")
         await chatting.settle()
         await chatting.press("/", "e")
         await chatting.pilot.pause()
-        picture = chatting.app.export_screenshot()
-        compare("failed-light-80x24", _without_time(picture))
+        compare("failed-light-80x24", await chatting.picture())
 
 
 async def test_the_list_of_chats(chat: Start, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -111,7 +110,7 @@ async def test_the_list_of_chats(chat: Start, tmp_path_factory: pytest.TempPathF
             await chatting.press("ctrl+o")
             await chatting.until(lambda: isinstance(chatting.app.screen, Chooser))
             await chatting.pilot.pause(0.1)
-            compare("chats-dark-80x24", chatting.app.export_screenshot())
+            compare("chats-dark-80x24", await chatting.picture())
 
 
 async def test_without_colour(chat: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +118,4 @@ async def test_without_colour(chat: Start, monkeypatch: pytest.MonkeyPatch) -> N
     async with chat(system=SCRIPT) as chatting:
         await chatting.say("What is an antiphon?")
         assert chatting.app.no_color
-        compare("answer-no-colour-80x24", chatting.app.export_screenshot())
-
-
-def _without_time(picture: str) -> Any:
-    """A tool takes as long as it takes."""
-    import re
-
-    return re.sub(r"·&#160;\d+&#160;ms", "·&#160;0&#160;ms", picture)
+        compare("answer-no-colour-80x24", await chatting.picture())
