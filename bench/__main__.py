@@ -25,6 +25,7 @@ PARTS = {
     "callbacks": "callbacks",
     "memory": "memory",
     "chain": "chain",
+    "terminal": "terminal",
     "embedded": "embedded",
 }
 

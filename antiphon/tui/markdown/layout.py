@@ -1,10 +1,9 @@
 """From a piece of Markdown to lines: markdown-it reads it, and this draws what it found."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
 from rich.segment import Segment
 from rich.style import Style
 
@@ -14,6 +13,9 @@ from antiphon.tui.markdown.source import Piece
 from antiphon.tui.markdown.spans import Line, Span, wrap
 from antiphon.tui.palette import Palette
 
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
+
 _BULLETS = "•◦▪"
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
@@ -22,8 +24,15 @@ _inline: dict[tuple[str, str], list[Span]] = {}  # cells of tables are measured 
 
 
 @lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+def _parser() -> "Callable[[str, bool], SyntaxTreeNode]":
+    """Reads blocks, or only words; imported with the first answer, so that the prompt is there sooner."""
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    return lambda source, inline: SyntaxTreeNode(
+        parser.parseInline(source) if inline else parser.parse(source)
+    )
 
 
 class Layout:
@@ -45,13 +54,13 @@ class Layout:
                 return self.text(piece.text)
 
     def text(self, source: str) -> list[Line]:
-        return self._blocks(SyntaxTreeNode(_parser().parse(source)).children, self.width, 0)
+        return self._blocks(_parser()(source, False).children, self.width, 0)
 
     def inline(self, source: str) -> list[Span]:
         """Words with their emphasis, without line breaks of their own."""
         found = _inline.get((source, self.palette.name))
         if found is None:
-            root = SyntaxTreeNode(_parser().parseInline(source))
+            root = _parser()(source, True)
             found = self._spans(root.children[0].children, self.palette.text) if root.children else []
             if len(_inline) > _REMEMBERED:
                 _inline.clear()
@@ -61,7 +70,7 @@ class Layout:
     # --- blocks -------------------------------------------------------------------------------------------
 
     def _blocks(
-        self, nodes: Iterable[SyntaxTreeNode], width: int, depth: int, gap: bool = True
+        self, nodes: "Iterable[SyntaxTreeNode]", width: int, depth: int, gap: bool = True
     ) -> list[Line]:
         lines: list[Line] = []
         for node in nodes:
@@ -71,7 +80,7 @@ class Layout:
             lines += drawn
         return lines
 
-    def _block(self, node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
+    def _block(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Line]:
         palette = self.palette
         match node.type:
             case "heading":
@@ -97,7 +106,7 @@ class Layout:
             case _:
                 return self._blocks(node.children, width, depth)
 
-    def _list(self, node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
+    def _list(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Line]:
         lines: list[Line] = []
         number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
         for item in node.children:
@@ -108,7 +117,7 @@ class Layout:
             number = number + 1 if number is not None else None
         return lines
 
-    def _table(self, node: SyntaxTreeNode, width: int) -> list[Line]:
+    def _table(self, node: "SyntaxTreeNode", width: int) -> list[Line]:
         """One inside of something else; those by themselves are drawn from their source."""
         rows: list[str] = []
         for part in node.children:
@@ -122,10 +131,10 @@ class Layout:
 
     # --- words --------------------------------------------------------------------------------------------
 
-    def _inside(self, node: SyntaxTreeNode, style: Style) -> list[Span]:
+    def _inside(self, node: "SyntaxTreeNode", style: Style) -> list[Span]:
         return [span for child in node.children for span in self._spans(child.children, style)]
 
-    def _spans(self, nodes: Iterable[SyntaxTreeNode], style: Style) -> list[Span]:
+    def _spans(self, nodes: "Iterable[SyntaxTreeNode]", style: Style) -> list[Span]:
         spans: list[Span] = []
         for node in nodes:
             spans += self._span(node, style)
@@ -134,7 +143,7 @@ class Layout:
             spans[0] = (_BOXES[first[:4]] + first[4:], spans[0][1])
         return spans
 
-    def _span(self, node: SyntaxTreeNode, style: Style) -> list[Span]:
+    def _span(self, node: "SyntaxTreeNode", style: Style) -> list[Span]:
         palette = self.palette
         match node.type:
             case "text" | "text_special":
@@ -161,11 +170,11 @@ class Layout:
             case _:
                 return self._spans(node.children, style)
 
-    def _link(self, node: SyntaxTreeNode, style: Style) -> list[Span]:
+    def _link(self, node: "SyntaxTreeNode", style: Style) -> list[Span]:
         words = self._spans(node.children, style + Style(underline=True))
         return [*words, *self._target(node, "href", "".join(text for text, _ in words))]
 
-    def _target(self, node: SyntaxTreeNode, name: str, words: str) -> list[Span]:
+    def _target(self, node: "SyntaxTreeNode", name: str, words: str) -> list[Span]:
         """The address behind words, which a terminal would hide."""
         address = str(node.attrs.get(name, ""))
         if not address or address in (words, f"mailto:{words}") or address.startswith("data:"):
