@@ -1,4 +1,4 @@
-"""`antiphon chat`: how soon it is there, how long a key waits while deltas rush in, its memory after many turns.
+"""`antiphon chat`: how soon it is there, how long a key waits while deltas rush in, memory after many turns.
 
     python -m bench.terminal URL KEY TURNS
 
