@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from antiphon.client import MCPServer as MCPServer
     from antiphon.client import Mismatch as Mismatch
     from antiphon.client import Model as Model
+    from antiphon.client import NoAnswer as NoAnswer
     from antiphon.client import Parameters as Parameters
     from antiphon.client import Parsed as Parsed
     from antiphon.client import ParseFailed as ParseFailed
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from antiphon.client.agent.events import ToolStarted as ToolStarted
     from antiphon.client.agent.run import AgentModel as AgentModel
     from antiphon.client.agent.run import AgentRun as AgentRun
+    from antiphon.client.agent.sync_run import SyncAgentRun as SyncAgentRun
     from antiphon.client.agent.tasks import AgentProtocol as AgentProtocol
     from antiphon.client.agent.tasks import LLMClientProtocol as LLMClientProtocol
     from antiphon.client.agent.tasks import (
@@ -70,6 +72,8 @@ if TYPE_CHECKING:
     from antiphon.client.agent.tasks import OpenResponsesAgentProtocol as OpenResponsesAgentProtocol
     from antiphon.client.agent.tasks import TaskFailed as TaskFailed
     from antiphon.client.hashbrown import hashbrown_frames as hashbrown_frames
+    from antiphon.client.router import ProviderStatus as ProviderStatus
+    from antiphon.client.router import Router as Router
     from antiphon.client.tools import BadArguments as BadArguments
     from antiphon.client.tools import PythonTool as PythonTool
     from antiphon.client.tools.schema import SchemaError as SchemaError
@@ -166,6 +170,9 @@ if TYPE_CHECKING:
     from antiphon.spec.response import OutputTokensDetails as OutputTokensDetails
     from antiphon.spec.response import ReasoningOptions as ReasoningOptions
     from antiphon.spec.response import Receipt as Receipt
+    from antiphon.spec.routing import RoutingDecision as RoutingDecision
+    from antiphon.spec.routing import SpeedRequirement as SpeedRequirement
+    from antiphon.spec.routing import TaskComplexity as TaskComplexity
     from antiphon.spec.tools import AllowedTools as AllowedTools
     from antiphon.spec.tools import CustomTool as CustomTool
     from antiphon.spec.tools import FunctionTool as FunctionTool
@@ -204,17 +211,19 @@ _NAMES = {
     "antiphon.client": (
         "Agent AgentResult AntiphonError AsyncClient AsyncEventStream AsyncSession CapabilityViolation "
         "Chat ChatResponse Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input "
-        "InputItem InputTokens InputTool Limits MCPServer Mismatch Model Parameters ParseFailed Parsed "
-        "Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts Tool "
-        "ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError Watch tool via"
+        "InputItem InputTokens InputTool Limits MCPServer Mismatch Model NoAnswer Parameters ParseFailed "
+        "Parsed Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts "
+        "Tool ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError Watch tool via"
     ),
     "antiphon.client.agent.events": "AgentEvent RunEnded Step StepEnded StepStarted ToolEnded ToolStarted",
     "antiphon.client.agent.run": "AgentModel AgentRun",
+    "antiphon.client.agent.sync_run": "SyncAgentRun",
     "antiphon.client.agent.tasks": (
         "AgentProtocol LLMClientProtocol LLMClientWithOpenResponsesProtocol OpenResponsesAgentProtocol "
         "TaskFailed"
     ),
     "antiphon.client.hashbrown": "hashbrown_frames",
+    "antiphon.client.router": "ProviderStatus Router",
     "antiphon.client.tools": "BadArguments PythonTool",
     "antiphon.client.tools.schema": "SchemaError",
     "antiphon.producer": (
@@ -251,6 +260,7 @@ _NAMES = {
     "antiphon.spec.response": (
         "IncompleteDetails InputTokensDetails OutputTokensDetails ReasoningOptions Receipt"
     ),
+    "antiphon.spec.routing": "RoutingDecision SpeedRequirement TaskComplexity",
     "antiphon.spec.tools": (
         "AllowedTools CustomTool FunctionTool FunctionToolChoice JsonObjectFormat JsonSchemaFormat "
         "TextFormat TextOptions ToolChoice"

@@ -27,6 +27,7 @@ PARTS = {
     "chain": "chain",
     "terminal": "terminal",
     "embedded": "embedded",
+    "knowledge": "knowledge",
 }
 
 

@@ -18,6 +18,7 @@ from antiphon.server.routes import (
     hashbrown,
     info,
     responses,
+    routing,
     stored_responses,
     vscode,
     websocket,
@@ -60,6 +61,7 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/models": {"GET": info.models},
     "/v1/models/{id...}": {"GET": info.model},
     "/v1/audit": {"GET": info.audit},
+    "/v1/antiphon/routes": {"GET": routing.routes},
     "/healthz": {"GET": info.healthz},
     "/readyz": {"GET": info.readyz},
     "/openapi.json": {"GET": info.openapi},
@@ -214,7 +216,7 @@ def _cors(origin: str) -> list[tuple[bytes, bytes]]:
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (
             b"access-control-expose-headers",
-            b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, retry-after",
+            b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, x-antiphon-target, retry-after",
         ),
         (b"vary", b"origin"),
     ]

@@ -220,9 +220,25 @@ def reasoning(id: str, text: str = "", summary: str = "") -> Reasoning:
 
 def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
     """The field of an item that has parts, and they; nothing where it is plain text."""
-    match item:
-        case Message(content=list() as parts):
-            return "content", parts
-        case FunctionCallOutput(output=list() as parts) | CustomToolCallOutput(output=list() as parts):
-            return "output", parts
+    # No patterns: they ask a class for the names of its fields each time.
+    if isinstance(item, Message):
+        return ("", []) if isinstance(item.content, str) else ("content", item.content)
+    if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and not isinstance(item.output, str):
+        return "output", item.output
     return "", []
+
+
+def text_size(item: Item) -> int:
+    """How many characters of text an item has for the model to read."""
+    match item:
+        case Message():
+            return len(item.get_text())
+        case Reasoning():
+            return len(item.get_reasoning_text()) + len(item.get_summary_text())
+        case FunctionCall():
+            return len(item.name) + len(item.arguments)
+        case CustomToolCall():
+            return len(item.name) + len(item.input)
+        case FunctionCallOutput() | CustomToolCallOutput():
+            return len(text_of(item.output))
+    return 0

@@ -240,6 +240,16 @@ class ChatNode:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """A response on the way through its chat: the items that it was given and those that it made."""
+
+    id: str
+    previous: str | None
+    input: bytes
+    output: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ChatNodes:
     nodes: tuple[ChatNode, ...]
     more: bool
@@ -382,7 +392,7 @@ class Store(Protocol):
         """The responses of a chat, each after the one that it continues."""
         ...
 
-    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatNode] | None:
+    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
         """The responses from the beginning of a chat to this one; None when it is not in the chat."""
         ...
 

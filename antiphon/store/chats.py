@@ -15,6 +15,7 @@ from antiphon.store.base import (
     ChatNode,
     ChatNodes,
     ChatPage,
+    ChatTurn,
     ItemPosition,
     Joining,
     StoreConflict,
@@ -29,6 +30,7 @@ CHAT = """
     FROM chats
 """
 NODE = f"SELECT id, previous, input, {responses.BODY} FROM responses"
+TURN = "SELECT id, previous, input, output FROM responses WHERE id = ? AND chat = ?"
 PLACE = "SELECT updated_at, key FROM chats WHERE id = ? AND tenant = ?"
 TOUCH = """
     UPDATE chats SET current = coalesce(?, current), updated_at = max(updated_at, ?),
@@ -214,16 +216,17 @@ def nodes(db: sqlite3.Connection, tenant: str, id: str, after: str | None, limit
     return ChatNodes(tuple(_node(row) for row in rows[:limit]), len(rows) > limit)
 
 
-def path(db: sqlite3.Connection, tenant: str, id: str, last: str) -> list[ChatNode] | None:
+def path(db: sqlite3.Connection, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
     chat = key_of(db, tenant, id)
-    found: list[ChatNode] = []
+    found: list[ChatTurn] = []
     response: str | None = last
     while response is not None:
-        row = db.execute(f"{NODE} WHERE id = ? AND chat = ?", (response, chat)).fetchone()
+        row = db.execute(TURN, (response, chat)).fetchone()
         if row is None:
             return None
-        found.append(_node(row))
-        response = found[-1].previous
+        id, previous, input, output = row
+        found.append(ChatTurn(id, previous, input or b"", output or b""))
+        response = previous
     return found[::-1]
 
 

@@ -7,8 +7,10 @@ copied beginning of a branch, or what a later turn of the chain still needs of a
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 from antiphon.store.base import StoreError
+from antiphon.store.carry_over import carry_over
 
 FIRST = (
     """
@@ -162,10 +164,14 @@ FOURTH = (
     "CREATE INDEX chat_texts_chat ON chat_texts (chat)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD, FOURTH)
+# The chats of the AI SDK bridge were conversations before.
+FIFTH = (carry_over,)
+
+Migration = tuple[str, ...] | tuple[Callable[[sqlite3.Connection], None], ...]
+MIGRATIONS: tuple[Migration, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 
 
-def migrate(db: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:
+def migrate(db: sqlite3.Connection, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:
     """Brings a database forward to the newest schema, in one transaction; refuses one that is newer still."""
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -176,8 +182,11 @@ def migrate(db: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] = MI
                 f"knows {len(migrations)}). Upgrade Antiphon, or configure another data folder."
             )
         for migration in migrations[version:]:
-            for statement in migration:
-                db.execute(statement)
+            for step in migration:
+                if isinstance(step, str):
+                    db.execute(step)
+                else:
+                    step(db)
         if version < len(migrations):
             db.execute(f"PRAGMA user_version = {len(migrations)}")
         db.execute("COMMIT")

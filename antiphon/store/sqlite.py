@@ -25,9 +25,9 @@ from antiphon.store.base import (
     Change,
     Chat,
     ChatEdit,
-    ChatNode,
     ChatNodes,
     ChatPage,
+    ChatTurn,
     Context,
     Conversation,
     ItemPosition,
@@ -416,7 +416,7 @@ class SqliteStore:
     ) -> ChatNodes | None:
         return await self._read(lambda db: chats.nodes(db, tenant, id, after, limit))
 
-    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatNode] | None:
+    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
         return await self._read(lambda db: chats.path(db, tenant, id, last))
 
     async def prune(self, now: float) -> int:

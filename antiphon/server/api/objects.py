@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
+from antiphon.catalogue import Prices, Source
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import Item
 from antiphon.spec.limits import Metadata
@@ -125,11 +126,31 @@ class InputTokens(Struct, kw_only=True):
     input_tokens: int
 
 
+class ModelDetails(Struct, kw_only=True):
+    """What is known of a model; null is unknown, also for a price."""
+
+    target: str
+    """The provider, and what the model is called there."""
+    context_window: int | None
+    output_limit: int | None
+    input_modalities: list[str] | None
+    tools: bool | None
+    json_schema: bool | None
+    reasoning_levels: list[str] | None
+    prices: Prices | None
+    """In USD for a million tokens."""
+    price_model: str | None
+    """The model of the table of prices that was taken for this one."""
+    sources: dict[str, Source]
+    """For each field that is known: `configuration`, `provider` (its list), or `genai-prices`."""
+
+
 class ModelObject(Struct, kw_only=True):
     id: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str
+    details: ModelDetails = field(name="antiphon:model")
 
 
 class ModelList(Struct, kw_only=True):
@@ -170,6 +191,43 @@ class AuditReport(Struct, kw_only=True):
     violations: dict[str, int]
     """How often each rule was broken."""
     last: LastViolation | None
+
+
+class TargetStatus(Struct, kw_only=True):
+    """One target of a route, as the workers of this machine see it."""
+
+    target: str
+    state: Literal["closed", "open", "half_open", "disabled"]
+    """`closed`: it is asked. `open`: it rests after failures. `half_open`: one request tries it."""
+    probing: bool
+    """Is such a request under way?"""
+    failures: int
+    """In a row."""
+    reopens_in: float | None
+    """In how many seconds it may be tried again."""
+    retries_left: int
+    """How often it may be asked again within the next minute."""
+    time_to_first_token: float | None
+    """Seconds, a moving estimate."""
+    tokens_per_second: float | None
+    requests: int
+    """Since the server started."""
+    errors: int
+
+
+class RouteStatus(Struct, kw_only=True):
+    """A name with several targets, in order of preference."""
+
+    name: str
+    strategy: str
+    on_cut: str
+    targets: list[TargetStatus]
+    context_window_fallback: TargetStatus | None
+
+
+class RouteList(Struct, kw_only=True):
+    object: Literal["list"] = "list"
+    data: list[RouteStatus]
 
 
 class AnyItem(Struct):

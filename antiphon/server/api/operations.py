@@ -278,8 +278,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/antiphon/chats/{id}"): Operation(
         "updateChat",
         CHATS,
-        "Rename or pin a chat, or move it to another branch",
-        "What is left out stays.",
+        "Update a chat",
+        "Renames it, pins it, or moves it to another branch. What is left out stays.",
         body=objects.ChatBody,
         body_required=False,
         answer=objects.ChatObject,
@@ -365,7 +365,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "listModels",
         SERVER,
         "List models",
-        "The configured names, then `PROVIDER/model` for what each provider lists.",
+        "The configured names, then `PROVIDER/model` for what each provider lists. `antiphon:model` has what "
+        "is known of each: window, limits, what it takes, and prices; null is unknown.",
         answer=objects.ModelList,
     ),
     ("GET", "/v1/models/{id}"): Operation(
@@ -383,6 +384,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "How many streams and answers this worker has audited, as `[server] audit` asks for, and how often "
         "each rule of the protocol was broken.",
         answer=objects.AuditReport,
+    ),
+    ("GET", "/v1/antiphon/routes"): Operation(
+        "listRoutes",
+        SERVER,
+        "List routes",
+        "Every name that has several targets, with the state of each: whether it is asked or rests after "
+        "failures, and how fast it is.",
+        answer=objects.RouteList,
     ),
     ("GET", "/healthz"): Operation("health", SERVER, "Check liveness", answer=objects.Health, open=True),
     ("GET", "/readyz"): Operation(
@@ -419,21 +428,21 @@ PARAMETERS = {
     "max_tool_calls": "How many calls are let through; more of them end the response as `incomplete`.",
     "text": "The form of the answer. A `json_schema` is enforced, or the answer is checked against it.",
     "reasoning": "How much the model should reason, and whether it should summarise its reasoning.",
-    "include": "More in the answer: sealed reasoning, log probabilities.",
+    "include": "More in the answer: encrypted reasoning, log probabilities.",
     "max_output_tokens": "At least 16. Reaching it ends the response as `incomplete`.",
     "temperature": "Sampling temperature, if the provider takes one.",
     "top_p": "Nucleus sampling, if the provider takes it.",
-    "presence_penalty": "If the provider takes it.",
-    "frequency_penalty": "If the provider takes it.",
+    "presence_penalty": "Above 0, words that were said are said less again; if the provider takes it.",
+    "frequency_penalty": "The same, in proportion to how often a word was said; if the provider takes it.",
     "top_logprobs": "0 to 20 alternatives for each token, where the provider gives them.",
     "truncation": "`auto` leaves out the oldest items of an input that does not fit; else that is an error.",
     "metadata": "Up to 16 pairs, kept with the response.",
-    "service_tier": "Passed on where the provider has tiers.",
+    "service_tier": "Which of the provider's tiers is to answer, where it has some.",
     "safety_identifier": "Who the end user is, for providers that want to know.",
     "prompt_cache_key": "Helps providers to find a cached prompt.",
     "store": "`false`: nothing is written, and the response cannot be read or continued over HTTP.",
     "background": "Answer at once and work on without the caller. Needs `store`.",
     "stream": "Answer with server-sent events.",
-    "stream_options": "Options of the stream.",
+    "stream_options": "`include_obfuscation: true` hides the length of words in the size of packets.",
     "antiphon:chat": "The chat that the response joins, under the one that it continues. Needs `store`.",
 }

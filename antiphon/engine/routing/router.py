@@ -1,0 +1,289 @@
+"""The router: a provider that asks one target after another until one of them answers.
+
+It builds no event: each attempt puts its deltas into the same sink. What is done for one target alone (its
+receipts, the items as it may see them, how much of them fits) is done anew for each attempt.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from antiphon.config import Target
+from antiphon.engine.failures import CLOSED
+from antiphon.engine.routing.affinity import Held
+from antiphon.engine.routing.attempt import Attempt
+from antiphon.engine.routing.continuation import Continuation, Continued, Unfinished, unfinished
+from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
+from antiphon.engine.routing.kinds import kind_of
+from antiphon.engine.routing.routes import FailedAttempt, RouteInUse
+from antiphon.providers.base import ROUTE, SUPPRESSED, Provider, Sink, Turn, UpstreamError
+from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
+from antiphon.spec.items import Item
+from antiphon.spec.response import CONTINUED, Receipt, Response, RouteAttempt, Usage
+from antiphon.stream.deltas import Failure, Finish, UsageDelta
+
+ROUTER = "router"
+"""Who a receipt names for what is decided here."""
+UNAVAILABLE = "targets_unavailable"
+
+Prepare = Callable[[Provider, Turn, Sequence[Item]], Awaitable[None]]
+"""Makes a turn what this provider takes, with these items after its own."""
+
+
+class Composing(Protocol):
+    """Whoever makes a response of what the targets say."""
+
+    @property
+    def response(self) -> Response:
+        """The one that is made."""
+
+    def begins(self, target: Target, provider: Provider, turn: Turn) -> None:
+        """From here on this target is asked, with this turn."""
+
+    def snapshot(self) -> Response:
+        """The response as it stands."""
+
+    def shows(self, item_type: str) -> str | None:
+        """The type under which the client sees such an item, or None if it does not."""
+
+
+class _Trouble(Struct):
+    """Why an attempt came to nothing, and how that is told if it is the end."""
+
+    payload: ErrorPayload
+    status: int = 0
+    retry_after: float | None = None
+    raised: Exception | None = None
+    """None if the provider put it as the end of its answer."""
+
+
+class Router:
+    """Answers one request with the targets of one route."""
+
+    name = ROUTER
+
+    def __init__(
+        self,
+        route: RouteInUse,
+        targets: tuple[Target, ...],
+        prepare: Prepare,
+        keys: Sequence[int] = (),
+        remembers: Callable[[str], Sequence[int]] | None = None,
+    ) -> None:
+        """`keys` say which chain the request goes on with, `remembers` under which its response is found."""
+        self._route = route
+        self._routes = route.routes
+        self._targets = targets
+        self._prepare = prepare
+        self._keys = keys
+        self._remembers = remembers
+        self._attempts: list[RouteAttempt] = []
+        self._held: Held | None = None
+        self._unfinished: Unfinished | None = None
+        self.composing: Composing
+        """Set by whoever makes the response, before this is asked to answer."""
+        self.capabilities = route.capabilities(targets)
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        routes = self._routes
+        if self._keys:
+            self._held = routes.states.affinity.find(self._keys, routes.clock())
+        dispatch = self._route.dispatch(turn, self._route.plan(turn, self._targets, self._held))
+        trouble: _Trouble | None = None
+        mine = turn
+        while (ask := await self._next(dispatch)) is not None:
+            mine.model = ask.target.upstream_model
+            turn.target = mine.target = str(ask.target)
+            trouble = await self._try(dispatch, ask, turn, mine, sink)
+            if trouble is None:
+                return
+            mine = replace(turn, upstream_status=0, upstream_id="")
+        self._give_up(trouble or self._nobody(dispatch), turn, sink)
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        """Each target counts in its own way, so this is for each of them to say."""
+        return None
+
+    async def models(self) -> list[str]:
+        return [str(target) for target in self._targets]
+
+    async def close(self) -> None:
+        return
+
+    async def _next(self, dispatch: Dispatch) -> Ask | None:
+        while True:
+            step = dispatch.next(self._routes.clock())
+            if not isinstance(step, Wait):
+                return step
+            await asyncio.sleep(step.seconds)
+
+    async def _try(self, dispatch: Dispatch, ask: Ask, turn: Turn, mine: Turn, sink: Sink) -> _Trouble | None:
+        """Ask one target; None if it has answered, else why it has not. `dispatch` learns of it."""
+        routes = self._routes
+        provider, mark = routes.providers[ask.target.provider], len(turn.receipts)
+        going = _Going(self, dispatch, ask, turn)
+        added: Sequence[Item] = ()
+        self.composing.begins(ask.target, provider, mine)
+        if self._unfinished is not None:
+            joined = self._join(going, provider, mine, sink)
+            if joined is None:
+                dispatch.left(ask)
+                return None
+            sink, added = joined
+        attempt = Attempt(sink, self.composing.shows, going, holds_all=not turn.stream)
+        try:
+            await self._prepare(provider, mine, added)
+            await provider.answer(mine, attempt)
+        except (UpstreamError, SpecError) as error:
+            retry_after = error.retry_after if isinstance(error, UpstreamError) else None
+            trouble = _Trouble(error.payload, error.status, retry_after, error)
+        except BaseException:
+            dispatch.left(going.ask)
+            raise
+        else:
+            if attempt.is_finished:
+                dispatch.answered(going.ask)
+                return None
+            payload = attempt.failure
+            trouble = (
+                _Trouble(payload) if payload else _Trouble(CLOSED, 502, raised=UpstreamError(CLOSED, 502))
+            )
+        self._judge(going, attempt, trouble, turn, mine)
+        if not attempt.has_content and self._unfinished is None:
+            del turn.receipts[mark:]
+        return trouble
+
+    def _join(
+        self, going: "_Going", provider: Provider, mine: Turn, sink: Sink
+    ) -> tuple[Sink, Sequence[Item]] | None:
+        """A sink in which the target goes on with what there is, and what it is given for that.
+
+        None if nothing may follow: the budget is used up, and that is the end of the answer.
+        """
+        before, turn = self._unfinished, going.turn
+        assert before is not None
+        how = Continuation.on(provider, mine.model, before)
+        request = how.request(turn.request)
+        if request is None:
+            going.finishes(None)
+            sink.put([*how.closing(), UsageDelta(how.usage(Usage())), Finish("length")])
+            return None
+        mine.request = request
+        if closing := how.closing():
+            sink.put(closing)
+        if before.place:
+            reason = f"{going.ask.target} goes on with this text at character {len(before.text):,}"
+            turn.receipts.append(Receipt(before.place, CONTINUED, reason, ROUTER))
+
+        def left_out() -> None:
+            turn.receipt(ROUTER, "output", "reasoning in the middle of a text is left out", SUPPRESSED)
+
+        return Continued(sink, how, len(self._attempts), left_out), how.added
+
+    def _judge(self, going: "_Going", attempt: Attempt, trouble: _Trouble, turn: Turn, mine: Turn) -> None:
+        """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
+        dispatch, ask, routes = going.dispatch, going.ask, self._routes
+        kind = kind_of(trouble.payload, trouble.status)
+        going.note(kind)
+        if routes.report is not None:
+            code = trouble.payload.code or trouble.payload.type
+            routes.report(FailedAttempt(mine, ask.target, kind, code, self._attempts[-1].milliseconds))
+        if kind == "unsupported" or (kind == "too_long" and isinstance(trouble.raised, SpecError)):
+            dispatch.refused(ask, is_too_long=kind == "too_long")
+            return
+        is_open = dispatch.failed(ask, kind, routes.clock(), trouble.retry_after)
+        on_cut = self._route.route.settings.on_cut
+        if attempt.has_content or self._unfinished is not None:
+            self._unfinished = None
+            if is_open and on_cut == "continue":
+                self._unfinished = unfinished(self.composing.snapshot(), turn.request)
+            if self._unfinished is None:
+                dispatch.end()
+        elif attempt.is_accepted and turn.stream and on_cut == "fail":
+            dispatch.end()
+
+    def _nobody(self, dispatch: Dispatch) -> _Trouble:
+        """Nobody was asked: all rest, or the context fits none."""
+        name = self._route.route.name
+        if not dispatch.has_candidates:
+            message = f"the input is too long for every target of {name!r}; shorten it"
+            payload = ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input")
+            return _Trouble(payload, 400, raised=SpecError(payload, 400))
+        wait = dispatch.retry_after(self._routes.clock())
+        message = f"every target of {name!r} rests after failures; try again in {wait:.0f} s"
+        payload = ErrorPayload("server_error", message, UNAVAILABLE, "model")
+        return _Trouble(payload, 503, raised=UpstreamError(payload, 503, wait))
+
+    def _give_up(self, trouble: _Trouble, turn: Turn, sink: Sink) -> None:
+        self.tell(turn)
+        if trouble.raised is not None:
+            raise trouble.raised
+        sink.put([Failure(trouble.payload)])
+
+    def noted(self, attempt: RouteAttempt) -> None:
+        self._attempts.append(attempt)
+
+    def tell(self, turn: Turn) -> None:
+        """The receipt of the route: who was asked, and what a move cost."""
+        if not self._attempts:
+            return
+        last, count = self._attempts[-1], len(self._attempts)
+        reason = f"{last.target} {last.outcome}" if last.outcome == "answered" else f"{last.target} failed"
+        if count > 1:
+            reason += f", after {count - 1} other attempt{'s' if count > 2 else ''}"
+        held = self._held
+        if held is not None and str(held.target) != last.target and held.tokens:
+            reason += f"; {held.tokens:,} tokens that {held.target} had in its cache are read anew"
+            price = self._route.price_of_moving(held, Target.of(last.target))
+            reason += "" if price is None else f", for ${price:.6f}"
+        turn.receipts.append(Receipt("model", ROUTE, reason, ROUTER, tuple(self._attempts)))
+
+    def remember(self, target: Target, usage: Usage | None) -> None:
+        """The chain is on this target now."""
+        keys = list(self._keys)
+        if self._remembers is not None:
+            keys += self._remembers(self.composing.response.id)
+        if keys:
+            routes, tokens = self._routes, usage.total_tokens if usage else 0
+            routes.states.affinity.keep(keys, target, tokens, routes.clock())
+
+
+class _Going:
+    """One attempt under way: it is told of its first words and of its end, and measures the time."""
+
+    __slots__ = ("_began", "_first", "_router", "ask", "dispatch", "turn")
+
+    def __init__(self, router: Router, dispatch: Dispatch, ask: Ask, turn: Turn) -> None:
+        self._router = router
+        self.dispatch = dispatch
+        self.ask = ask
+        self.turn = turn
+        self._began = router._routes.timer()
+        self._first = 0.0
+
+    def begins(self) -> None:
+        self._first = self._router._routes.timer()
+        self.ask = self.dispatch.answering(self.ask)
+
+    def finishes(self, usage: Usage | None) -> None:
+        """Before the last event is made, so that it can tell."""
+        router, target = self._router, self.ask.target
+        now = router._routes.timer()
+        if self._first:
+            tokens = usage.output_tokens if usage else 0
+            estimates = self.ask.candidate.state.estimates
+            estimates.answered(self._first - self._began, tokens, now - self._first)
+        self.note("answered", usage)
+        router.tell(self.turn)
+        router.remember(target, usage)
+
+    def note(self, outcome: str, usage: Usage | None = None) -> None:
+        elapsed = self._router._routes.timer() - self._began
+        self._router.noted(
+            RouteAttempt(
+                str(self.ask.target), self.ask.reason, round(elapsed * 1000), outcome, usage or UNSET
+            )
+        )
