@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from antiphon.client.errors import UsageError
 from antiphon.client.settings import Timeouts
+from antiphon.client.watching import Watch
 from antiphon.spec.codec import Opaque, encode, to_builtins
 from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.request import Include, ReasoningParam, ServiceTier, StreamOptions, TextParam
@@ -33,6 +34,8 @@ class RequestOptions(TypedDict, total=False):
     """Headers for this call, over those of the client."""
     timeouts: Timeouts
     """Time limits for this call, in place of those of the client."""
+    watch: Watch
+    """Sees the bytes of the call as they go and come; turns over a WebSocket are not seen."""
 
 
 class Parameters(RequestOptions, total=False):
