@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from antiphon.client import AsyncEventStream as AsyncEventStream
     from antiphon.client import AsyncSession as AsyncSession
     from antiphon.client import CapabilityViolation as CapabilityViolation
+    from antiphon.client import Chat as Chat
+    from antiphon.client import ChatResponse as ChatResponse
     from antiphon.client import Client as Client
     from antiphon.client import ConnectionFailed as ConnectionFailed
     from antiphon.client import Conversation as Conversation
@@ -69,6 +71,8 @@ if TYPE_CHECKING:
     from antiphon.client.agent.tasks import OpenResponsesAgentProtocol as OpenResponsesAgentProtocol
     from antiphon.client.agent.tasks import TaskFailed as TaskFailed
     from antiphon.client.hashbrown import hashbrown_frames as hashbrown_frames
+    from antiphon.client.router import ProviderStatus as ProviderStatus
+    from antiphon.client.router import Router as Router
     from antiphon.client.tools import BadArguments as BadArguments
     from antiphon.client.tools import PythonTool as PythonTool
     from antiphon.client.tools.schema import SchemaError as SchemaError
@@ -165,6 +169,9 @@ if TYPE_CHECKING:
     from antiphon.spec.response import OutputTokensDetails as OutputTokensDetails
     from antiphon.spec.response import ReasoningOptions as ReasoningOptions
     from antiphon.spec.response import Receipt as Receipt
+    from antiphon.spec.routing import RoutingDecision as RoutingDecision
+    from antiphon.spec.routing import SpeedRequirement as SpeedRequirement
+    from antiphon.spec.routing import TaskComplexity as TaskComplexity
     from antiphon.spec.tools import AllowedTools as AllowedTools
     from antiphon.spec.tools import CustomTool as CustomTool
     from antiphon.spec.tools import FunctionTool as FunctionTool
@@ -202,10 +209,10 @@ __version__ = "0.1.0"
 _NAMES = {
     "antiphon.client": (
         "Agent AgentResult AntiphonError AsyncClient AsyncEventStream AsyncSession CapabilityViolation "
-        "Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input InputItem "
-        "InputTokens InputTool Limits MCPServer Mismatch Model NoAnswer Parameters ParseFailed Parsed "
-        "Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts Tool "
-        "ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError tool via"
+        "Chat ChatResponse Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input "
+        "InputItem InputTokens InputTool Limits MCPServer Mismatch Model NoAnswer Parameters ParseFailed "
+        "Parsed Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts "
+        "Tool ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError tool via"
     ),
     "antiphon.client.agent.events": "AgentEvent RunEnded Step StepEnded StepStarted ToolEnded ToolStarted",
     "antiphon.client.agent.run": "AgentModel AgentRun",
@@ -215,6 +222,7 @@ _NAMES = {
         "TaskFailed"
     ),
     "antiphon.client.hashbrown": "hashbrown_frames",
+    "antiphon.client.router": "ProviderStatus Router",
     "antiphon.client.tools": "BadArguments PythonTool",
     "antiphon.client.tools.schema": "SchemaError",
     "antiphon.producer": (
@@ -251,6 +259,7 @@ _NAMES = {
     "antiphon.spec.response": (
         "IncompleteDetails InputTokensDetails OutputTokensDetails ReasoningOptions Receipt"
     ),
+    "antiphon.spec.routing": "RoutingDecision SpeedRequirement TaskComplexity",
     "antiphon.spec.tools": (
         "AllowedTools CustomTool FunctionTool FunctionToolChoice JsonObjectFormat JsonSchemaFormat "
         "TextFormat TextOptions ToolChoice"

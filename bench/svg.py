@@ -1,4 +1,6 @@
-"""Line charts as SVG: both axes logarithmic, a line with points for each contender. Nothing but strings."""
+"""Line charts as SVG, nothing but strings: both axes logarithmic with a line with points for each contender,
+or what happened over time, from zero on.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,13 +46,48 @@ class Axis:
         return [tick for tick in made if self.low * 0.999 <= tick <= self.high * 1.001]
 
 
+class Linear(Axis):
+    """An axis from zero on."""
+
+    @classmethod
+    def over(cls, values: Sequence[float], start: float, end: float) -> "Linear":
+        high = max(*values, 1e-9)
+        step = _step(high)
+        return cls(0.0, math.ceil(high / step) * step, start, end)
+
+    def at(self, value: float) -> float:
+        return round(self.start + value / self.high * (self.end - self.start), 1)
+
+    def ticks(self) -> list[float]:
+        step = _step(self.high)
+        return [step * n for n in range(round(self.high / step) + 1)]
+
+
+def _step(high: float) -> float:
+    """A round number of which four to ten go into the highest value."""
+    power = 10.0 ** math.floor(math.log10(high))
+    return next(power * part for part in (0.1, 0.2, 0.5, 1.0) if high / (power * part) <= 10)
+
+
 def chart(title: str, across: str, up: str, lines: Mapping[str, Points]) -> str:
     """Every value must be above zero. `across` and `up` are the labels of the axes."""
     points = [point for line in lines.values() for point in line]
     if not points or any(x <= 0 or y <= 0 for x, y in points):
         raise ValueError("a chart needs points, all above zero")
-    x = Axis.over([point[0] for point in points], LEFT, WIDTH - RIGHT)
-    y = Axis.over([point[1] for point in points], HEIGHT - BOTTOM, TOP)
+    return _drawn(title, across, up, lines, Axis, dots=True)
+
+
+def timeline(title: str, across: str, up: str, lines: Mapping[str, Points]) -> str:
+    """What happened over time; no value is below zero."""
+    return _drawn(title, across, up, lines, Linear, dots=False)
+
+
+def _drawn(
+    title: str, across: str, up: str, lines: Mapping[str, Points], axis: type[Axis], *, dots: bool
+) -> str:
+    points = [point for line in lines.values() for point in line]
+    x = axis.over([point[0] for point in points], LEFT, WIDTH - RIGHT)
+    y = axis.over([point[1] for point in points], HEIGHT - BOTTOM, TOP)
     middle = (LEFT + WIDTH - RIGHT) / 2
     made = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
@@ -66,7 +103,8 @@ def chart(title: str, across: str, up: str, lines: Mapping[str, Points]) -> str:
         places = [(x.at(a), y.at(b)) for a, b in sorted(line)]
         path = " ".join(f"{a},{b}" for a, b in places)
         made.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        made += [f'<circle cx="{a}" cy="{b}" r="3.5" fill="{colour}"/>' for a, b in places]
+        if dots:
+            made += [f'<circle cx="{a}" cy="{b}" r="3.5" fill="{colour}"/>' for a, b in places]
         at = LEFT + number * (WIDTH - LEFT - RIGHT) / len(lines)
         made.append(f'<rect x="{at:.0f}" y="{HEIGHT - 26}" width="14" height="4" fill="{colour}"/>')
         made.append(_text(at + 20, HEIGHT - 20, name, anchor="start"))

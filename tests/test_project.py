@@ -70,10 +70,8 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 def skeleton(tmp_path: Path) -> Path:
     """Every layer, empty, under the project's own rule."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    layers = (
-        "spec stream wires config embedded providers store engine bridges server client producer compliance"
-    )
-    for layer in ("", *layers.split(), "cli", "vertice", "vtcode"):
+    layers = "spec stream wires config embedded providers catalogue store engine bridges server client"
+    for layer in ("", *layers.split(), "producer", "compliance", "cli", "vertice", "vtcode"):
         package = tmp_path / "antiphon" / layer
         package.mkdir()
         (package / "__init__.py").touch()

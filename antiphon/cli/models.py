@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from antiphon.cli import models_show
 from antiphon.cli.common import CommandFailed, add_command, add_config_option, add_group, load_config
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def add_to(commands: "Commands") -> None:
             )
     parser = add_command(group, "rm", remove, "delete a model", REMOVE)
     parser.add_argument("model", metavar="MODEL", help="its name, as `antiphon models list` prints it")
+    models_show.add_to(group)
 
 
 def list_models(arguments: argparse.Namespace) -> int:

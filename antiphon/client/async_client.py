@@ -8,6 +8,7 @@ from weakref import WeakSet
 import httpx
 
 from antiphon.client.errors import UsageError
+from antiphon.client.resources.chats import AsyncChats
 from antiphon.client.resources.conversations import AsyncConversations, AsyncModels
 from antiphon.client.resources.create import Creator
 from antiphon.client.resources.parameters import InputItem, Parameters
@@ -54,6 +55,8 @@ class AsyncClient:
             address = ServerAddress(LOCAL_URL, key_of(api_key or ""))
         else:
             address = resolve(base_url, api_key)
+            if (base := address.url.removesuffix("/responses")) != address.url:
+                raise UsageError(f"the base URL ends before `/responses`: {base!r}")
         if config is not None and transport != "local":
             raise UsageError("`config` is for transport='local'; a server has its own")
         chosen = LocalTransport(config) if transport == "local" else None
@@ -69,6 +72,7 @@ class AsyncClient:
         self._sessions: WeakSet[AsyncSession] = WeakSet()
         self.responses = AsyncResponses(self._creator)
         self.conversations = AsyncConversations(self._http)
+        self.chats = AsyncChats(self._http)
         self.models = AsyncModels(self._http)
 
     @property

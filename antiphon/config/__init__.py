@@ -1,11 +1,13 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
+from antiphon.config.catalogue import Modality, ModelFacts, Prices, PriceStep
 from antiphon.config.checks import check_exposure, discovers, with_found
 from antiphon.config.env_file import filled_environment, vertice_protocol
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.reader import secret_in
+from antiphon.config.routes import FailureKind, Route, RouteSettings, Target
 from antiphon.config.schema import (
     ChatRouteSettings,
     ClientKey,
@@ -15,7 +17,6 @@ from antiphon.config.schema import (
     SealingSettings,
     ServerSettings,
     StoreSettings,
-    Target,
     UnknownModel,
     local_alias,
 )
@@ -38,12 +39,19 @@ __all__ = [
     "ConfigErrors",
     "DeclaredSettings",
     "ExtraOptions",
+    "FailureKind",
     "Found",
     "HttpSettings",
     "LocalSettings",
     "MediaSettings",
     "Mistake",
+    "Modality",
+    "ModelFacts",
+    "PriceStep",
+    "Prices",
     "ProviderSettings",
+    "Route",
+    "RouteSettings",
     "SealingSettings",
     "Secret",
     "ServerSettings",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from antiphon.config.mistakes import Path, Where, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
+from antiphon.config.routes import TIERS_COOLDOWN, RouteSettings
 from antiphon.config.schema import LOCAL, ClientKey, Config, UnknownModel, local_alias
 from antiphon.config.secret import Secret
 from antiphon.config.upstreams import Found, HttpSettings, ProviderSettings, UpstreamTimeouts
@@ -42,7 +43,8 @@ def complete(
     if reader.types is not None:
         _check_models(reader, config)
     _check_keys(reader, clients)
-    return replace(config, keys=clients, server=server, store=store)
+    routes = {name: _route(reader, name, route) for name, route in config.routes.items()}
+    return replace(config, keys=clients, server=server, store=store, routes=routes)
 
 
 def check_exposure(config: Config) -> str | None:
@@ -180,21 +182,63 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
         path: Path = ("models", alias)
         if not alias:
             reader.wrong(path, "an alias needs a name")
-        if len(targets) > 1:
-            reader.wrong(path, "more than one target for an alias is not supported yet; keep the first")
         if not targets:
             reader.wrong(path, 'expected a target such as "groq/llama-3.3-70b", got an empty list')
         for target in targets:
-            provider, slash, upstream = target.partition("/")
-            if not (slash and upstream):
-                reader.wrong(path, f'expected a target of the form "provider/model", got {quote(target)}')
-            elif provider not in names:
-                reader.wrong(path, f"there is no provider {quote(provider)}{_or(provider, names)}")
-            elif provider in config.providers and not config.serves(provider, upstream):
-                there = local_alias(config.local)
-                reader.wrong(path, f"{provider} has no model {quote(upstream)}; there is: {there}")
+            _check_target(reader, config, path, target, names)
+        for target in sorted({target for target in targets if targets.count(target) > 1}):
+            reader.wrong(path, f"the target {quote(target)} is there more than once; use weights instead")
+    for name, route in config.routes.items():
+        _check_route(reader, config, name, route, names)
     if config.default_model is not None:
         _check_default(reader, config, config.default_model, names)
+    for model in config.catalogue:
+        provider, _, upstream = model.partition("/")
+        if not upstream:
+            expected = 'expected a name of the form "provider/model", in quotes'
+            reader.wrong(("catalogue", model), f"{expected}, got {quote(model)}")
+        elif provider not in names:
+            reader.wrong(
+                ("catalogue", model), f"there is no provider {quote(provider)}{_or(provider, names)}"
+            )
+
+
+def _check_target(reader: ConfigReader, config: Config, path: Path, target: str, names: set[str]) -> None:
+    provider, slash, upstream = target.partition("/")
+    if not (slash and upstream):
+        reader.wrong(path, f'expected a target of the form "provider/model", got {quote(target)}')
+    elif provider not in names:
+        reader.wrong(path, f"there is no provider {quote(provider)}{_or(provider, names)}")
+    elif provider in config.providers and not config.serves(provider, upstream):
+        there = local_alias(config.local)
+        reader.wrong(path, f"{provider} has no model {quote(upstream)}; there is: {there}")
+
+
+def _check_route(
+    reader: ConfigReader, config: Config, name: str, route: RouteSettings, names: set[str]
+) -> None:
+    path: Path = ("routes", name)
+    targets = config.models.get(name)
+    if targets is None:
+        reader.wrong(path, f"there is no alias {quote(name)} in [models]{_or(name, set(config.models))}")
+        return
+    raw = _table(reader, path).get("weights")
+    given = len(raw if isinstance(raw, list) else route.weights)
+    if given not in (0, len(targets)):
+        message = f"expected a weight for each target, {len(targets)} in all, got {given}"
+        reader.wrong((*path, "weights"), message)
+    elif route.weights and not any(route.weights):
+        reader.wrong((*path, "weights"), "expected a weight above 0 for one target at least")
+    if route.context_window_fallback is not None:
+        where = (*path, "context_window_fallback")
+        _check_target(reader, config, where, route.context_window_fallback, names)
+
+
+def _route(reader: ConfigReader, name: str, route: RouteSettings) -> RouteSettings:
+    """A target that was limited rests longer in tiers, unless the table says how long."""
+    if route.strategy != "tiers" or "cooldown" in _table(reader, ("routes", name)):
+        return route
+    return replace(route, cooldown=TIERS_COOLDOWN)
 
 
 def _check_default(reader: ConfigReader, config: Config, model: str, providers: set[str]) -> None:

@@ -103,15 +103,16 @@ class ConfigReader:
         bare, extra = _unwrap(kind)
         container = get_origin(bare)
         if isinstance(value, OverlayText) and (
-            container in (dict, tuple) or bare is ExtraOptions or _is_section(bare)
+            container in (dict, tuple, frozenset) or bare is ExtraOptions or _is_section(bare)
         ):
-            value = parsed(value, separated=container is tuple)
-        if container is tuple:
+            value = parsed(value, separated=container in (tuple, frozenset))
+        if container in (tuple, frozenset):
             if extra.get("single") and isinstance(value, str):
                 value = [value]
             if not isinstance(value, list):
                 raise self._unexpected(kind, value, path)
-            return self._elements(get_args(bare)[0], value, path)
+            elements = self._elements(get_args(bare)[0], value, path)
+            return elements if container is tuple else frozenset(elements)
         if container is dict or bare is ExtraOptions or _is_section(bare):
             if not isinstance(value, dict):
                 raise self._unexpected(kind, value, path)

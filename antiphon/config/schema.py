@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Annotated, ClassVar, Final, Literal, NamedTuple
+from typing import Annotated, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, field
 
+from antiphon.config.catalogue import ModelFacts
 from antiphon.config.kinds import (
     Bytes,
     Count,
@@ -25,6 +26,7 @@ from antiphon.config.kinds import (
     Variable,
 )
 from antiphon.config.mistakes import Mistake, quote
+from antiphon.config.routes import Route, RouteSettings, Target
 from antiphon.config.upstreams import Found, ProviderSettings, UpstreamTimeouts
 
 LOCAL: Final = "local"
@@ -120,13 +122,6 @@ class ChatRouteSettings(Section, frozen=True, kw_only=True):
     protocol: Literal["ui", "data-v1", "open-responses"] = "ui"
 
 
-class Target(NamedTuple):
-    """The provider that serves a model, and what the model is called there."""
-
-    provider: str
-    upstream_model: str
-
-
 class UnknownModel(LookupError):
     """No model of that name; the message lists what there is."""
 
@@ -151,6 +146,8 @@ class Config(Section, frozen=True, kw_only=True):
     default_model: Name | None = None
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     models: dict[str, Targets] = field(default_factory=dict)
+    routes: dict[str, RouteSettings] = field(default_factory=dict)
+    catalogue: dict[str, ModelFacts] = field(default_factory=dict)
     server: ServerSettings = field(default_factory=ServerSettings)
     keys: dict[str, ClientKey] = field(default_factory=dict)
     log: LogSettings = field(default_factory=LogSettings)
@@ -167,7 +164,7 @@ class Config(Section, frozen=True, kw_only=True):
     """The providers that nobody has configured, by name."""
 
     def resolve(self, model: str | None = None) -> Target:
-        """The target of an alias, of `NAME/upstream-model`, or (None) of the default model.
+        """The first target of an alias, that of `NAME/upstream-model`, or (None) of the default model.
 
         >>> groq = ProviderSettings(type="any")
         >>> Config(models={"fast": ("groq/qwen",)}, providers={"groq": groq}).resolve("fast")
@@ -176,11 +173,19 @@ class Config(Section, frozen=True, kw_only=True):
         wanted = self.default_model if model is None else model
         if wanted is None:
             raise UnknownModel(None, self.available())
-        (target, *_) = self.models.get(wanted, (wanted,))
-        provider, _, upstream = target.partition("/")
-        if not upstream or not self.serves(provider, upstream):
+        targets = tuple(map(Target.of, self.models.get(wanted, (wanted,))))
+        if not all(target.upstream_model and self.serves(*target) for target in targets):
             raise UnknownModel(model, self.available())
-        return Target(provider, upstream)
+        return targets[0]
+
+    def route(self, model: str | None = None) -> Route | None:
+        """How the targets of an alias are used; None for one that has a single target and no table."""
+        alias = self.default_model if model is None else model
+        targets = self.models.get(alias or "", ())
+        settings = self.routes.get(alias or "")
+        if len(targets) < 2 and settings is None:
+            return None
+        return Route(alias or "", tuple(map(Target.of, targets)), settings or RouteSettings())
 
     def serves(self, provider: str, upstream: str) -> bool:
         """Can there be such a model? An embedded provider has one; others are asked when it is used."""
@@ -191,12 +196,12 @@ class Config(Section, frozen=True, kw_only=True):
         return self.providers[name]
 
     def aliases(self) -> list[str]:
-        """The configured names of models, without those whose provider is disabled."""
+        """The configured names of models, without those whose providers are all disabled."""
         disabled = {name for name, provider in self.providers.items() if provider.disabled}
         return [
             alias
             for alias, targets in self.models.items()
-            if not any(target.partition("/")[0] in disabled for target in targets)
+            if not all(target.partition("/")[0] in disabled for target in targets)
         ]
 
     def available(self) -> list[str]:

@@ -18,7 +18,9 @@ def show(config: Config) -> str:
     [server]
     """
     tree = _plain(config)
-    tree["models"] = {alias: target for alias, (target, *_) in config.models.items()}
+    tree["models"] = {
+        alias: targets[0] if len(targets) == 1 else list(targets) for alias, targets in config.models.items()
+    }
     for name, provider in config.providers.items():
         if provider.timeouts == config.timeouts:
             del tree["providers"][name]["timeouts"]
@@ -41,6 +43,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, tuple):
         return [_plain(inner) for inner in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
     return str(value) if isinstance(value, Secret) else value
 
 

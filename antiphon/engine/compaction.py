@@ -1,7 +1,6 @@
 """Compaction for any model: the model writes a summary, which is encrypted into a `compaction` item."""
 
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run import Run
 from antiphon.providers.base import Provider, Turn
 from antiphon.providers.exchange import apart
@@ -25,7 +24,7 @@ _TASK = (
 async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
     """A run that has the model write the summary; it has not begun."""
     provider, turn = engine.target(Request(model=request.model), caller)
-    resolved = await engine.resolve(request, caller, Proofs(engine.seal, provider, turn))
+    resolved = await engine.resolve(request, caller)
     if not resolved.items:
         raise SpecError(
             invalid_param("input", "there is nothing to compact; give `input` or `previous_response_id`")
@@ -37,9 +36,13 @@ async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
         truncation="auto",
     )
     turn.is_large = resolved.is_large
-    task = Message(role="user", content=[InputText(_TASK)])
-    turn.items = await engine.fitted(provider, turn, [*resolved.items, task])
+    resolved.items = turn.items = [*resolved.items, Message(role="user", content=[InputText(_TASK)])]
     composer = Composer(Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0), clock=engine.clock)
+    if (route := engine.routes.get(request.model)) is not None:
+        provider = router = engine.router(route, turn, caller, resolved)
+        engine.follow(router, composer, caller)
+    else:
+        turn.items = await engine.fitted(provider, turn, await engine.shown(resolved, provider, turn))
     return Run(turn, composer, resolved, provider)
 
 

@@ -34,6 +34,10 @@ class Resolved(Struct, gc=False):
     input: list[Item]
     previous: Context | None = None
     is_large: bool = False
+    start: int = 0
+    """How many of the items came before this request."""
+    is_plain: bool = False
+    """Are there only messages, which every provider sees alike?"""
 
 
 Memory = TurnMemory[Context]
@@ -46,7 +50,7 @@ def alone(request: Request) -> Resolved | None:
         return None
     message = Message(id=ids.new_id(ids.MESSAGE), role="user", content=words)
     # Two lists: the first is the provider's, and what it adds there was not given by the client.
-    return Resolved([message], [message])
+    return Resolved([message], [message], is_plain=True)
 
 
 async def resolve(
@@ -54,8 +58,6 @@ async def resolve(
     *,
     tenant: str,
     store: Store,
-    seal: Seal,
-    proofs: Proofs,
     memory: Memory | None = None,
     pairing: Pairing = "reject",
     is_large: bool = False,
@@ -82,16 +84,26 @@ async def resolve(
     def joined() -> Resolved:
         if set(map(type, before)) | set(map(type, given)) == {Message}:
             # Nothing to pair or to open.
-            return Resolved([*before, *given], given, previous, is_large)
+            return Resolved([*before, *given], given, previous, is_large, len(before), is_plain=True)
         items = paired([*before, *given], len(before), pairing)
-        items = proofs.opened(items, len(before))
-        return Resolved(_opened(items, len(before), tenant, seal, proofs), given, previous, is_large)
+        return Resolved(items, given, previous, is_large, len(before))
 
     is_large = is_large or (previous.size if previous is not None else len(earlier)) > LARGE
     before, given = await in_worker_thread(read) if is_large else read()
     if ItemReference in set(map(type, given)):
         given = await _dereferenced(given, before, tenant, store)
     return await in_worker_thread(joined) if is_large else joined()
+
+
+async def shown(resolved: Resolved, proofs: Proofs, tenant: str, seal: Seal) -> list[Item]:
+    """The items as one provider may see them: proofs of its own reasoning, and summaries, are opened."""
+    if resolved.is_plain:
+        return resolved.items
+
+    def opened() -> list[Item]:
+        return _opened(proofs.opened(resolved.items, resolved.start), resolved.start, tenant, seal, proofs)
+
+    return await in_worker_thread(opened) if resolved.is_large else opened()
 
 
 def input_items(given: str | list[Item] | None) -> list[Item]:

@@ -1,28 +1,34 @@
 """The engine: it takes a request, finds its context and its provider, and hands back a run."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
 
 from msgspec import Struct
 
 from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
-from antiphon.engine.context import Memory, Resolved, alone, resolve
+from antiphon.engine.chats import check_chat
+from antiphon.engine.context import Memory, Resolved, alone, input_items, resolve, shown
 from antiphon.engine.media import MediaFetcher, may_have_addresses
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.receipts import ReceiptLog
+from antiphon.engine.routing.affinity import chain_keys, key_of
+from antiphon.engine.routing.router import Router
+from antiphon.engine.routing.routes import RouteInUse, Routes
+from antiphon.engine.routing.tiers import one_target
 from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import SUPPRESSED, Capabilities, Provider, Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item
 from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import Response
-from antiphon.store.base import Append, Context, NewResponse, Store
+from antiphon.spec.routing import RouteHint, RoutingDecision, hint_of
+from antiphon.store.base import Append, Context, Joining, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
@@ -59,6 +65,8 @@ class Caller(Struct, eq=False):
     """The header by which somebody whom nobody knows shows that they come through a proxy."""
     asked: Asked | None = None
     """For the log; a copy of the caller shares it."""
+    hint: RouteHint | None = None
+    """What a header says about the task, for routes that choose by it."""
 
     def asking(self, request_id: str) -> "Caller":
         return Caller(
@@ -71,6 +79,7 @@ class Caller(Struct, eq=False):
             False,
             self.via,
             Asked(),
+            self.hint,
         )
 
 
@@ -83,6 +92,7 @@ class Engine:
         seal: Seal,
         clock: Callable[[], float],
         media: MediaFetcher | None = None,
+        routes: Routes | None = None,
     ) -> None:
         self.config = config
         self.providers = providers
@@ -90,6 +100,7 @@ class Engine:
         self.seal = seal
         self.clock = clock
         self.media = media
+        self.routes = routes or Routes(config, providers, clock)
         self.schemas = SchemaPool()
         self._receipt_log = ReceiptLog()
         self._resolve_model = lru_cache(_MANY)(config.resolve)
@@ -115,34 +126,47 @@ class Engine:
             check_tools(request)
         if request.text is not None:
             await check_schema(request, caller.tenant, self.schemas)
+        if request.chat is not None:
+            await check_chat(request, caller.tenant, self.store)
         resolved = alone(request)
         provider, turn = self.target(request, caller, resolved.items if resolved else None)
+        route: RouteInUse | None = None
         if isinstance(request, WebSocketCreate) and not request.generate:
             provider = Silent()
-        else:
+        elif (route := self.routes.get(request.model or self.default_model)) is None:
             report_unsupported(turn, provider)
-        takes = provider.capabilities
-        proofs = Proofs(self.seal, provider, turn)
-        may_not_fit = takes.counts_tokens
+        first, proofs = provider, Proofs(self.seal, provider, turn)
+        may_not_fit = provider.capabilities.counts_tokens
         if resolved is None:
-            resolved = await self.resolve(request, caller, proofs, memory)
-            turn.items, turn.is_large = resolved.items, resolved.is_large
-            may_not_fit = may_not_fit or may_have_addresses(turn.items)
+            resolved = await self.resolve(request, caller, memory)
+            turn.is_large = resolved.is_large
+            if route is None:
+                turn.items = await shown(resolved, proofs, caller.tenant, self.seal)
+                may_not_fit = may_not_fit or may_have_addresses(turn.items)
+        if route is not None:
+            # What is done for one target is done when it is asked.
+            turn.items = resolved.items
+            provider = self.router(route, turn, caller, resolved, memory)
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
-        if may_not_fit and not request.background:
+        elif may_not_fit and not request.background:
             turn.items = await self.fitted(provider, turn, turn.items)
+        takes = provider.capabilities
         dialect = caller.dialect
         shows = partial(dialect.shows, solicited=solicited(request.tools)) if request.tools else dialect.shows
         composer = Composer(
-            self._new_response(turn, takes, caller),
+            self._new_response(
+                turn, takes, caller, str(caller.asked.target) if route is not None and caller.asked else None
+            ),
             clock=self.clock,
             shows=shows,
-            hidden=partial(_hidden, turn, provider.name),
+            hidden=partial(_hidden, turn, first.name),
             first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
             seal=proofs.sealed,
             receipts=turn.receipts if counts_receipts or (turn.stream and dialect.slug is not None) else (),
         )
+        if route is not None and isinstance(provider, Router):
+            provider.composing = _Composing(self.seal, composer, caller.asked or Asked(), turn, first)
         if keeps_chunks:
             turn.keeps_chunks = composer.keeps_chunks = True
         # A background response is written by its job, together with its events.
@@ -150,9 +174,11 @@ class Engine:
         save = _Saving(self, caller, memory, keep) if saves else None
         return Run(turn, composer, resolved, provider, save, checks_of(provider, turn, self.schemas))
 
-    def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller) -> Response:
+    def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller, model: str | None) -> Response:
+        """`model` is the target that is asked first, where there are several."""
         request = turn.request
-        response = new_response(request, request.model or self.default_model, self.clock(), takes.defaults)
+        named = model or request.model or self.default_model
+        response = new_response(request, named, self.clock(), takes.defaults)
         if "service_tier" not in takes.parameters:
             response.service_tier = "default"
         if caller.receipts:
@@ -165,12 +191,16 @@ class Engine:
         asked = caller.asked = caller.asked or Asked()
         asked.model = request.model or self.default_model
         try:
-            asked.target = target = self._resolve_model(request.model)
+            target = self._resolve_model(request.model)
         except UnknownModel as unknown:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
             ) from None
-        self.check_use(target.provider, caller)
+        if (route := self.routes.get(asked.model)) is None:
+            self.check_use(target.provider, caller)
+        else:
+            target = self.usable(route, caller)[0]
+        asked.target = target
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or isinstance(request, WebSocketCreate)
         asked.turn = turn = Turn(
@@ -201,19 +231,90 @@ class Engine:
             message = f"the provider {provider} is disabled: {why}"
             raise SpecError(ErrorPayload("server_error", message, "model_unavailable", "model"), 503)
 
-    def resolve(
+    def usable(self, route: RouteInUse, caller: Caller) -> tuple[Target, ...]:
+        """The targets of a route that this caller can use; it is refused if there is none."""
+        targets = route.route.targets
+        if not caller.via and route.is_enabled:
+            return targets
+        found, refusal = [], None
+        for target in targets:
+            try:
+                self.check_use(target.provider, caller)
+                found.append(target)
+            except SpecError as error:
+                refusal = refusal or error
+        if refusal is not None and not found:
+            raise refusal
+        return tuple(found)
+
+    def router(
         self,
-        request: Request | CompactRequest,
+        route: RouteInUse,
+        turn: Turn,
         caller: Caller,
-        proofs: Proofs,
+        resolved: Resolved,
         memory: Memory | None = None,
+    ) -> Router:
+        """What asks the targets of this route for the turn; `follow` it with the response that it makes."""
+        request, tenant = turn.request, caller.tenant
+        self._read_hint(route, turn, caller)
+        keys: list[int] = []
+        remembers: Callable[[str], list[int]] | None = None
+        if route.keeps_chains:
+            keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
+            if request.store or memory is not None:
+                remembers = partial(_response_keys, tenant)
+        prepare = partial(self._prepare, resolved)
+        return Router(route, self.usable(route, caller), prepare, keys, remembers)
+
+    def decide(self, request: Request, caller: Caller) -> RoutingDecision:
+        """Which target a request that goes on with nothing would go to; nothing is sent."""
+        _, turn = self.target(request, caller, input_items(request.input))
+        route = self.routes.get(request.model or self.default_model)
+        if route is None:
+            assert caller.asked is not None
+            assert caller.asked.target is not None
+            return one_target(caller.asked.target)
+        self._read_hint(route, turn, caller)
+        return route.decide(turn, self.usable(route, caller))
+
+    def _read_hint(self, route: RouteInUse, turn: Turn, caller: Caller) -> None:
+        if route.route.settings.strategy == "tiers":
+            turn.hint = hint_of(turn.request) or caller.hint
+        if turn.hint is not None and all(one.provider in turn.hint.without for one in route.route.targets):
+            message = f"no target of {route.route.name!r} is left to be asked"
+            raise SpecError(invalid_param("antiphon:route.without", message))
+
+    def follow(self, router: Router, composer: Composer, caller: Caller) -> None:
+        """Whatever target the router asks, the response is composed as that target's."""
+        router.composing = _Composing(self.seal, composer, caller.asked or Asked())
+
+    def _prepare(
+        self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]
+    ) -> Awaitable[None] | None:
+        """Make the turn what this provider takes, with receipts for what it does not."""
+        report_unsupported(turn, provider)
+        if resolved.is_plain and not provider.capabilities.counts_tokens:
+            turn.items = [*resolved.items, *added]
+            if self.media is None or not may_have_addresses(turn.items):
+                return None
+        return self._fit(resolved, provider, turn, added)
+
+    async def _fit(self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]) -> None:
+        items = await self.shown(resolved, provider, turn)
+        turn.items = await self.fitted(provider, turn, [*items, *added])
+
+    def shown(self, resolved: Resolved, provider: Provider, turn: Turn) -> Awaitable[list[Item]]:
+        """The items as this provider may see them."""
+        return shown(resolved, Proofs(self.seal, provider, turn), turn.tenant, self.seal)
+
+    def resolve(
+        self, request: Request | CompactRequest, caller: Caller, memory: Memory | None = None
     ) -> Awaitable[Resolved]:
         return resolve(
             request,
             tenant=caller.tenant,
             store=self.store,
-            seal=self.seal,
-            proofs=proofs,
             memory=memory,
             pairing=self.config.store.pairing,
             is_large=caller.is_large,
@@ -253,14 +354,61 @@ class Engine:
             previous=resolved.previous,
             expires_at=expires,
             append=append,
+            chat=self.joining(run.turn.request),
         )
 
+    def joining(self, request: Request) -> Joining | None:
+        """The chat that the response to a request joins now."""
+        if request.chat is None:
+            return None
+        now = self.clock()
+        return Joining(request.chat, now, self.expires_at(now))
+
     async def close(self) -> None:
+        self.routes.close()
         await self.schemas.close()
 
     def expires_at(self, now: float) -> int | None:
         ttl = self.config.store.ttl
         return int(now + ttl) if ttl else None
+
+
+class _Composing(Struct, eq=False):
+    """Keeps a response true to the target that is asked for it now."""
+
+    seal: Seal
+    composer: Composer
+    asked: Asked
+    turn: Turn | None = None
+    """What the composer is made for already, and for whom."""
+    provider: Provider | None = None
+
+    __repr__ = object.__repr__  # which shows no prompt
+
+    @property
+    def response(self) -> Response:
+        return self.composer.response
+
+    def begins(self, target: Target, provider: Provider, turn: Turn) -> None:
+        composer = self.composer
+        composer.response.model = turn.target
+        if turn is self.turn and provider is self.provider:
+            self.asked.target = target
+            return
+        self.turn, self.provider = turn, provider
+        composer.seal = Proofs(self.seal, provider, turn).sealed
+        composer.hidden = partial(_hidden, turn, provider.name)
+        self.asked.target, self.asked.turn = target, turn
+
+    def snapshot(self) -> Response:
+        return self.composer.snapshot()
+
+    def shows(self, item_type: str) -> str | None:
+        return self.composer.shows(item_type)
+
+
+def _response_keys(tenant: str, id: str) -> list[int]:
+    return [key_of(tenant, "response", id)]
 
 
 def _hidden(turn: Turn, provider: str, type: str) -> None:

@@ -4,16 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from antiphon.spec.content import text_of
-from antiphon.spec.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Message,
-    Reasoning,
-)
+from antiphon.spec.items import Item, Reasoning, text_size
 from antiphon.spec.request import Request
 from antiphon.spec.response import ESTIMATED, Response, Usage
 
@@ -24,9 +15,9 @@ def estimate(request: Request | None, output: Sequence[Item]) -> Usage:
     """One rule for both sides: characters divided by four."""
     given = "" if request is None else (request.instructions or "")
     items = request.input if request is not None else None
-    size = len(given) + (len(items) if isinstance(items, str) else sum(map(_size, items or ())))
-    thought = sum(_size(item) for item in output if isinstance(item, Reasoning))
-    said = sum(map(_size, output))
+    size = len(given) + (len(items) if isinstance(items, str) else sum(map(text_size, items or ())))
+    thought = sum(text_size(item) for item in output if isinstance(item, Reasoning))
+    said = sum(map(text_size, output))
     return Usage.of(_tokens(size), _tokens(said), reasoning=_tokens(thought))
 
 
@@ -38,18 +29,3 @@ def is_estimated(response: Response) -> bool:
 
 def _tokens(characters: int) -> int:
     return -(-characters // _CHARACTERS_A_TOKEN)
-
-
-def _size(item: Item) -> int:
-    match item:
-        case Message():
-            return len(item.get_text())
-        case Reasoning():
-            return len(item.get_reasoning_text()) + len(item.get_summary_text())
-        case FunctionCall():
-            return len(item.name) + len(item.arguments)
-        case CustomToolCall():
-            return len(item.name) + len(item.input)
-        case FunctionCallOutput() | CustomToolCallOutput():
-            return len(text_of(item.output))
-    return 0

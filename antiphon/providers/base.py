@@ -5,17 +5,18 @@ one batch. It is done when it returns. If it raises `UpstreamError` before it ha
 still gets a plain HTTP error.
 """
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import LocalSettings, UpstreamTimeouts
+from antiphon.config import LocalSettings, ModelFacts, UpstreamTimeouts
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -23,10 +24,12 @@ from antiphon.spec.response import ADDED as ADDED
 from antiphon.spec.response import DROPPED as DROPPED
 from antiphon.spec.response import FALLBACK as FALLBACK
 from antiphon.spec.response import REWRITTEN as REWRITTEN
+from antiphon.spec.response import ROUTE as ROUTE
 from antiphon.spec.response import SUPPRESSED as SUPPRESSED
 from antiphon.spec.response import TRUNCATED as TRUNCATED
 from antiphon.spec.response import UNMET as UNMET
 from antiphon.spec.response import Receipt
+from antiphon.spec.routing import RouteHint
 from antiphon.spec.tools import Tool
 from antiphon.stream.deltas import AnyDelta
 from antiphon.stream.sinks import Sink as Sink
@@ -63,6 +66,10 @@ class Turn(Struct, eq=False):
     """Told of each receipt that is left."""
     key: str = ""
     """The name of the key that the caller sent, for the log."""
+    hint: RouteHint | None = None
+    """What is said about the task, where a route chooses by it."""
+    target: str = ""
+    """The `PROVIDER/model` that is asked, where a name has several."""
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -117,6 +124,8 @@ class Capabilities:
     """Does it give proofs of its reasoning, to be sent back?"""
     foreign_proofs: bool = False
     """Can it read proofs that were not sealed here, because the upstream seals its own?"""
+    prefill: re.Pattern[str] | None = None
+    """Which models go on with a last message that is the model's own."""
     extras: bool = False
     """Are parameters outside the specification passed on as they are?"""
     counts_tokens: bool = False
@@ -154,6 +163,14 @@ class Provider(Protocol):
         """The names of the models it serves, as far as it knows them; `UpstreamError` when it cannot ask."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class KnowsModels(Protocol):
+    """A provider that can tell more of its models than their names."""
+
+    def facts(self, model: str) -> ModelFacts | None:
+        """What it knows of a model without asking anybody: what its list said when it was last asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,16 @@
 Nobody wants to wait long for an answer to these.
 """
 
-import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers import errors
-from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import UNREADABLE
 
-_FRESH = 60.0
 _NONE_THERE = (404, 405)
 _PATIENCE = UpstreamTimeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
 
@@ -45,27 +42,6 @@ def introduction(
     return Introduction(headers | configured, secrets)
 
 
-class ModelNames:
-    """The names of an upstream's models, or why there are none, asked for at most once a minute."""
-
-    def __init__(self, fetch: Callable[[], Awaitable[list[str]]]) -> None:
-        self._fetch = fetch
-        self._names: list[str] = []
-        self._failure: UpstreamError | None = None
-        self._until = 0.0
-
-    async def names(self) -> list[str]:
-        if time.monotonic() >= self._until:
-            try:
-                self._names, self._failure = await self._fetch(), None
-            except UpstreamError as error:
-                self._names, self._failure = [], error
-            self._until = time.monotonic() + _FRESH
-        if self._failure is not None:
-            raise self._failure.with_traceback(None)
-        return list(self._names)
-
-
 async def look_up(
     http: UpstreamClient,
     url: str,
@@ -79,11 +55,6 @@ async def look_up(
         if response.status not in (200, *_NONE_THERE):
             raise errors.refused(provider, response.status, response.headers, answer, secrets=secrets)
         return as_object(answer) if response.status == 200 else {}
-
-
-def named(listed: object, key: str = "id") -> list[str]:
-    """The names in a list of objects."""
-    return [name for one in objects(listed) if isinstance(name := one.get(key), str) and name]
 
 
 async def count(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from antiphon.config import Config
 from antiphon.engine.engine import Caller
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.routing import hint_in
 from antiphon.stream.client_dialects import detected
 from antiphon.stream.dialects import AUTO, Dialect, by_name
 
@@ -52,6 +53,7 @@ class AccessControl:
         asked = headers.get(b"x-antiphon-receipts")
         if asked not in (None, b"0", b"1"):
             raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
+        task = headers.get(b"x-antiphon-route")
         return Caller(
             tenant=tenant,
             key=key,
@@ -59,6 +61,7 @@ class AccessControl:
             receipts=asked == b"1" if asked is not None else self._receipts,
             strict=self._strict,
             via=_passed_on_by(headers) if self._minds_proxies else "",
+            hint=None if task is None else hint_in(str(task, "latin-1")),
         )
 
     def check_source(self, headers: Mapping[bytes, bytes]) -> str | None:

@@ -12,11 +12,13 @@ from antiphon.server.exchange import Exchange, Handler, Head
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import (
     chat,
+    chats,
     compaction,
     conversations,
     hashbrown,
     info,
     responses,
+    routing,
     stored_responses,
     vscode,
     websocket,
@@ -48,6 +50,9 @@ _ROUTES: dict[str, dict[str, Handler]] = {
         "GET": conversations.item,
         "DELETE": conversations.delete_item,
     },
+    "/v1/antiphon/chats": {"GET": chats.listed_chats, "POST": chats.create},
+    "/v1/antiphon/chats/{id}": {"GET": chats.retrieve, "POST": chats.update, "DELETE": chats.delete},
+    "/v1/antiphon/chats/{id}/responses": {"GET": chats.responses},
     "/api/v1/chat": {"POST": chat.create, "GET": chat.resume_v1},
     "/api/v1/chat/health": {"GET": info.healthz},
     "/api/v1/chat/{id}/stream": {"GET": chat.resume},
@@ -56,6 +61,7 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/models": {"GET": info.models},
     "/v1/models/{id...}": {"GET": info.model},
     "/v1/audit": {"GET": info.audit},
+    "/v1/antiphon/routes": {"GET": routing.routes},
     "/healthz": {"GET": info.healthz},
     "/readyz": {"GET": info.readyz},
     "/openapi.json": {"GET": info.openapi},
@@ -210,7 +216,7 @@ def _cors(origin: str) -> list[tuple[bytes, bytes]]:
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (
             b"access-control-expose-headers",
-            b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, retry-after",
+            b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, x-antiphon-target, retry-after",
         ),
         (b"vary", b"origin"),
     ]

@@ -13,6 +13,7 @@ from antiphon.engine.background import Background
 from antiphon.engine.engine import Engine
 from antiphon.engine.job import BackgroundJob
 from antiphon.engine.media import MediaFetcher
+from antiphon.engine.routing.routes import Routes
 from antiphon.engine.run import Run
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
@@ -41,14 +42,22 @@ class Closing(Protocol):
 
 class Gateway:
     def __init__(
-        self, config: Config, store: Store, seal: Seal, providers: dict[str, Provider], http: UpstreamClient
+        self,
+        config: Config,
+        store: Store,
+        seal: Seal,
+        providers: dict[str, Provider],
+        http: UpstreamClient,
+        routes: Routes,
     ) -> None:
         self.config = config
         self.gate = AccessControl(config)
         self.requests = RequestLog(config.log.access)
         self.memory = BodyMemory(config.server.memory_limit)
         self.store = store
-        self.engine = Engine(config, providers, store, seal, time.time, MediaFetcher(config.media, http))
+        media = MediaFetcher(config.media, http)
+        self.engine = Engine(config, providers, store, seal, time.time, media, routes)
+        routes.report = self.requests.attempt_failed
         self.background = Background(self.engine, report=self._report)
         self.models = ModelLists(providers)
         self.pulse = Watch(min(GRAIN, config.server.keepalive or GRAIN))
@@ -81,7 +90,9 @@ class Gateway:
             cache_bytes=config.store.cache_bytes,
             alone=config.server.workers == 1,
         )
-        gateway = cls(config, store, Seal([keys.current, *keys.older]), providers, http)
+        # Several workers share the state of the routes, so that what one learns all know.
+        routes = Routes(config, providers, time.time, folder=folder if config.server.workers > 1 else None)
+        gateway = cls(config, store, Seal([keys.current, *keys.older]), providers, http, routes)
         if background:
             try:
                 await gateway.background.open()
@@ -141,6 +152,8 @@ class Gateway:
     async def _keep_house(self) -> None:
         """Load what the first request needs, then remove what has expired, again and again."""
         await self._http.warm()
+        if any(len(targets) > 1 for targets in self.config.models.values()):
+            await self.engine.routes.catalogue.load()
         while True:
             try:
                 await self.store.prune(self.engine.clock())

@@ -4,9 +4,12 @@ import os
 from dataclasses import dataclass
 
 from antiphon.config import Config, ConfigErrors, load
+from antiphon.engine.engine import Caller
 from antiphon.providers.discovery import in_environment
 from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
+from antiphon.spec.decode import decode_request
+from antiphon.spec.routing import RoutingDecision
 from antiphon.store import StoreError
 
 CANNOT_OPEN = (ConfigErrors, StoreError, OSError)
@@ -16,6 +19,13 @@ CANNOT_OPEN = (ConfigErrors, StoreError, OSError)
 @dataclass(frozen=True, slots=True)
 class LocalGateway:
     app: App
+
+    async def decide(self, body: bytes) -> RoutingDecision:
+        """Which target the request in this body would go to; nothing is sent."""
+        gateway = self.app.gateway
+        assert gateway is not None
+        await gateway.engine.routes.catalogue.load()
+        return gateway.engine.decide(decode_request(body), Caller())
 
     async def close(self) -> None:
         gateway = self.app.gateway

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from antiphon.engine.engine import Asked, Caller
 from antiphon.engine.failures import Problem
+from antiphon.engine.routing.routes import FailedAttempt
 from antiphon.spec.errors import ErrorPayload
 
 log = logging.getLogger("antiphon.requests")
@@ -38,6 +39,8 @@ _GATE = frozenset(
 )
 """Codes that whoever can reach the server can cause as often as they like."""
 _INTERVAL = 1.0
+_NO_FAILURES = frozenset({"request", "unsupported", "too_long"})
+"""What says nothing about a target: the line of the request tells of it."""
 
 
 class RequestLog:
@@ -66,6 +69,23 @@ class RequestLog:
         """What was no request, or was refused before anybody knew who sent it."""
         caller = Caller(request_id=request_id)
         self.ended(caller, route, time.perf_counter(), status, Problem(error, status))
+
+    def attempt_failed(self, attempt: FailedAttempt) -> None:
+        """One target of a route failed. If another answers, no other line tells of it."""
+        if attempt.kind in _NO_FAILURES:
+            return
+        turn = attempt.turn
+        known = {
+            "id": turn.request_id,
+            "key": turn.key,
+            "target": str(attempt.target),
+            "kind": attempt.kind,
+            "code": attempt.code,
+            "upstream_status": turn.upstream_status,
+            "upstream_id": turn.upstream_id,
+        }
+        fields: Fields = {name: value for name, value in known.items() if value}
+        _write(logging.WARNING, "attempt failed", {**fields, "ms": attempt.milliseconds})
 
     def went_away(self, caller: Caller, route: str, began: float) -> None:
         _write(logging.INFO, "the client went away", _fields(caller, route, began, 0))

@@ -35,6 +35,8 @@ log = logging.getLogger("antiphon.server")
 
 _WIDTH = 100
 _INDENT = " " * 8
+_USUAL = "http://127.0.0.1:8080"
+"""Where the client looks for a server that nobody has named."""
 _BACKLOG = 2048
 _OPEN_FILES = 65536
 _FAILED = 1
@@ -118,7 +120,14 @@ def banner(config: Config, listener: socket.socket) -> str:
         f"{head}models: {', '.join(config.available())}\n{docs}{_next(config)}\n"
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
         f"""  -d '{{"model": "{_example(config)}", "input": "Say hello in five words."}}'\n"""
+        f"""{_asking(config, address)} "Say hello in five words."\n"""
     )
+
+
+def _asking(config: Config, address: str) -> str:
+    """The same with the command that comes along."""
+    key = "ANTIPHON_API_KEY=YOUR_KEY " if config.keys else ""
+    return f"{key}antiphon ask" if address == _USUAL else f"{key}antiphon ask --url {address}/v1"
 
 
 def _discovered(config: Config) -> str:

@@ -7,6 +7,7 @@ from msgspec import UnsetType
 
 from antiphon.bridges.encoder import Encoder, Headers
 from antiphon.engine.run import End, Run
+from antiphon.providers.base import Turn
 from antiphon.server.auditing import Audit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -19,6 +20,11 @@ from antiphon.spec.tools import Tool
 def receipt_headers(receipts: Sequence[Receipt] | UnsetType) -> Headers:
     """How many receipts there are, if there are any."""
     return ((b"x-antiphon-receipts", b"%d" % len(receipts)),) if receipts else ()
+
+
+def target_headers(turn: Turn) -> Headers:
+    """Which target is asked, where the name that the client used has several."""
+    return ((b"x-antiphon-target", turn.target.encode("latin-1", "replace")),) if turn.target else ()
 
 
 class Stream:
@@ -38,6 +44,7 @@ class Stream:
         "_sign",
         "_time",
         "_tools",
+        "_turn",
         "audit",
     )
 
@@ -48,6 +55,7 @@ class Stream:
         encoder: Encoder,
         tools: Sequence[Tool] | None,
         receipts: Sequence[Receipt] = (),
+        turn: Turn | None = None,
     ) -> None:
         self._exchange = exchange
         self._encoder = encoder
@@ -56,6 +64,8 @@ class Stream:
         """Those of the request; None if the stream is not to be audited."""
         self._receipts = receipts
         """Those of the turn: the head says how many there are by then."""
+        self._turn = turn
+        """The head names its target, if that was chosen among several."""
         self.audit: Audit | None = None
         self._interval = gateway.config.server.keepalive
         self._sign = encoder.keepalive()
@@ -68,6 +78,8 @@ class Stream:
         headers = encoder.headers
         if self._receipts:
             headers = (*headers, *receipt_headers(self._receipts))
+        if self._turn is not None and self._turn.target:
+            headers = (*headers, *target_headers(self._turn))
         exchange.open_stream(encoder.content_type, headers)
         if self._tools is not None:
             self.audit = self._audits.of_stream(encoder, self._tools, exchange.caller)
@@ -126,7 +138,7 @@ async def deliver(gateway: Gateway, run: Run, end: End) -> None:
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
     # The rules object to empty deltas, so a stream that was asked for them is not held to the rules.
     tools = None if run.composer.keeps_chunks else run.turn.request.tools
-    stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts)
+    stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts, run.turn)
     try:
         await deliver(gateway, run, stream)
         exchange.problem = run.problem
@@ -144,7 +156,7 @@ async def answer_whole(gateway: Gateway, exchange: Exchange, run: Run, headers: 
         caller = exchange.caller
         body = caller.dialect.encode_response(response, run.encoded)
         if receipts := run.turn.receipts:
-            headers = (*headers, *receipt_headers(receipts))
+            headers = (*headers, *receipt_headers(receipts), *target_headers(run.turn))
         await exchange.answer(body, headers=headers)
         gateway.audits.answer(body, run.turn.request.tools, caller)
     finally:

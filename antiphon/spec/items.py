@@ -226,3 +226,19 @@ def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
     if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and not isinstance(item.output, str):
         return "output", item.output
     return "", []
+
+
+def text_size(item: Item) -> int:
+    """How many characters of text an item has for the model to read."""
+    match item:
+        case Message():
+            return len(item.get_text())
+        case Reasoning():
+            return len(item.get_reasoning_text()) + len(item.get_summary_text())
+        case FunctionCall():
+            return len(item.name) + len(item.arguments)
+        case CustomToolCall():
+            return len(item.name) + len(item.input)
+        case FunctionCallOutput() | CustomToolCallOutput():
+            return len(text_of(item.output))
+    return 0

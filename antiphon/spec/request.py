@@ -100,6 +100,8 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     """Answer with server-sent events."""
     stream_options: StreamOptions | None = None
     """`include_obfuscation: true` hides the length of words in the size of packets."""
+    chat: str | None = field(name="antiphon:chat", default=None)
+    """The chat of the gateway that the response joins."""
 
     def last_user_text(self) -> str:
         """What the user said last, as text; empty when no message of a user is in the input.
@@ -128,7 +130,7 @@ PROVIDER_PARAMETERS = (
     "safety_identifier",
 )
 """Parameters that only a provider can honour; the gateway sees to the others itself."""
-NOT_FORWARDED = frozenset({"client_metadata", "generate", "type"})
+NOT_FORWARDED = frozenset({"antiphon:route", "client_metadata", "generate", "type"})
 """Fields that agent clients add for their own back end, or that belong to the transport."""
 
 

@@ -107,6 +107,19 @@ ADDED = "added"
 ESTIMATED = "estimated"
 FALLBACK = "fallback"
 TRUNCATED = "truncated"
+ROUTE = "route"
+CONTINUED = "continued"
+
+
+class RouteAttempt(Struct, frozen=True, omit_defaults=True):
+    """One target that was asked for a response: why, for how long, and what came of it."""
+
+    target: str
+    reason: str
+    milliseconds: int
+    outcome: str
+    """`answered`, or the kind of failure."""
+    usage: Usage | UnsetType = UNSET
 
 
 class Receipt(Struct, frozen=True):
@@ -116,6 +129,8 @@ class Receipt(Struct, frozen=True):
     action: str
     reason: str
     provider: str
+    attempts: tuple[RouteAttempt, ...] | UnsetType = UNSET
+    """Of a route: every target that was asked."""
 
 
 class Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):

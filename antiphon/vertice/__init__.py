@@ -6,8 +6,10 @@ come from and the specification differ, it is as the specification says.
 
 from antiphon.client.agent.tasks import CapabilityViolation as CapabilityViolationError
 from antiphon.client.agent.tasks import LLMClientWithOpenResponsesProtocol
+from antiphon.client.router import ProviderStatus
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.enums import ErrorType, FinishReason, ItemStatus, ItemType, MessageRole
+from antiphon.spec.routing import RoutingDecision, SpeedRequirement, TaskComplexity
 from antiphon.vertice.agents import (
     AgentResponse,
     AgentTask,
@@ -94,13 +96,17 @@ __all__ = [
     "OutputTextContent",
     "OutputTextDeltaEvent",
     "OutputTextDoneEvent",
+    "ProviderStatus",
     "ReasoningItem",
     "ResponseCompletedEvent",
     "ResponseCreatedEvent",
     "ResponseFailedEvent",
     "ResponseInProgressEvent",
+    "RoutingDecision",
+    "SpeedRequirement",
     "StreamEvent",
     "SummaryTextContent",
+    "TaskComplexity",
     "TokenUsage",
     "ToolResult",
     "UrlCitation",

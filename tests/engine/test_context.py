@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from antiphon.engine.context import Memory, Resolved, alone, resolve
+from antiphon.engine.context import Memory, Resolved, alone, resolve, shown
 from antiphon.engine.engine import encode_all, stored
 from antiphon.engine.reasoning import Proofs
 from antiphon.providers.base import Turn
@@ -69,9 +70,8 @@ async def resolved(store: SqliteStore, tenant: str = "", **fields: Any) -> Resol
     memory = fields.pop("memory", None)
     request = decode_request(encode({"model": "m", **fields}))
     proofs = Proofs(SEAL, Silent(), Turn(model="m", request=request, items=[], tenant=tenant))
-    return await resolve(
-        request, tenant=tenant, store=store, seal=SEAL, proofs=proofs, memory=memory, pairing=pairing
-    )
+    found = await resolve(request, tenant=tenant, store=store, memory=memory, pairing=pairing)
+    return replace(found, items=await shown(found, proofs, tenant, SEAL))
 
 
 def texts(found: list[Item]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What upstreams are asked beside a turn: answers, no answers, and how seldom they are asked."""
+"""What upstreams are asked beside a turn: answers, and no answers."""
 
 import json
 from collections.abc import AsyncIterator
@@ -9,7 +9,6 @@ from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers import queries
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.spec.errors import ErrorPayload
 from tests.providers.fake_server import FakeServer, Received, Wire, refusal, refusing_address
 
 
@@ -43,23 +42,6 @@ def test_a_header_of_the_configuration_wins() -> None:
     assert queries.introduction(Secret("sk-1"), own).headers["Authorization"] == "Basic abcd"
 
 
-async def test_models_are_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, asked = [1000.0], []
-    monkeypatch.setattr("antiphon.providers.queries.time.monotonic", lambda: now[0])
-
-    async def fetch() -> list[str]:
-        asked.append(now[0])
-        return ["a"]
-
-    models = queries.ModelNames(fetch)
-    first = await models.names()
-    first.append("changed by somebody")
-    assert await models.names() == ["a"]
-    now[0] += 61
-    assert await models.names() == ["a"]
-    assert asked == [1000.0, 1061.0]
-
-
 @pytest.mark.parametrize(
     ("status", "body", "found"),
     [
@@ -88,26 +70,6 @@ async def test_looking_up_what_is_refused(upstream: Answering, http: UpstreamCli
         await queries.look_up(http, upstream.base_url, {}, "p", ["sk-very-secret"])
     assert caught.value.payload.code == "upstream_auth"
     assert "secret" not in caught.value.payload.message
-
-
-async def test_why_there_are_no_names_is_asked_for_once_too() -> None:
-    asked = 0
-
-    async def fetch() -> list[str]:
-        nonlocal asked
-        asked += 1
-        raise UpstreamError(ErrorPayload("server_error", "no"), 502)
-
-    names = queries.ModelNames(fetch)
-    for _ in range(2):
-        with pytest.raises(UpstreamError, match="no"):
-            await names.names()
-    assert asked == 1
-
-
-def test_names_in_a_list() -> None:
-    assert queries.named([{"id": "a"}, {"id": 7}, {}, None, {"id": ""}, {"id": "b"}]) == ["a", "b"]
-    assert queries.named({"id": "a"}) == []
 
 
 @pytest.mark.parametrize(

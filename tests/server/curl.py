@@ -12,7 +12,7 @@ ADDRESS = "http://127.0.0.1:8080"
 """Where the server is, on the pages."""
 
 # What the examples call the id of the last thing of each kind.
-KINDS = {"response": "RESPONSE", "conversation": "CONVERSATION", "list": "ITEM"}
+KINDS = {"response": "RESPONSE", "conversation": "CONVERSATION", "antiphon.chat": "CHAT", "list": "ITEM"}
 
 
 class Shell:
@@ -51,8 +51,9 @@ class Shell:
             return
         body: dict[str, Any] = answer.json()
         kind = KINDS.get(body.get("object", ""))
-        if kind == "ITEM" and body["data"]:
-            self.variables[kind] = body["data"][0]["id"]
+        if kind == "ITEM":
+            if body["data"] and "id" in body["data"][0]:
+                self.variables[kind] = body["data"][0]["id"]
         elif kind and body.get("background"):
             self.variables["BACKGROUND"] = body["id"]
         elif kind and kind not in self.variables:

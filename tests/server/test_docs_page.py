@@ -16,11 +16,12 @@ from tests.server.servers import Serving
 
 LANGUAGES = ("curl", "Python", "JavaScript")
 WRITE = """
-const { paths } = JSON.parse(process.argv[1]);
+import { readFileSync } from "node:fs";
+const { paths } = JSON.parse(readFileSync(0, "utf8"));
 const written = [];
 for (const [path, methods] of Object.entries(paths)) {
   for (const [method, operation] of Object.entries(methods)) {
-    const shown = call(method, path, operation, "model", process.argv[2]);
+    const shown = call(method, path, operation, "model", process.argv[1]);
     written.push(Object.fromEntries(Object.entries(LANGUAGES).map(([name, write]) => [name, write(shown)])));
   }
 }
@@ -30,9 +31,10 @@ console.log(JSON.stringify(written));
 pytestmark = needs_node
 
 
-def node(program: str, *arguments: str) -> str:
+def node(program: str, *arguments: str, given: str = "") -> str:
+    """What the program writes; `given` is its standard input, for what is too long for an argument."""
     command = ["node", "--input-type=module", "-e", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def examples(server: Serving, address: str) -> list[dict[str, str]]:
     page, description = client.get("/docs").text, client.get("/openapi.json").text
     found = re.search(r"^const BODIES = .*?(?=^// --- the page)", page, re.DOTALL | re.MULTILINE)
     assert found
-    written: list[dict[str, str]] = json.loads(node(found[0] + WRITE, description, address))
+    written: list[dict[str, str]] = json.loads(node(found[0] + WRITE, address, given=description))
     return written
 
 

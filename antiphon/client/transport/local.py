@@ -7,6 +7,8 @@ from typing import Any, Protocol, cast
 import httpx
 
 from antiphon.client.errors import UsageError
+from antiphon.spec.errors import SpecError
+from antiphon.spec.routing import RoutingDecision
 
 Message = MutableMapping[str, Any]
 Asgi = Callable[
@@ -23,6 +25,9 @@ class Opened(Protocol):
 
     @property
     def app(self) -> Asgi: ...
+
+    async def decide(self, body: bytes) -> RoutingDecision:
+        """Which target the request in this body would go to; `SpecError` when it would be refused."""
 
     async def close(self) -> None: ...
 
@@ -52,14 +57,25 @@ class LocalTransport(httpx.AsyncBaseTransport):
         self._exchanges: set[asyncio.Task[None]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        async with self._opening:
-            if self._opened is None:
-                self._opened = await open_gateway(self._config)
+        opened = await self._open()
         body = await request.aread()
-        exchange = _Exchange(self._opened.app, request, body)
+        exchange = _Exchange(opened.app, request, body)
         self._exchanges.add(exchange.task)
         exchange.task.add_done_callback(self._forget)
         return await exchange.head()
+
+    async def decide(self, body: bytes) -> RoutingDecision:
+        """Which target a request would go to; nothing is sent."""
+        try:
+            return await (await self._open()).decide(body)
+        except SpecError as error:
+            raise UsageError(error.payload.message) from None
+
+    async def _open(self) -> Opened:
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await open_gateway(self._config)
+            return self._opened
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._exchanges.discard(task)

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from antiphon.providers import queries
+from antiphon.config import ModelFacts
+from antiphon.providers import model_lists, queries
+from antiphon.providers.anthropic.models import PREFILL
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, Prepared, prepare
 from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.anthropic.stream import AnthropicStream
@@ -37,7 +39,7 @@ class Anthropic:
         key = "Authorization: Bearer " if settings.auth == "bearer" else "x-api-key: "
         self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers, key=key)
         self._headers.setdefault("anthropic-version", self._shape.version)
-        self._models = queries.ModelNames(self._fetch_models)
+        self._models = model_lists.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         await ask(self._http, turn, self._call, sink)
@@ -63,6 +65,10 @@ class Anthropic:
     async def models(self) -> list[str]:
         """The upstream's own list; empty when it has none to give."""
         return await self._models.names()
+
+    def facts(self, model: str) -> ModelFacts | None:
+        """What the list last said of a model."""
+        return self._models.facts(model)
 
     async def close(self) -> None:
         return
@@ -90,10 +96,10 @@ class Anthropic:
         betas = dict.fromkeys((*self._betas, *prepared.betas))
         return {**self._headers, "anthropic-beta": ",".join(betas)} if betas else self._headers
 
-    async def _fetch_models(self) -> list[str]:
+    async def _fetch_models(self) -> model_lists.Listed:
         url = f"{self._base}/v1/models?limit=1000"
         answer = await queries.look_up(self._http, url, self._headers, self.name, self._secrets)
-        return queries.named(answer.get("data"))
+        return model_lists.listed(answer.get("data"), read=model_lists.of_anthropic)
 
 
 def _version(base_url: str) -> str:
@@ -109,6 +115,7 @@ def _capabilities(shape: AnthropicOptions) -> Capabilities:
         files=True,
         file_urls=True,
         custom_tools=True,
+        prefill=PREFILL,
         reasoning=True,
         proofs=True,
         counts_tokens=True,

@@ -5,7 +5,8 @@ import re
 from collections.abc import Awaitable
 from urllib.parse import quote, urlsplit
 
-from antiphon.providers import queries
+from antiphon.config import ModelFacts
+from antiphon.providers import model_lists, queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.bedrock.auth import BEARER_VARIABLE, ApiKey, Chain, Identity, can_sign, region_of
 from antiphon.providers.bedrock.eventstream import CONTENT_TYPE
@@ -58,7 +59,7 @@ class Bedrock:
         self._cache = settings.cache
         self._like = settings.like
         self._timeouts = settings.timeouts
-        self._models = queries.ModelNames(self._fetch_models)
+        self._models = model_lists.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         await ask(self._http, turn, self._call, sink)
@@ -91,6 +92,10 @@ class Bedrock:
         """Models and inference profiles, or only those of the two that may be seen."""
         return await self._models.names()
 
+    def facts(self, model: str) -> ModelFacts | None:
+        """What the list last said of a model."""
+        return self._models.facts(model)
+
     async def close(self) -> None:
         return
 
@@ -121,25 +126,26 @@ class Bedrock:
         # An ARN is one segment of the path, slashes and all.
         return f"{self._base}/model/{quote(model, safe='')}/{what}"
 
-    async def _fetch_models(self) -> list[str]:
-        found: list[str] = []
+    async def _fetch_models(self) -> model_lists.Listed:
+        found: model_lists.Listed = {}
         failures: list[UpstreamError] = []
         for one in _LISTS:
             try:
-                found += await self._listed(*one)
+                for name, facts in (await self._listed(*one)).items():
+                    found.setdefault(name, facts)
             except UpstreamError as error:
                 failures.append(error)
         if len(failures) == len(_LISTS):
             raise failures[0]
-        return list(dict.fromkeys(found))
+        return found
 
-    async def _listed(self, path: str, place: str, name: str) -> list[str]:
+    async def _listed(self, path: str, place: str, name: str) -> model_lists.Listed:
         url = self._base.replace("//bedrock-runtime", "//bedrock", 1) + path
         proof = await self._identity.prove("GET", url, b"")
         headers = {**self._headers, **proof.headers}
         secrets = (*proof.secrets, *self._headers.values())
         answer = await queries.look_up(self._http, url, headers, self.name, secrets)
-        return queries.named(answer.get(place), name)
+        return model_lists.listed(answer.get(place), name, model_lists.of_bedrock)
 
 
 def _reached(settings: BedrockSettings) -> tuple[str, Identity]:

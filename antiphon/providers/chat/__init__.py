@@ -3,8 +3,8 @@
 from collections.abc import Coroutine
 from typing import Any
 
-from antiphon.config import HttpSettings
-from antiphon.providers import queries
+from antiphon.config import HttpSettings, ModelFacts
+from antiphon.providers import model_lists, queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.chat.profiles import Profile, choose
 from antiphon.providers.chat.request import prepare
@@ -31,7 +31,7 @@ class ChatUpstream:
         self._timeouts = settings.timeouts
         self._patient = self._timeouts.patient(stream=False)
         self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers)
-        self._models = queries.ModelNames(self._fetch_models)
+        self._models = model_lists.ModelNames(self._fetch_models)
 
     def answer(self, turn: Turn, sink: Sink) -> Coroutine[Any, Any, None]:
         return ask(self._http, turn, self._call, sink)
@@ -62,6 +62,10 @@ class ChatUpstream:
         """The upstream's own list; empty when it has none to give."""
         return await self._models.names()
 
+    def facts(self, model: str) -> ModelFacts | None:
+        """What the list last said of a model."""
+        return self._models.facts(model)
+
     async def close(self) -> None:
         return
 
@@ -75,11 +79,11 @@ class ChatUpstream:
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
 
-    async def _fetch_models(self) -> list[str]:
+    async def _fetch_models(self) -> model_lists.Listed:
         answer = await queries.look_up(
             self._http, f"{self._base}/models", self._headers, self.name, self._secrets
         )
-        return queries.named(answer.get("data") or answer.get("models"))
+        return model_lists.listed(answer.get("data") or answer.get("models"))
 
 
 class Chat(ChatUpstream):

@@ -3,8 +3,8 @@
 import re
 from typing import Any, ClassVar
 
-from antiphon.config import HttpSettings
-from antiphon.providers import errors, queries
+from antiphon.config import HttpSettings, ModelFacts
+from antiphon.providers import errors, model_lists, queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.gemini.request import PARAMETERS, prepare
@@ -52,7 +52,7 @@ class Gemini:
         self._headers, self._secrets = queries.introduction(
             settings.api_key, settings.headers, key="x-goog-api-key: "
         )
-        self._models = queries.ModelNames(self._fetch_models)
+        self._models = model_lists.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         await ask(self._http, turn, self._call, sink)
@@ -78,6 +78,10 @@ class Gemini:
     async def models(self) -> list[str]:
         """Those that generate content."""
         return await self._models.names()
+
+    def facts(self, model: str) -> ModelFacts | None:
+        """What the list last said of a model."""
+        return self._models.facts(model)
 
     async def close(self) -> None:
         return
@@ -117,22 +121,23 @@ class Gemini:
     def _list_url(self) -> str:
         return f"{self._base}/models?pageSize=1000"
 
-    def _listed(self, page: dict[str, Any]) -> list[str]:
-        """The names on one page of the list."""
-        return [
-            str(one.get("name", "")).removeprefix("models/")
+    def _listed(self, page: dict[str, Any]) -> model_lists.Listed:
+        """The models on one page of the list."""
+        return {
+            str(one.get("name", "")).removeprefix("models/"): model_lists.of_gemini(one)
             for one in queries.objects(page.get("models"))
             if "generateContent" in (one.get("supportedGenerationMethods") or ("generateContent",))
-        ]
+        }
 
-    async def _fetch_models(self) -> list[str]:
-        found: list[str] = []
+    async def _fetch_models(self) -> model_lists.Listed:
+        found: model_lists.Listed = {}
         more = ""
         for _ in range(_MOST_PAGES):
             url = self._list_url() + (f"&pageToken={more}" if more else "")
             page = await queries.look_up(self._http, url, self._headers, self.name, self._secrets)
-            found += filter(None, self._listed(page))
+            found |= self._listed(page)
             more = str(page.get("nextPageToken") or "")
             if not re.fullmatch(r"[\w=.~-]+", more):
                 break
+        found.pop("", None)
         return found

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from antiphon.providers import errors
+from antiphon.providers import errors, model_lists
 from antiphon.providers.base import Environment, Sink, Turn, UpstreamError
 from antiphon.providers.exchange import encoded
 from antiphon.providers.gemini import Gemini
 from antiphon.providers.gemini.settings import VertexSettings
-from antiphon.providers.queries import named
 from antiphon.spec.errors import ErrorPayload
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class Vertex(Gemini):
     def _counted(self, turn: Turn, body: dict[str, Any]) -> bytes:
         return encoded(turn, {name: body[name] for name in _COUNTED if name in body})
 
-    async def _fetch_models(self) -> list[str]:
+    async def _fetch_models(self) -> model_lists.Listed:
         await self._sign_in()
         return await super()._fetch_models()
 
@@ -90,9 +89,10 @@ class Vertex(Gemini):
         base = f"{self._base}beta1" if self._base.endswith("/v1") else self._base
         return f"{base}/publishers/google/models?pageSize=300"
 
-    def _listed(self, page: dict[str, Any]) -> list[str]:
-        names = named(page.get("publisherModels"), "name")
-        return [name for one in names if (name := one.rsplit("/", 1)[-1]).startswith("gemini")]
+    def _listed(self, page: dict[str, Any]) -> model_lists.Listed:
+        found = model_lists.listed(page.get("publisherModels"), "name", model_lists.of_gemini)
+        short = {name.rsplit("/", 1)[-1]: facts for name, facts in found.items()}
+        return {name: facts for name, facts in short.items() if name.startswith("gemini")}
 
 
 def _tokens(settings: VertexSettings, environment: Environment) -> "AccessTokens":

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from antiphon.providers import queries
+from antiphon.providers import model_lists, queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, ask, encoded
 from antiphon.providers.ollama.request import CAPABILITIES, prepare
@@ -32,7 +32,7 @@ class Ollama:
         self._headers, self._secrets = queries.introduction(
             settings.api_key, settings.headers, accept="application/x-ndjson"
         )
-        self._models = queries.ModelNames(self._fetch_models)
+        self._models = model_lists.ModelNames(self._fetch_models)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         await ask(self._http, turn, self._call, sink)
@@ -65,9 +65,9 @@ class Ollama:
             secrets=self._secrets,
         )
 
-    async def _fetch_models(self) -> list[str]:
+    async def _fetch_models(self) -> model_lists.Listed:
         tags = await queries.look_up(
             self._http, f"{self._base}/api/tags", self._headers, self.name, self._secrets
         )
         listed = tags.get("models")
-        return queries.named(listed, "model") or queries.named(listed, "name")
+        return model_lists.listed(listed, "model") or model_lists.listed(listed, "name")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from antiphon.config import ModelFacts
 from antiphon.providers import queries
 from antiphon.providers.base import FALLBACK, Environment, Sink, Turn, WrappingSink
 from antiphon.providers.chat import ChatUpstream
@@ -101,6 +102,9 @@ class OpenResponses:
 
     async def models(self) -> list[str]:
         return await self._chat.models()
+
+    def facts(self, model: str) -> ModelFacts | None:
+        return self._chat.facts(model)
 
     async def close(self) -> None:
         if self._sockets is not None:

@@ -1,11 +1,16 @@
-"""The objects of the API beside the response: lists, conversations, models, and what was deleted."""
+"""The objects of the API beside the response: lists, conversations, chats, models, and what was deleted."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
+from antiphon.catalogue import Prices, Source
+from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import Item
 from antiphon.spec.limits import Metadata
+from antiphon.spec.response import IncompleteDetails, Usage
+
+ChatTitle = Annotated[str, Meta(max_length=200)]
 
 
 class ItemList(Struct, kw_only=True):
@@ -32,6 +37,76 @@ class ConversationBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_de
     metadata: Metadata | None = None
 
 
+class ChatObject(Struct, kw_only=True):
+    """A chat: a tree of responses, each under the one that it continues."""
+
+    id: str
+    object: Literal["antiphon.chat"] = "antiphon.chat"
+    title: str | None
+    """As it was named, else the beginning of its first question."""
+    current: str | None
+    """The response that the chat goes on from; the way to it from the beginning is what a reader sees."""
+    running: str | None
+    """The newest response in the background that has not ended."""
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+    """When it is removed with its responses; each new response moves that, and a pinned chat stays."""
+    pinned: bool
+
+
+class ChatBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body that makes a chat or changes it; what is left out stays as it is."""
+
+    title: ChatTitle | None = None
+    """An empty one takes the title away, and the next response gives the chat another."""
+    pinned: bool | None = None
+    current: str | None = None
+
+
+class ChatList(Struct, kw_only=True):
+    """One page of chats."""
+
+    object: Literal["list"] = "list"
+    data: list[ChatObject]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class ChatResponse(Struct, kw_only=True):
+    """A response in the tree of its chat."""
+
+    id: str
+    previous_response_id: str | None
+    """The response of this chat that it continues; null for one that begins the chat."""
+    created_at: int
+    status: str
+    model: str
+    input: list[Item]
+    """The items that this turn added."""
+    output: list[Item]
+    usage: Usage | None
+    error: ResponseError | None
+    incomplete_details: IncompleteDetails | None
+
+
+class ChatResponseList(Struct, kw_only=True):
+    """One page of the responses of a chat."""
+
+    object: Literal["list"] = "list"
+    data: list[ChatResponse]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class DeletedChat(Struct, kw_only=True):
+    id: str
+    object: Literal["antiphon.chat.deleted"] = "antiphon.chat.deleted"
+    deleted: bool = True
+
+
 class DeletedResponse(Struct, kw_only=True):
     id: str
     object: Literal["response"] = "response"
@@ -51,11 +126,31 @@ class InputTokens(Struct, kw_only=True):
     input_tokens: int
 
 
+class ModelDetails(Struct, kw_only=True):
+    """What is known of a model; null is unknown, also for a price."""
+
+    target: str
+    """The provider, and what the model is called there."""
+    context_window: int | None
+    output_limit: int | None
+    input_modalities: list[str] | None
+    tools: bool | None
+    json_schema: bool | None
+    reasoning_levels: list[str] | None
+    prices: Prices | None
+    """In USD for a million tokens."""
+    price_model: str | None
+    """The model of the table of prices that was taken for this one."""
+    sources: dict[str, Source]
+    """For each field that is known: `configuration`, `provider` (its list), or `genai-prices`."""
+
+
 class ModelObject(Struct, kw_only=True):
     id: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str
+    details: ModelDetails = field(name="antiphon:model")
 
 
 class ModelList(Struct, kw_only=True):
@@ -96,6 +191,43 @@ class AuditReport(Struct, kw_only=True):
     violations: dict[str, int]
     """How often each rule was broken."""
     last: LastViolation | None
+
+
+class TargetStatus(Struct, kw_only=True):
+    """One target of a route, as the workers of this machine see it."""
+
+    target: str
+    state: Literal["closed", "open", "half_open", "disabled"]
+    """`closed`: it is asked. `open`: it rests after failures. `half_open`: one request tries it."""
+    probing: bool
+    """Is such a request under way?"""
+    failures: int
+    """In a row."""
+    reopens_in: float | None
+    """In how many seconds it may be tried again."""
+    retries_left: int
+    """How often it may be asked again within the next minute."""
+    time_to_first_token: float | None
+    """Seconds, a moving estimate."""
+    tokens_per_second: float | None
+    requests: int
+    """Since the server started."""
+    errors: int
+
+
+class RouteStatus(Struct, kw_only=True):
+    """A name with several targets, in order of preference."""
+
+    name: str
+    strategy: str
+    on_cut: str
+    targets: list[TargetStatus]
+    context_window_fallback: TargetStatus | None
+
+
+class RouteList(Struct, kw_only=True):
+    object: Literal["list"] = "list"
+    data: list[RouteStatus]
 
 
 class AnyItem(Struct):

@@ -63,6 +63,11 @@ _HEADERS = [
         "`1`: list in `antiphon:receipts` what was dropped or rewritten on the way to the provider.",
         {"enum": ["0", "1"]},
     ),
+    (
+        "X-Antiphon-Route",
+        "`complexity=simple, speed=fast`: what the task needs, for a route of tiers.",
+        {"type": "string"},
+    ),
 ]
 
 
@@ -71,6 +76,8 @@ _ANSWER_HEADERS = {
     "X-Antiphon-Dialect": ("The dialect of this answer.", {"enum": list(DIALECTS)}),
 }
 _RECEIPTS = "X-Antiphon-Receipts"
+_TARGET = "X-Antiphon-Target"
+_TARGET_ABOUT = "The `PROVIDER/model` that is asked, where the name in `model` has several."
 _RECEIPTS_ABOUT = (
     "How many things were dropped, rewritten or suppressed, if any were; of a stream, as many as are known "
     "when it begins."
@@ -108,6 +115,7 @@ def _document() -> Schema:
             },
             "headers": {
                 _RECEIPTS: {"description": _RECEIPTS_ABOUT, "schema": {"type": "integer", "minimum": 1}},
+                _TARGET: {"description": _TARGET_ABOUT, "schema": {"type": "string"}},
                 **{
                     name: {"description": about, "required": True, "schema": schema}
                     for name, (about, schema) in _ANSWER_HEADERS.items()
@@ -172,7 +180,8 @@ def _answers(operation: Operation) -> Schema:
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _ANSWER_HEADERS}
     told = {status: {**answer, "headers": headers} for status, answer in answers.items()}
     if operation.receipts:
-        told["200"]["headers"] = {**headers, _RECEIPTS: {"$ref": f"#/components/headers/{_RECEIPTS}"}}
+        more = {name: {"$ref": f"#/components/headers/{name}"} for name in (_RECEIPTS, _TARGET)}
+        told["200"]["headers"] = {**headers, **more}
     return told
 
 

@@ -44,13 +44,15 @@ class Operation:
 
 
 RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
-BRIDGES = "Bridges"
+CHATS, BRIDGES = "Chats", "Bridges"
 
 GROUPS = {
     RESPONSES: "Create responses. The contract is Open Responses 2026-04-24.",
     STORED: "What was stored can be read, continued, resumed as a stream, cancelled and deleted. "
     "Everything belongs to the key's tenant; another tenant's id does not exist.",
     CONVERSATIONS: "Lists of items that responses can continue: send `conversation` with a request.",
+    CHATS: "Trees of responses with a title, which can be listed and searched: send `antiphon:chat` with a "
+    "request. The terminal, the web app and the AI SDK bridge all show these.",
     BRIDGES: "The same runs for user interfaces, each in the protocol of its own client.",
     SERVER: "Models, health, and this description.",
 }
@@ -61,6 +63,15 @@ PAGING = (
         "limit", "How many items at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
     ),
     Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"}),
+)
+CHAT_PAGING = (
+    Query("after", "Continue after the chat or the response with this id.", {"type": "string"}),
+    Query("limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
+)
+SEARCH = Query(
+    "search",
+    "Only chats with all of these words, or beginnings of words, in their title and texts.",
+    {"type": "string", "maxLength": 200},
 )
 RESUMING = (
     Query("stream", "Send the events instead of the response.", {"type": "boolean", "default": False}),
@@ -241,6 +252,57 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer=objects.ConversationObject,
         errors=(404,),
     ),
+    ("GET", "/v1/antiphon/chats"): Operation(
+        "listChats",
+        CHATS,
+        "List or search chats",
+        "The one that changed last comes first.",
+        answer=objects.ChatList,
+        query=(*CHAT_PAGING, SEARCH),
+        errors=(400,),
+    ),
+    ("POST", "/v1/antiphon/chats"): Operation(
+        "createChat",
+        CHATS,
+        "Create a chat",
+        "With `current`, a response that is in no chat yet becomes its newest, and all that it continues "
+        "comes with it.",
+        body=objects.ChatBody,
+        body_required=False,
+        answer=objects.ChatObject,
+        errors=(400, 404, 413, 415),
+    ),
+    ("GET", "/v1/antiphon/chats/{id}"): Operation(
+        "getChat", CHATS, "Retrieve a chat", answer=objects.ChatObject, errors=(404,)
+    ),
+    ("POST", "/v1/antiphon/chats/{id}"): Operation(
+        "updateChat",
+        CHATS,
+        "Update a chat",
+        "Renames it, pins it, or moves it to another branch. What is left out stays.",
+        body=objects.ChatBody,
+        body_required=False,
+        answer=objects.ChatObject,
+        errors=(400, 404, 413, 415),
+    ),
+    ("DELETE", "/v1/antiphon/chats/{id}"): Operation(
+        "deleteChat",
+        CHATS,
+        "Delete a chat",
+        "Its responses go with it; one that still runs is cancelled first.",
+        answer=objects.DeletedChat,
+        errors=(404,),
+    ),
+    ("GET", "/v1/antiphon/chats/{id}/responses"): Operation(
+        "listChatResponses",
+        CHATS,
+        "List the responses of a chat",
+        "The whole tree, each response after the one that it continues. The way from the beginning to "
+        "`current` is what a reader sees; responses with the same `previous_response_id` are branches.",
+        answer=objects.ChatResponseList,
+        query=CHAT_PAGING,
+        errors=(400, 404),
+    ),
     ("POST", "/api/v1/chat"): Operation(
         "chatWithAiSdk",
         BRIDGES,
@@ -303,7 +365,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "listModels",
         SERVER,
         "List models",
-        "The configured names, then `PROVIDER/model` for what each provider lists.",
+        "The configured names, then `PROVIDER/model` for what each provider lists. `antiphon:model` has what "
+        "is known of each: window, limits, what it takes, and prices; null is unknown.",
         answer=objects.ModelList,
     ),
     ("GET", "/v1/models/{id}"): Operation(
@@ -321,6 +384,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "How many streams and answers this worker has audited, as `[server] audit` asks for, and how often "
         "each rule of the protocol was broken.",
         answer=objects.AuditReport,
+    ),
+    ("GET", "/v1/antiphon/routes"): Operation(
+        "listRoutes",
+        SERVER,
+        "List routes",
+        "Every name that has several targets, with the state of each: whether it is asked or rests after "
+        "failures, and how fast it is.",
+        answer=objects.RouteList,
     ),
     ("GET", "/healthz"): Operation("health", SERVER, "Check liveness", answer=objects.Health, open=True),
     ("GET", "/readyz"): Operation(
@@ -373,4 +444,5 @@ PARAMETERS = {
     "background": "Answer at once and work on without the caller. Needs `store`.",
     "stream": "Answer with server-sent events.",
     "stream_options": "`include_obfuscation: true` hides the length of words in the size of packets.",
+    "antiphon:chat": "The chat that the response joins, under the one that it continues. Needs `store`.",
 }

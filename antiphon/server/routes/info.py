@@ -4,15 +4,17 @@ import asyncio
 from functools import cache
 from importlib.resources import files
 
-from antiphon.config import UnknownModel
+from antiphon.catalogue import ModelInfo
+from antiphon.config import Target, UnknownModel
 from antiphon.providers.base import Provider
 from antiphon.server.api import openapi as description
-from antiphon.server.api.objects import Health, ModelList, ModelObject, Readiness
+from antiphon.server.api.objects import Health, ModelDetails, ModelList, ModelObject, Readiness
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.store import StoreError
+from antiphon.wires.worker_thread import in_worker_thread
 
 HTML = b"text/html; charset=utf-8"
 SVG = b"image/svg+xml"
@@ -31,13 +33,16 @@ _PAGE_HEADERS = [
 async def models(gateway: Gateway, exchange: Exchange) -> None:
     """The configured names, then the models of each provider as `NAME/model`."""
     config = gateway.config
-    found = {alias: _model(gateway, alias, config.resolve(alias).provider) for alias in config.aliases()}
+    found = {alias: config.resolve(alias) for alias in config.aliases()}
     refused = config.discovered if exchange.caller.via else ()
     for name, listed in (await gateway.models.listed(without=refused)).items():
         for model in listed:
             if config.models.get(model) != (f"{name}/{model}",):
-                found.setdefault(f"{name}/{model}", _model(gateway, f"{name}/{model}", name))
-    await exchange.answer(encode(ModelList(data=list(found.values()))))
+                found.setdefault(f"{name}/{model}", Target(name, model))
+    await gateway.engine.routes.catalogue.load()
+    # Some list hundreds of models, and the first look at each takes a while.
+    models = await in_worker_thread(lambda: [_model(gateway, id, target) for id, target in found.items()])
+    await exchange.answer(encode(ModelList(data=models)))
 
 
 async def model(gateway: Gateway, exchange: Exchange) -> None:
@@ -48,7 +53,8 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
     gateway.engine.check_use(target.provider, exchange.caller)
-    await exchange.answer(encode(_model(gateway, id, target.provider)))
+    await gateway.engine.routes.catalogue.load()
+    await exchange.answer(encode(_model(gateway, id, target)))
 
 
 async def healthz(gateway: Gateway, exchange: Exchange) -> None:
@@ -92,8 +98,27 @@ async def favicon(gateway: Gateway, exchange: Exchange) -> None:
     )
 
 
-def _model(gateway: Gateway, id: str, provider: str) -> ModelObject:
-    return ModelObject(id=id, created=gateway.started, owned_by=provider)
+def _model(gateway: Gateway, id: str, target: Target) -> ModelObject:
+    info = gateway.engine.routes.catalogue.lookup(*target)
+    return ModelObject(
+        id=id, created=gateway.started, owned_by=target.provider, details=_details(target, info)
+    )
+
+
+def _details(target: Target, info: ModelInfo) -> ModelDetails:
+    taken, levels = info.input_modalities, info.reasoning_levels
+    return ModelDetails(
+        target="/".join(target),
+        context_window=info.context_window,
+        output_limit=info.output_limit,
+        input_modalities=None if taken is None else sorted(taken),
+        tools=info.tools,
+        json_schema=info.json_schema,
+        reasoning_levels=None if levels is None else list(levels),
+        prices=info.prices,
+        price_model=info.price_model or None,
+        sources=info.sources,
+    )
 
 
 def _state(provider: Provider) -> str:

@@ -1,7 +1,6 @@
 """`POST /v1/responses` and `POST /v1/responses/input_tokens`."""
 
 from antiphon.bridges.encoder import ServerSentEvents
-from antiphon.engine.reasoning import Proofs
 from antiphon.server.api.objects import InputTokens
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -31,9 +30,9 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
     provider, turn = gateway.engine.target(request, exchange.caller)
     engine = gateway.engine
-    resolved = await engine.resolve(request, exchange.caller, Proofs(engine.seal, provider, turn))
+    resolved = await engine.resolve(request, exchange.caller)
     turn.is_large = resolved.is_large
-    turn.items = await engine.embedded(provider, turn, resolved.items)
+    turn.items = await engine.embedded(provider, turn, await engine.shown(resolved, provider, turn))
     count = await provider.count_tokens(turn)
     if count is None:
         message = f"the provider {provider.name!r} cannot count tokens without answering"

@@ -44,6 +44,26 @@ def test_models_are_the_aliases_and_what_providers_list(client: Client) -> None:
         assert model["created"] > 0
 
 
+def test_what_is_known_of_a_model(serve: Serve, upstream: Upstream) -> None:
+    known = '[catalogue."up/some-model"]\ncontext_window = 4096\nprices = { input = 1, output = 2.5 }\n'
+    client = serve(upstream.toml + known).client()
+    told = {model["id"]: model["antiphon:model"] for model in client.ok("GET", "/v1/models")["data"]}
+    assert told["up/some-model"] == {
+        "target": "up/some-model",
+        "context_window": 4096,
+        "output_limit": None,
+        "input_modalities": None,
+        "tools": None,
+        "json_schema": None,
+        "reasoning_levels": None,
+        "prices": {"input": 1.0, "cached_input": None, "cache_write": None, "output": 2.5, "steps": []},
+        "price_model": None,
+        "sources": {"context_window": "configuration", "prices": "configuration"},
+    }
+    assert told["up/other/model"]["prices"] is None
+    assert told["up/other/model"]["sources"] == {}
+
+
 def test_an_unknown_model_is_not_found(client: Client) -> None:
     error = client.refused(404, "GET", "/v1/models/nobody")
     assert (error["code"], error["param"]) == ("model_not_found", "model")
@@ -205,6 +225,7 @@ def test_tools_items_and_parts_of_other_types_fit_the_description_there_and_back
         ({"X-Antiphon-Dialect": "klingon"}, "X-Antiphon-Dialect"),
         ({"X-Antiphon-Dialect": ""}, "X-Antiphon-Dialect"),
         ({"X-Antiphon-Receipts": "yes"}, "X-Antiphon-Receipts"),
+        ({"X-Antiphon-Route": "simple"}, "X-Antiphon-Route"),
     ],
 )
 def test_a_wrong_header_is_a_documented_400_on_every_path_with_a_key(

@@ -1,0 +1,59 @@
+"""`antiphon route explain`: which targets a request would go to, and why."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from antiphon.cli.common import (
+    CommandFailed,
+    add_command,
+    add_config_option,
+    add_group,
+    load_config,
+    not_installed,
+)
+
+if TYPE_CHECKING:
+    from antiphon.cli.common import Commands
+
+ABOUT: Final = """\
+A name with several targets is a route: [models] lists them, and [routes.NAME] says how they are used.
+"""
+
+EXPLAIN: Final = """\
+Prints in which order the targets of a route would be asked for a request, why, and what each would lose of
+it. Nothing is sent, and nothing is known here of failures: GET /v1/antiphon/routes of a running server tells
+how its targets are.
+
+examples:
+  antiphon route explain --model fast
+  antiphon route explain --model fast --input-file body.json
+"""
+
+
+def add_to(commands: "Commands") -> None:
+    group = add_group(commands, "route", "see where requests go", ABOUT)
+    parser = add_command(group, "explain", explain, "print who would be asked, and why", EXPLAIN)
+    parser.add_argument(
+        "--model", metavar="NAME", help="the name of the route (default: that of the request)"
+    )
+    parser.add_argument(
+        "--input-file", metavar="FILE", help="the body of a request to /v1/responses, in JSON"
+    )
+    add_config_option(parser)
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    config = load_config(arguments)
+    body = b"{}"
+    if arguments.input_file is not None:
+        try:
+            body = Path(arguments.input_file).read_bytes()
+        except OSError as error:
+            raise CommandFailed(f"antiphon: {arguments.input_file}: {error.strerror}") from None
+    try:
+        from antiphon.cli.route_plan import explained
+    except ModuleNotFoundError as missing:
+        raise not_installed(missing) from missing
+    print("\n".join(explained(config, arguments.model, body)))
+    return 0

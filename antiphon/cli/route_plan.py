@@ -1,0 +1,71 @@
+"""The plan of a route for one request, in lines for people."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from antiphon.cli.common import CommandFailed
+from antiphon.config import Config, UnknownModel
+from antiphon.engine.context import input_items
+from antiphon.engine.routing.order import Candidate
+from antiphon.engine.routing.routes import Routes
+from antiphon.providers.base import Environment, Turn
+from antiphon.providers.http import UpstreamClient
+from antiphon.providers.registry import create_provider
+from antiphon.spec.decode import decode_request
+from antiphon.spec.errors import SpecError
+from antiphon.spec.routing import hint_of
+
+
+def explained(config: Config, model: str | None, body: bytes) -> list[str]:
+    return asyncio.run(_explained(config, model, body))
+
+
+async def _explained(config: Config, model: str | None, body: bytes) -> list[str]:
+    http = UpstreamClient()
+    environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=Path())
+    enabled = {name: one for name, one in config.providers.items() if not one.disabled}
+    providers = {name: create_provider(settings, environment) for name, settings in enabled.items()}
+    routes = Routes(config, providers, time.time, seed=0)
+    try:
+        await routes.catalogue.load()
+        return list(_lines(config, routes, model, body))
+    except (UnknownModel, SpecError) as error:
+        raise CommandFailed(f"antiphon: {error}") from None
+    finally:
+        for provider in providers.values():
+            await provider.close()
+        await http.close()
+
+
+def _lines(config: Config, routes: Routes, model: str | None, body: bytes) -> Iterator[str]:
+    request = decode_request(body)
+    name = model or request.model or config.default_model
+    target = config.resolve(name)
+    route = routes.get(name or "")
+    if route is None:
+        yield f"{name} has one target, {target}: there is nothing to decide"
+        return
+    settings = route.route.settings
+    how = f"strategy {settings.strategy}, {settings.retries} further attempts, on_cut {settings.on_cut}"
+    yield f"{name}: {how}"
+    turn = Turn("", request, input_items(request.input), request.tools, hint=hint_of(request))
+    enabled = [one for one in route.route.targets if one.provider in routes.providers]
+    planned = route.plan(turn, enabled, None)
+    for n, candidate in enumerate(planned, 1):
+        yield from _target(f"{n}.", candidate)
+    for left in route.route.targets:
+        if left not in (one.target for one in planned):
+            why = "the input does not fit its window" if left in enabled else "its provider is disabled"
+            yield f"  -  {left}: {why}"
+    if (spare := route.route.spare) is not None:
+        yield f"  -  {spare}: only for a context that is too long for the others"
+    if request.previous_response_id or request.conversation or request.prompt_cache_key:
+        yield "what the request goes on with is not looked at here; the target that has it is asked first"
+
+
+def _target(number: str, candidate: Candidate) -> Iterator[str]:
+    yield f"  {number} {candidate.target}: {candidate.reason}"
+    for loss in candidate.losses:
+        yield f"     {loss.action} {loss.param}: {loss.reason}"

@@ -1,0 +1,117 @@
+"""A breaker for one target: closed, open for a while after failures, then half open for one probe.
+
+Whoever sends something to the target asks `admit` first and tells how it went afterwards. A probe is one
+request that finds out whether the target is back; nobody else is admitted until its outcome is known. A
+process that dies cannot tell the outcome of its probe, so a probe ends with the process that sent it.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from antiphon.engine.routing.cells import Cell, Cells
+
+SIZE = 5
+LONGEST_PROBE = 600.0
+"""After so many seconds a probe without an outcome is taken for lost."""
+
+Admission = Literal["ordinary", "probe"]
+BreakerState = Literal["closed", "open", "half_open"]
+
+
+class Breaker:
+    """Times are seconds of any clock that never goes back by much; an owner is the id of a process."""
+
+    __slots__ = ("_is_alive", "cells")
+
+    failures = Cell(0)
+    """In a row."""
+    reopens_at = Cell(1)
+    """From then on a probe is admitted; 0 while it is closed."""
+    not_before = Cell(2)
+    """The target itself said that it is not to be asked before this."""
+    probe_owner = Cell(3)
+    probe_since = Cell(4)
+
+    def __init__(self, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
+        self.cells = cells
+        self._is_alive = is_alive
+
+    @property
+    def is_closed(self) -> bool:
+        """Then anybody may be sent, and nothing changes by that."""
+        return not self.cells[1]
+
+    def state(self, now: float) -> BreakerState:
+        if not self.reopens_at:
+            return "closed"
+        return "open" if now < self.reopens_at else "half_open"
+
+    def is_probed(self, now: float) -> bool:
+        """Is a probe under way?"""
+        owner = int(self.probe_owner)
+        return bool(owner) and now - self.probe_since < LONGEST_PROBE and self._is_alive(owner)
+
+    def admits(self, now: float) -> bool:
+        """Would `admit` let a request through?"""
+        return not self.reopens_at or (now >= self.reopens_at and not self.is_probed(now))
+
+    def admit(self, now: float, owner: int) -> Admission | None:
+        """How a request may be sent now, or None if it may not; a probe is under way from then on."""
+        if not self.reopens_at:
+            return "ordinary"
+        if now < self.reopens_at or self.is_probed(now):
+            return None
+        return self._begin_probe(now, owner)
+
+    def admit_early(self, now: float, owner: int) -> Admission | None:
+        """A probe before its time, for when every target is open; never before the target allows it."""
+        if now < self.not_before or self.is_probed(now):
+            return None
+        return self._begin_probe(now, owner) if self.reopens_at else "ordinary"
+
+    def wait(self, now: float) -> float:
+        """How many seconds until a request may be admitted; one more while a probe is under way."""
+        return max(self.reopens_at - now, 1.0 if self.is_probed(now) else 0.0, 0.0)
+
+    def proved(self, limit: int) -> None:
+        """A probe is being answered: the target is there, and one more failure opens it again."""
+        self.failures = float(limit - 1)
+        self.reopens_at = self.not_before = self.probe_owner = 0.0
+
+    def succeeded(self, admission: Admission) -> None:
+        """The target has answered. What was sent before it opened does not close it."""
+        if admission == "probe":
+            self.failures = self.reopens_at = self.not_before = self.probe_owner = 0.0
+        elif self.failures and not self.reopens_at:
+            self.failures = 0.0
+
+    def failed(
+        self,
+        now: float,
+        admission: Admission,
+        *,
+        limit: int,
+        cooldown: float,
+        retry_after: float | None = None,
+        is_limited: bool = False,
+    ) -> None:
+        """The target has failed; `is_limited` says that it had too many requests, which opens it at once."""
+        self.failures += 1
+        if admission == "probe":
+            self.probe_owner = 0.0
+        if is_limited or admission == "probe" or self.failures >= limit:
+            rest = cooldown if retry_after is None else retry_after
+            # A request that was sent before it opened says nothing new about when it is back.
+            if not self.reopens_at or admission == "probe" or is_limited:
+                self.reopens_at = max(self.reopens_at, now + rest)
+            if retry_after is not None:
+                self.not_before = max(self.not_before, now + retry_after)
+
+    def released(self, admission: Admission) -> None:
+        """What was sent ended without saying anything about the target."""
+        if admission == "probe":
+            self.probe_owner = 0.0
+
+    def _begin_probe(self, now: float, owner: int) -> Admission:
+        self.probe_owner, self.probe_since = float(owner), now
+        return "probe"

@@ -1,0 +1,32 @@
+"""Numbers that live in memory which several processes may share, with names."""
+
+from typing import TYPE_CHECKING, Protocol, overload
+
+if TYPE_CHECKING:
+    Cells = memoryview[float]
+else:
+    Cells = memoryview
+"""A row of numbers: a part of some memory, which may be a mapped file."""
+
+
+class HasCells(Protocol):
+    cells: Cells
+
+
+class Cell:
+    """An attribute that is kept in the cell of this number."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> "Cell": ...
+    @overload
+    def __get__(self, owner: HasCells, kind: type) -> float: ...
+    def __get__(self, owner: HasCells | None, kind: type) -> "float | Cell":
+        return self if owner is None else owner.cells[self._index]
+
+    def __set__(self, owner: HasCells, value: float) -> None:
+        owner.cells[self._index] = value

@@ -1,0 +1,274 @@
+"""Going on with an answer that broke off: what the next target is given, and how its words are joined on.
+
+Finished items stay, and so does the text that was open: the next target gets both and goes on from there.
+What was open and may be neither guessed nor begun anew is the end of the response: a call's arguments or
+input, a refusal, a text that has to have a format, and an item that the provider itself was working on.
+"""
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.engine.routing.seam import Seam
+from antiphon.providers.base import Provider, Sink, Turn, WrappingSink
+from antiphon.spec.content import InputText, OutputText, Refusal, UrlCitation
+from antiphon.spec.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+)
+from antiphon.spec.request import Request
+from antiphon.spec.response import Response, Usage
+from antiphon.spec.tools import TextFormat
+from antiphon.stream.deltas import (
+    AnnotationDelta,
+    AnyDelta,
+    CallDelta,
+    Finish,
+    ItemDelta,
+    ItemEnd,
+    Key,
+    MessageStart,
+    PartEnd,
+    ReasoningDelta,
+    SignatureDelta,
+    SummaryDelta,
+    TextDelta,
+    UsageDelta,
+    VendorDelta,
+    Words,
+    WordsStart,
+)
+from antiphon.stream.open_items import is_json_object
+
+_ANCHOR = 60
+"""How many characters of the text the next target is asked to begin with."""
+_GO_ON = (
+    "Your last message broke off in the middle. Go on with it exactly where it stopped, in the same language "
+    "and form, as if it had never been interrupted. Do not greet, explain or start over. Begin by repeating "
+    "exactly these last characters of it, and then go on:\n"
+)
+_GO_ON_AFTER = (
+    "Your answer broke off after what you have said so far. Go on from there, and repeat nothing of it. If "
+    "nothing is missing, answer with nothing."
+)
+_NOT_YET = "The result of this call comes later. Go on with the answer without it, and do not call again."
+
+
+class Unfinished(Struct, frozen=True):
+    """What there is of an answer that broke off."""
+
+    items: list[Item]
+    """Those that are finished and that another target can be given."""
+    text: str = ""
+    """Of the message that is open."""
+    place: str = ""
+    """Where that text stands in the response."""
+    has_open_reasoning: bool = False
+    output_tokens: int = 0
+    """What has been said, estimated unless the provider counted it."""
+
+
+def unfinished(response: Response, request: Request) -> Unfinished | None:
+    """What can be gone on with, or None if something is open that cannot."""
+    items: list[Item] = []
+    text, place, has_open_reasoning, has_open_text = "", "", False, False
+    for n, item in enumerate(response.output):
+        is_open = getattr(item, "status", None) == "in_progress"
+        match item:
+            case Message() if is_open:
+                parts = item.content if isinstance(item.content, list) else []
+                if has_open_text or (parts and isinstance(parts[-1], Refusal)) or _has_format(request):
+                    return None
+                has_open_text = True
+                text, place = item.get_text(), f"output[{n}].content[{max(len(parts) - 1, 0)}]"
+            case Reasoning():
+                has_open_reasoning = has_open_reasoning or is_open
+            case FunctionCall() if is_open and not is_json_object(item.arguments):
+                return None
+            case Message() | FunctionCall():
+                items.append(item)
+            case _ if is_open:
+                return None
+            case CustomToolCall():
+                items.append(item)
+    counted = response.usage.output_tokens if response.usage else 0
+    said = max(counted, sum(map(_length, response.output)) // 4)
+    return Unfinished(items, text, place, has_open_reasoning, said)
+
+
+def _has_format(request: Request) -> bool:
+    format = request.text.format if request.text else None
+    return format is not None and not isinstance(format, TextFormat)
+
+
+def _length(item: Item) -> int:
+    match item:
+        case Message():
+            return len(item.get_text())
+        case Reasoning():
+            return len(item.get_reasoning_text()) + len(item.get_summary_text())
+        case FunctionCall():
+            return len(item.arguments)
+        case CustomToolCall():
+            return len(item.input)
+    return 0
+
+
+class Continuation(Struct):
+    """How one target goes on with an answer."""
+
+    before: Unfinished
+    added: list[Item]
+    """What it is given after the transcript."""
+    unsent: str
+    """The blanks at the end of the open text, where the target must not be given them."""
+    resent_tokens: int
+
+    @classmethod
+    def on(cls, provider: Provider, turn: Turn, before: Unfinished) -> "Continuation":
+        added = list(_sendable(before.items))
+        text = before.text.rstrip()
+        if text:
+            added.append(Message(role="assistant", content=[OutputText(text)]))
+            if not _takes_prefill(provider, turn):
+                added.append(_ask(_GO_ON + _anchor(text)))
+        elif added:
+            added.append(_ask(_GO_ON_AFTER))
+        resent = sum(len(item.get_text()) for item in added if isinstance(item, Message))
+        resent += sum(map(_length, before.items))
+        return cls(before, added, before.text[len(text) :], resent // 4)
+
+    def request(self, request: Request) -> Request | None:
+        """The request that is left of it; None if its budget is used up."""
+        budget = request.max_output_tokens
+        if budget is not None:
+            budget -= self.before.output_tokens
+            if budget <= 0:
+                return None
+        calls = any(isinstance(item, FunctionCall | CustomToolCall) for item in self.before.items)
+        choice = None if calls else request.tool_choice
+        return replace(request, max_output_tokens=budget, tool_choice=choice)
+
+    def usage(self, usage: Usage) -> Usage:
+        """The input of the attempt without what was sent again, and the output of all."""
+        given = max(0, usage.input_tokens - self.resent_tokens)
+        return Usage.of(
+            given,
+            usage.output_tokens + self.before.output_tokens,
+            cached=min(usage.input_tokens_details.cached_tokens, given),
+            reasoning=usage.output_tokens_details.reasoning_tokens,
+        )
+
+    def closing(self) -> list[AnyDelta]:
+        """What has to be put before the next target speaks."""
+        return [ItemEnd(None, "completed")] if self.before.has_open_reasoning else []
+
+
+def _takes_prefill(provider: Provider, turn: Turn) -> bool:
+    """Does the model go on by itself? None does that is asked to think first."""
+    prefill = provider.capabilities.prefill
+    return prefill is not None and turn.request.reasoning is None and bool(prefill.search(turn.model))
+
+
+def _sendable(items: list[Item]) -> Iterator[Item]:
+    """Finished items; a call is never sent without an output, which the client has yet to give."""
+    for item in items:
+        yield item
+        if isinstance(item, FunctionCall):
+            yield FunctionCallOutput(call_id=item.call_id, output=_NOT_YET)
+        elif isinstance(item, CustomToolCall):
+            yield CustomToolCallOutput(call_id=item.call_id, output=_NOT_YET)
+
+
+def _ask(words: str) -> Message:
+    return Message(role="user", content=[InputText(words)])
+
+
+def _anchor(text: str) -> str:
+    """The last words of the text, whole ones."""
+    if len(text) <= _ANCHOR:
+        return text
+    tail = text[-_ANCHOR:]
+    return tail.split(None, 1)[1] if len(tail.split(None, 1)) == 2 else tail
+
+
+class Continued(WrappingSink):
+    """Joins what a target says on to what was said before it, as one answer.
+
+    While a text is open, whatever the target thinks before it goes on would tear the text apart, and is left
+    out. Keys are made different from those of the attempt before.
+    """
+
+    def __init__(self, sink: Sink, how: Continuation, number: int, left_out: Callable[[], None]) -> None:
+        super().__init__(sink)
+        self._how = how
+        self._number = number
+        self._left_out = left_out
+        before = how.before.text
+        self._seam = Seam(before, how.unsent) if before else None
+        self._is_joined = not before  # the open text has gone on, or is over
+        self._is_at_text = bool(before)  # what comes belongs to that text
+        self._offset = len(before)
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        passed: list[AnyDelta] = []
+        for delta in deltas:
+            passed += self._joined(delta)
+        return self._sink.put(passed) if passed else True
+
+    def _joined(self, delta: AnyDelta) -> list[AnyDelta]:
+        seam = self._seam
+        match delta:
+            case UsageDelta(usage):
+                return [UsageDelta(self._how.usage(usage))]
+            case TextDelta(text, logprobs) if seam is not None and not seam.is_closed:
+                new = seam.feed(text)
+                self._is_joined = self._is_joined or bool(new)
+                return [TextDelta(new, logprobs if new == text else None)] if new else []
+            case TextDelta() | Finish() if seam is None or seam.is_closed:
+                return [delta]
+            case ReasoningDelta() | SummaryDelta() | SignatureDelta() if not self._is_joined:
+                self._left_out()
+                return []
+            case MessageStart() | PartEnd(None) | ItemEnd(None) if not self._is_joined:
+                return []
+            case AnnotationDelta(annotation=UrlCitation() as citation) if self._is_at_text:
+                start = self._offset - (seam.removed if seam else 0)
+                moved = replace(
+                    citation, start_index=citation.start_index + start, end_index=citation.end_index + start
+                )
+                return [*self._flushed(), AnnotationDelta(moved)]
+            case AnnotationDelta():
+                return [*self._flushed(), delta]
+        self._is_at_text, self._is_joined = False, True
+        return [*self._flushed(), self._keyed(delta)]
+
+    def _flushed(self) -> list[AnyDelta]:
+        """What the seam still holds: it is known now to be no more than that."""
+        if self._seam is None or self._seam.is_closed:
+            return []
+        rest = self._seam.close()
+        return [TextDelta(rest)] if rest else []
+
+    def _keyed(self, delta: AnyDelta) -> AnyDelta:
+        match delta:
+            case (
+                CallDelta(key=key)
+                | WordsStart(key=key)
+                | Words(key=key)
+                | PartEnd(key=key)
+                | ItemEnd(key=key)
+                | ItemDelta(key=key)
+                | VendorDelta(key=key)
+            ) if key is not None:
+                return replace(delta, key=self._own(key))
+        return delta
+
+    def _own(self, key: Key) -> Key:
+        return f"{self._number}:{key}"

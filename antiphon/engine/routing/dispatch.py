@@ -1,0 +1,178 @@
+"""One request on its way through the targets of a route: who is asked next, and when nobody is.
+
+No I/O and no clock: whoever drives this asks the targets, waits, and tells how it went.
+"""
+
+from random import Random
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from antiphon.config import RouteSettings, Target
+from antiphon.engine.routing.breaker import Admission
+from antiphon.engine.routing.kinds import Kind
+from antiphon.engine.routing.order import Candidate
+from antiphon.engine.routing.states import States
+
+FIRST_WAIT = 0.5
+"""The first retry waits up to so many seconds, each further one up to twice as long."""
+LONGEST_WAIT = 8.0
+"""A target that asks for a longer pause than this is not waited for."""
+
+# Asking again does not make a key valid.
+_HOPELESS: frozenset[Kind] = frozenset({"auth"})
+
+
+class Ask(Struct, eq=False):
+    """Ask this target now."""
+
+    candidate: Candidate
+    target: Target
+    admission: Admission
+    reason: str
+
+
+class Wait(NamedTuple):
+    """Ask nobody for so many seconds, and then `next` again."""
+
+    seconds: float
+
+
+class Dispatch(Struct, eq=False):
+    """Call `next`, do what it says, and tell `answered`, `failed` or `left`; until `next` gives None."""
+
+    settings: RouteSettings
+    states: States
+    untried: list[Candidate]
+    """Who can be asked, in order; it is used up."""
+    spare: Candidate | None = None
+    """Who is asked when the context is too long for those."""
+    random: Random | None = None
+    _again: list[Candidate] = []  # those that failed in a way which may pass
+    _attempts: int = 0
+    _retries: int = 0
+    _is_due: bool = False  # the wait before a retry is over
+    _is_over: bool = False
+    _why: str = ""
+
+    @property
+    def has_candidates(self) -> bool:
+        """Is there anybody who could be asked, now or later?"""
+        return bool(self.untried or self._again)
+
+    def next(self, now: float) -> Ask | Wait | None:
+        if self._is_over or self._attempts > self.settings.retries:
+            return None
+        for candidate in self.untried:
+            if candidate.state.breaker.is_closed:
+                return self._ask(candidate, "ordinary", now)
+            if candidate.state.breaker.admits(now):
+                with self.states.changing():
+                    admission = candidate.state.breaker.admit(now, self.states.owner)
+                if admission is not None:
+                    return self._ask(candidate, admission, now)
+        return self._probe_early(now) or self._retry(now)
+
+    def retry_after(self, now: float) -> float:
+        """In how many seconds somebody may be asked, when nobody can be now."""
+        waits = [one.state.breaker.wait(now) for one in (*self.untried, *self._again)]
+        return max(1.0, min(waits, default=1.0))
+
+    def answering(self, ask: Ask) -> Ask:
+        """Its first words have come. A probe has shown then that the target is there; others may follow."""
+        if ask.admission == "probe":
+            with self.states.changing():
+                ask.candidate.state.breaker.proved(self.settings.failures)
+            ask.admission = "ordinary"
+        return ask
+
+    def answered(self, ask: Ask) -> None:
+        breaker = ask.candidate.state.breaker
+        if breaker.failures or ask.admission == "probe":
+            with self.states.changing():
+                breaker.succeeded(ask.admission)
+
+    def left(self, ask: Ask) -> None:
+        """The attempt ended, and says nothing about the target."""
+        if ask.admission == "probe":
+            with self.states.changing():
+                ask.candidate.state.breaker.released(ask.admission)
+
+    def refused(self, ask: Ask, *, is_too_long: bool = False) -> None:
+        """Nothing was sent: the target cannot take this request."""
+        self.left(ask)
+        self._attempts -= 1
+        self._why = f"{ask.target} cannot take this request"
+        if is_too_long and not self.untried and self.spare is not None:
+            self.untried, self.spare = [self.spare], None
+
+    def end(self) -> None:
+        """Nobody is to be asked any more."""
+        self._is_over = True
+
+    def failed(self, ask: Ask, kind: Kind, now: float, retry_after: float | None = None) -> bool:
+        """Is there anything left to try after such a failure?"""
+        candidate, settings = ask.candidate, self.settings
+        if kind in ("request", "too_long", "unsupported"):
+            self.answered(ask)  # it has said no to this request, and is well
+            self._is_over = kind != "too_long" or self.spare is None
+            if not self._is_over and self.spare is not None:
+                self.untried, self._again, self.spare = [self.spare], [], None
+                self._why = "the context is too long for the others"
+            return not self._is_over
+        state = candidate.state
+        state.errors += 1
+        state.failed_at = now
+        with self.states.changing():
+            state.breaker.failed(
+                now,
+                ask.admission,
+                limit=settings.failures,
+                cooldown=settings.cooldown,
+                retry_after=retry_after,
+                is_limited=kind == "rate_limit",
+            )
+        self._why = f"after {kind} of {ask.target}"
+        self._is_over = kind not in settings.fallback_on
+        if kind not in _HOPELESS and candidate not in self._again:
+            self._again.append(candidate)
+        return not self._is_over
+
+    def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
+        self.untried.remove(candidate)
+        candidate.state.sent(now)
+        self._attempts += 1
+        reason = "probe" if admission == "probe" else self._why or candidate.reason
+        return Ask(candidate, candidate.target, admission, reason)
+
+    def _probe_early(self, now: float) -> Ask | None:
+        """When all are open, the one that reopens soonest gets one probe, if it has not forbidden that."""
+        if not self.untried or any(one.state.breaker.state(now) == "closed" for one in self._again):
+            return None
+        soonest = min(self.untried, key=lambda one: one.state.breaker.reopens_at)
+        with self.states.changing():
+            admission = soonest.state.breaker.admit_early(now, self.states.owner)
+        return None if admission is None else self._ask(soonest, admission, now)
+
+    def _retry(self, now: float) -> Ask | Wait | None:
+        """Ask one again that failed, after a pause of random length, and within its budget."""
+        if self._is_due:
+            self._is_due = False
+            for candidate in self._again:
+                with self.states.changing():
+                    state = candidate.state
+                    if state.breaker.admits(now) and state.budget.take(now):
+                        admission = state.breaker.admit(now, self.states.owner)
+                        assert admission is not None
+                        self._retries += 1
+                        self._attempts += 1
+                        state.requests += 1
+                        return Ask(candidate, candidate.target, admission, f"again {self._why}")
+            return None
+        waits = [one.state.breaker.wait(now) for one in self._again if one.state.budget.left(now)]
+        soonest = min(waits, default=LONGEST_WAIT + 1)
+        if soonest > LONGEST_WAIT:
+            return None
+        self._is_due = True
+        jitter = (self.random or Random()).random() * min(LONGEST_WAIT, FIRST_WAIT * 2**self._retries)
+        return Wait(soonest + jitter)

@@ -1,0 +1,52 @@
+"""What kind of failure an error is, and so whether another target could do better."""
+
+from typing import Literal
+
+from antiphon.config import FailureKind
+from antiphon.providers import errors
+from antiphon.spec.errors import (
+    CONTEXT_LENGTH_EXCEEDED,
+    INSUFFICIENT_QUOTA,
+    RATE_LIMIT_EXCEEDED,
+    TIMEOUT,
+    UNSUPPORTED_CONTENT,
+    UNSUPPORTED_PARAMETER,
+    ErrorPayload,
+)
+
+Kind = FailureKind | Literal["too_long", "unsupported", "request"]
+"""Beyond the failures of a target: the context is too long for it, it cannot take what the request has, or
+the request itself is at fault."""
+
+_BY_CODE: dict[str, Kind] = {
+    errors.UPSTREAM_UNREACHABLE: "connection",
+    errors.UPSTREAM_CLOSED: "connection",
+    TIMEOUT: "timeout",
+    RATE_LIMIT_EXCEEDED: "rate_limit",
+    INSUFFICIENT_QUOTA: "rate_limit",
+    errors.MODEL_OVERLOADED: "overloaded",
+    errors.UPSTREAM_AUTH: "auth",
+    # The client named the route; that a target of it does not exist is not the client's mistake.
+    errors.MODEL_NOT_FOUND: "server_error",
+    errors.UPSTREAM_ERROR: "server_error",
+    errors.UPSTREAM_INVALID: "server_error",
+    CONTEXT_LENGTH_EXCEEDED: "too_long",
+}
+_REFUSALS = frozenset({UNSUPPORTED_CONTENT, UNSUPPORTED_PARAMETER})
+
+
+def kind_of(error: ErrorPayload, status: int = 0) -> Kind:
+    """The kind of an error that a provider raised with this status, or put as the end of its answer."""
+    if (kind := _BY_CODE.get(error.code or "")) is not None:
+        return kind
+    # Said by us before anything was sent; what an upstream refuses itself is the request's own fault.
+    if error.code in _REFUSALS and error.original is error:
+        return "unsupported"
+    status = status or error.status
+    if status == 429:
+        return "rate_limit"
+    if status in (503, 529):
+        return "overloaded"
+    if status in (408, 504):
+        return "timeout"
+    return "server_error" if status >= 500 else "request"

@@ -1,0 +1,52 @@
+"""How often a target may be asked again: a share of what clients sent to it, so that retries never storm."""
+
+from antiphon.engine.routing.cells import Cells
+
+WINDOW = 60
+"""Seconds."""
+SHARE = 5
+"""One retry for so many requests of clients."""
+LEAST = 10
+"""So many a minute are allowed whatever the clients sent."""
+
+_SLOTS = WINDOW + 1  # with the second that is not over, so that no minute has more than it may
+_SECOND, _SENT, _RETRIED = range(3)
+SIZE = _SLOTS * 3
+
+
+class RetryBudget:
+    """Counts by the second, in a ring."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+
+    def sent(self, now: float) -> None:
+        """A client's request goes to this target for the first time."""
+        self.cells[self._slot(now) + _SENT] += 1
+
+    def take(self, now: float) -> bool:
+        """May it be asked again? Then that is counted."""
+        if not self.left(now):
+            return False
+        self.cells[self._slot(now) + _RETRIED] += 1
+        return True
+
+    def left(self, now: float) -> int:
+        """How many retries are allowed now."""
+        sent = retried = 0.0
+        cells, second = self.cells, int(now)
+        for slot in range(0, SIZE, 3):
+            age = second - cells[slot + _SECOND]
+            if 0 <= age <= WINDOW:
+                retried += cells[slot + _RETRIED]
+                sent += cells[slot + _SENT] if age < WINDOW else 0.0
+        return max(0, max(LEAST, int(sent) // SHARE) - int(retried))
+
+    def _slot(self, now: float) -> int:
+        second = int(now)
+        slot, cells = second % _SLOTS * 3, self.cells
+        if cells[slot] != second:
+            cells[slot], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0
+        return slot

@@ -1,0 +1,156 @@
+"""Every route of the configuration, with the state of its targets and what is known about them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+
+from msgspec import Struct
+
+from antiphon.catalogue import Catalogue
+from antiphon.config import Config, Route, Target
+from antiphon.engine.capabilities import estimated_tokens, fits, losses
+from antiphon.engine.routing.affinity import Held
+from antiphon.engine.routing.dispatch import Dispatch
+from antiphon.engine.routing.kinds import Kind
+from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
+from antiphon.engine.routing.states import States
+from antiphon.engine.routing.tiers import decision, in_tiers
+from antiphon.providers.base import Capabilities, Provider, Turn
+from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
+from antiphon.spec.response import Usage
+from antiphon.spec.routing import RouteHint, RoutingDecision
+
+
+class FailedAttempt(Struct, frozen=True):
+    """One target that was asked and did not answer, for the log."""
+
+    turn: Turn
+    target: Target
+    kind: Kind
+    code: str
+    milliseconds: int
+
+
+class Routes:
+    """The routes by their alias. `close` it at the end."""
+
+    def __init__(
+        self,
+        config: Config,
+        providers: Mapping[str, Provider],
+        clock: Callable[[], float],
+        *,
+        folder: Path | None = None,
+        seed: int | None = None,
+        report: Callable[[FailedAttempt], None] | None = None,
+    ) -> None:
+        """With a folder, all processes that use it share one state. `report` is told of failed attempts."""
+        self.providers = providers
+        self.catalogue = Catalogue(config, providers)
+        self.clock = clock
+        self.report = report
+        self.random = Random(seed)
+        found = [route for alias in config.models if (route := config.route(alias)) is not None]
+        targets = dict.fromkeys(target for route in found for target in route.targets)
+        targets |= dict.fromkeys(route.spare for route in found if route.spare is not None)
+        self.states = States(list(targets), folder if found else None)
+        first = self.random.randrange(1, 2**31)
+        self._routes = {route.name: RouteInUse(route, self, first + n) for n, route in enumerate(found)}
+
+    def get(self, alias: str) -> "RouteInUse | None":
+        return self._routes.get(alias)
+
+    def __iter__(self) -> Iterator["RouteInUse"]:
+        return iter(self._routes.values())
+
+    def close(self) -> None:
+        self.states.close()
+
+
+class RouteInUse:
+    """One route: it orders its targets for a request."""
+
+    def __init__(self, route: Route, routes: Routes, seed: int) -> None:
+        self.route = route
+        self.routes = routes
+        self.has_choice = len(route.targets) > 1 or route.spare is not None
+        """Is there more than one target?"""
+        self.is_enabled = all(target.provider in routes.providers for target in route.targets)
+        """Can every target be used?"""
+        self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
+        self._shared = cache(self._together)
+        self._all = self._together(route.targets) if self.is_enabled else None
+        first = route.targets[0]
+        self._only = [Candidate(first, routes.states[first], reason="listed")]
+        """Where there is no choice, the same for every request."""
+        self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
+
+    def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
+        """The targets in the order in which they are asked; those too small for the turn are left out."""
+        routes, route = self.routes, self.route
+        if not self.has_choice and turn.hint is None:
+            return self._only
+        without = turn.hint.without if turn.hint is not None else ()
+        found = [
+            Candidate(target, routes.states[target], position)
+            for position, target in enumerate(route.targets)
+            if target in targets and target.provider not in without
+        ]
+        if len(found) > 1 or route.spare is not None:
+            for one in found:
+                self._describe(one, turn, held)
+        tiers = None
+        if route.settings.strategy == "tiers":
+            tiers = partial(in_tiers, hint=turn.hint or RouteHint(), targets=len(route.targets))
+        return ordered(route, found, routes.clock(), weights=self._weights, held=held, tiers=tiers)
+
+    def decide(self, turn: Turn, targets: Sequence[Target]) -> RoutingDecision:
+        """Who would be asked for a turn that goes on with nothing."""
+        found = decision(self.plan(turn, targets, None))
+        if found is None:
+            message = f"the input is too long for every target of {self.route.name!r}; shorten it"
+            raise SpecError(ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input"), 400)
+        return found
+
+    def dispatch(self, turn: Turn, candidates: Sequence[Candidate]) -> Dispatch:
+        """What leads a request through these candidates, and to the spare target in the end."""
+        routes, spare = self.routes, self.route.spare
+        last: Candidate | None = None
+        if spare is not None and spare.provider in routes.providers:
+            last = Candidate(spare, routes.states[spare], reason="the context is too long for the others")
+            self._describe(last, turn, None)
+        if last is not None and last.is_too_small:
+            last = None
+        if last is not None and not candidates:
+            candidates, last = [last], None
+        return Dispatch(self.route.settings, routes.states, [*candidates], last, routes.random)
+
+    def price_of_moving(self, held: Held, to: Target) -> float | None:
+        """What it costs that another target reads what the old one had in its cache; None if unknown."""
+        here, there = (self.routes.catalogue.lookup(*target).prices for target in (held.target, to))
+        if here is None or there is None:
+            return None
+        anew = there.cost(Usage.of(held.tokens, 0))
+        kept = here.cost(Usage.of(held.tokens, 0, cached=held.tokens))
+        return None if anew is None or kept is None else max(0.0, anew - kept)
+
+    def capabilities(self, targets: tuple[Target, ...]) -> Capabilities:
+        """What these targets promise together, before one of them is asked."""
+        return self._all if self._all is not None and targets is self.route.targets else self._shared(targets)
+
+    def _together(self, targets: tuple[Target, ...]) -> Capabilities:
+        """As the first target, a schema only if all enforce it; each sees to tokens and media by itself."""
+        takes = [self.routes.providers[target.provider].capabilities for target in targets]
+        enforces = all(one.enforces_schema for one in takes)
+        return replace(takes[0], enforces_schema=enforces, counts_tokens=False, images=False, files=False)
+
+    def _describe(self, one: Candidate, turn: Turn, held: Held | None) -> None:
+        info = self.routes.catalogue.lookup(*one.target)
+        one.losses = losses(turn, self.routes.providers[one.target.provider], info)
+        one.is_too_small = fits(turn, info) is False
+        if self.route.settings.strategy in ("cheapest", "tiers") and info.prices is not None:
+            given = estimated_tokens(turn)
+            cached = min(held.tokens, given) if held is not None and held.target == one.target else 0
+            one.cost = info.prices.cost(Usage.of(given, EXPECTED_TOKENS, cached=cached))

@@ -1,0 +1,138 @@
+"""The state of every target of every route, shared by the workers of one machine.
+
+One worker keeps it in memory of its own. Several map one file in the data folder: the numbers lie there as
+they are, and whatever changes more than one of them holds a lock on a second file, which the kernel lets go
+when its holder dies. The file means nothing once no worker has it: the first that opens it begins anew.
+"""
+
+import fcntl
+import logging
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from hashlib import blake2b
+from pathlib import Path
+
+from antiphon.config import Target
+from antiphon.engine.routing import affinity, breaker, estimates, retry_budget
+from antiphon.engine.routing.affinity import Affinity
+from antiphon.engine.routing.breaker import Breaker
+from antiphon.engine.routing.cells import Cell, Cells
+from antiphon.engine.routing.estimates import Estimates
+from antiphon.engine.routing.retry_budget import RetryBudget
+
+log = logging.getLogger(__name__)
+
+FILE = "routes.state"
+LOCK = "routes.lock"
+_HEAD = 8  # cells at the start of a file; the first holds what the file is about
+_COUNTS = 3
+_BREAKER = _COUNTS + breaker.SIZE
+_ESTIMATES = _BREAKER + estimates.SIZE
+SIZE = _ESTIMATES + retry_budget.SIZE
+
+
+class TargetState:
+    """What is known about one target."""
+
+    __slots__ = ("breaker", "budget", "cells", "estimates", "name", "target")
+
+    requests = Cell(0)
+    errors = Cell(1)
+    failed_at = Cell(2)
+
+    def __init__(self, target: Target, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
+        self.target = target
+        self.name = str(target)
+        self.cells = cells
+        self.breaker = Breaker(cells[_COUNTS:_BREAKER], is_alive)
+        self.estimates = Estimates(cells[_BREAKER:_ESTIMATES])
+        self.budget = RetryBudget(cells[_ESTIMATES:])
+
+    def sent(self, now: float) -> None:
+        """A client's request goes there for the first time."""
+        self.cells[0] += 1
+        self.budget.sent(now)
+
+    @classmethod
+    def alone(cls, target: Target, is_alive: Callable[[int], bool] = bool) -> "TargetState":
+        """One that nothing else shares."""
+        return cls(target, memoryview(bytearray(SIZE * 8)).cast("d"), is_alive)
+
+
+class States:
+    """The targets by name, and which of them each chain was answered by."""
+
+    def __init__(self, targets: Sequence[Target], folder: Path | None = None) -> None:
+        """Without a folder the state is this process's own."""
+        self.owner = os.getpid()
+        self._files: list[int] = []
+        size = (_HEAD + SIZE * len(targets)) * 8
+        memory = self._mapped(folder, targets, size) if folder is not None else None
+        self._memory = memory or mmap.mmap(-1, size + affinity.BYTES)
+        numbers = memoryview(self._memory)[:size].cast("d")
+        self._by_target = {
+            target: TargetState(target, numbers[_HEAD + n * SIZE : _HEAD + (n + 1) * SIZE], self._is_alive)
+            for n, target in enumerate(targets)
+        }
+        self.affinity = Affinity(memoryview(self._memory)[size:].cast("Q"), targets)
+
+    def __getitem__(self, target: Target) -> TargetState:
+        return self._by_target[target]
+
+    def __iter__(self) -> Iterator[TargetState]:
+        return iter(self._by_target.values())
+
+    def changing(self) -> AbstractContextManager[None]:
+        """Hold this while a breaker or a budget is changed; it is short, and nothing is awaited inside."""
+        return self._locked() if self._files else nullcontext()
+
+    def close(self) -> None:
+        for file in self._files:
+            fcntl.flock(file, fcntl.LOCK_UN)  # the mapping holds it too
+            os.close(file)
+        self._files = []
+
+    def _mapped(self, folder: Path, targets: Sequence[Target], size: int) -> mmap.mmap | None:
+        digest = blake2b("\n".join(map(str, targets)).encode(), digest_size=6).digest()
+        about = float(int.from_bytes(digest, "big") or 1)
+        file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(file, 0)
+        except BlockingIOError:
+            pass  # somebody has it, and means something by it
+        fcntl.flock(file, fcntl.LOCK_SH)
+        self._files = [os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600), file]
+        with self._locked():
+            if os.fstat(file).st_size == 0:
+                os.ftruncate(file, size + affinity.BYTES)
+            if os.fstat(file).st_size == size + affinity.BYTES:
+                memory = mmap.mmap(file, size + affinity.BYTES)
+                with memoryview(memory)[:8].cast("d") as head:
+                    head[0] = head[0] or about
+                    if head[0] == about:
+                        return memory
+        log.warning("another server with other routes uses %s; this one keeps its own state", folder / FILE)
+        self.close()
+        return None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.flock(self._files[0], fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._files[0], fcntl.LOCK_UN)
+
+    def _is_alive(self, process: int) -> bool:
+        if process == self.owner:
+            return True
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True

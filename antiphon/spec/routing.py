@@ -1,0 +1,93 @@
+"""What a client may say about a task, so that a route can choose for it, and what was chosen."""
+
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.spec.codec import extras
+from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.spec.request import Request
+
+PARAMETER: Final = "antiphon:route"
+HEADER: Final = "X-Antiphon-Route"
+
+
+class TaskComplexity(StrEnum):
+    """How hard a task is. Each member is a string, and the string does as well."""
+
+    SIMPLE = "simple"
+    MODERATE = "moderate"
+    COMPLEX = "complex"
+    CRITICAL = "critical"
+
+
+class SpeedRequirement(StrEnum):
+    """How soon an answer is needed. Each member is a string, and the string does as well."""
+
+    INSTANT = "instant"
+    FAST = "fast"
+    NORMAL = "normal"
+    RELAXED = "relaxed"
+
+
+class RouteHint(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the task needs: the field `antiphon:route` of a request."""
+
+    complexity: TaskComplexity = TaskComplexity.MODERATE
+    speed: SpeedRequirement = SpeedRequirement.NORMAL
+    without: tuple[str, ...] = ()
+    """Providers that are not to be asked for it."""
+
+
+class RoutingDecision(Struct, frozen=True, kw_only=True):
+    """Who would be asked, and why. Nothing is known of a cost or a speed that is None."""
+
+    provider_name: str
+    model_name: str
+    reasoning: str
+    fallback_providers: list[str]
+    """Who would be asked after that, as `PROVIDER/model`."""
+    estimated_cost: float | None = None
+    """USD for the prompt and an answer of usual length."""
+    estimated_speed: float | None = None
+    """Seconds for an answer of usual length."""
+
+
+def hint_of(request: Request) -> RouteHint | None:
+    """What the request says about its task; `SpecError` when that cannot be read."""
+    given = extras(request).get(PARAMETER)
+    return None if given is None else _read(given, PARAMETER)
+
+
+def hint_in(header: str) -> RouteHint:
+    """The same from the header: `complexity=simple, speed=fast`.
+
+    >>> hint_in("complexity=simple").complexity
+    <TaskComplexity.SIMPLE: 'simple'>
+    """
+    pairs = [part.partition("=") for part in header.split(",") if part.strip()]
+    if not all(sign for _, sign, _ in pairs):
+        raise SpecError(invalid_param(HEADER, "expected something like `complexity=simple, speed=fast`"))
+    return _read({name.strip().lower(): value.strip().lower() for name, _, value in pairs}, HEADER)
+
+
+def _read(given: Any, where: str) -> RouteHint:
+    if not isinstance(given, dict):
+        raise SpecError(invalid_param(where, 'expected an object such as {"complexity": "simple"}'))
+    kinds = {"complexity": TaskComplexity, "speed": SpeedRequirement}
+    for name, value in given.items():
+        if name == "without" and _are_names(value):
+            continue
+        if name not in kinds:
+            expected = "expected `complexity`, `speed`, or `without` with a list of names"
+            raise SpecError(invalid_param(f"{where}.{name}"[:200], expected))
+        if value not in list(kinds[name]):
+            expected = ", ".join(f"`{one}`" for one in kinds[name])
+            raise SpecError(invalid_param(f"{where}.{name}", f"expected one of {expected}"))
+    return msgspec.convert(given, RouteHint)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)

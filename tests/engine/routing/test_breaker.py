@@ -1,0 +1,87 @@
+"""The breaker of one target: when it opens, who may try it, and what closes it."""
+
+import pytest
+
+from antiphon.engine.routing.breaker import LONGEST_PROBE, SIZE, Breaker
+
+
+@pytest.fixture
+def living() -> set[int]:
+    return {1, 2}
+
+
+@pytest.fixture
+def breaker(living: set[int]) -> Breaker:
+    return Breaker(memoryview(bytearray(SIZE * 8)).cast("d"), living.__contains__)
+
+
+def opened(breaker: Breaker, now: float = 0.0) -> Breaker:
+    for _ in range(3):
+        breaker.failed(now, "ordinary", limit=3, cooldown=60.0)
+    return breaker
+
+
+def test_it_opens_after_so_many_failures_in_a_row(breaker: Breaker) -> None:
+    for _ in range(2):
+        breaker.failed(0, "ordinary", limit=3, cooldown=60)
+    breaker.succeeded("ordinary")
+    for _ in range(2):
+        assert breaker.state(0) == "closed"
+        breaker.failed(0, "ordinary", limit=3, cooldown=60)
+    assert breaker.admit(0, 1) == "ordinary"
+    breaker.failed(0, "ordinary", limit=3, cooldown=60)
+    assert breaker.state(59.9) == "open"
+    assert breaker.admit(59.9, 1) is None
+    assert breaker.wait(20) == 40
+
+
+def test_one_probe_decides_after_the_cooldown(breaker: Breaker) -> None:
+    opened(breaker)
+    assert breaker.state(60) == "half_open"
+    assert breaker.admit(60, 1) == "probe"
+    assert not breaker.admits(61)
+    assert breaker.admit(61, 2) is None
+    breaker.failed(62, "probe", limit=3, cooldown=60)
+    assert breaker.admit(121, 1) is None
+    assert breaker.admit(122, 2) == "probe"
+    breaker.succeeded("probe")
+    assert breaker.state(122) == "closed"
+    assert breaker.failures == 0
+
+
+def test_a_probe_that_is_being_answered_lets_others_through_and_may_still_fail(breaker: Breaker) -> None:
+    opened(breaker)
+    assert breaker.admit(60, 1) == "probe"
+    breaker.proved(3)
+    assert breaker.admit(60, 2) == "ordinary"
+    breaker.failed(61, "ordinary", limit=3, cooldown=60)
+    assert breaker.state(61) == "open"
+
+
+def test_a_probe_ends_with_its_process_and_never_lasts_for_ever(breaker: Breaker, living: set[int]) -> None:
+    opened(breaker)
+    assert breaker.admit(60, 2) == "probe"
+    assert breaker.admit(61, 1) is None
+    living.remove(2)
+    assert breaker.admit(61, 1) == "probe"
+    assert breaker.admit(61 + LONGEST_PROBE, 1) == "probe"
+    breaker.released("probe")
+    assert breaker.admit(62, 1) == "probe"
+
+
+def test_too_many_requests_open_it_at_once_for_as_long_as_it_says(breaker: Breaker) -> None:
+    breaker.failed(0, "ordinary", limit=3, cooldown=60, retry_after=7, is_limited=True)
+    assert breaker.state(6.9) == "open"
+    assert breaker.admit_early(6.9, 1) is None
+    assert breaker.admit(7, 1) == "probe"
+    breaker.failed(7, "probe", limit=3, cooldown=60, is_limited=True)
+    assert breaker.wait(7) == 60
+    assert breaker.admit_early(8, 1) == "probe"
+
+
+def test_what_was_sent_before_it_opened_neither_closes_it_nor_keeps_it_open(breaker: Breaker) -> None:
+    opened(breaker)
+    breaker.succeeded("ordinary")
+    assert breaker.state(1) == "open"
+    breaker.failed(50, "ordinary", limit=3, cooldown=60)
+    assert breaker.state(60) == "half_open"

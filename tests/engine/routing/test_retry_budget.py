@@ -1,0 +1,42 @@
+"""The budget for retries: a fifth of what clients sent within a minute, and ten at least."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.engine.routing.retry_budget import LEAST, SHARE, SIZE, RetryBudget
+
+
+def budget() -> RetryBudget:
+    return RetryBudget(memoryview(bytearray(SIZE * 8)).cast("d"))
+
+
+def test_ten_a_minute_are_allowed_without_any_traffic() -> None:
+    one = budget()
+    assert [one.take(100.0) for _ in range(11)] == [True] * 10 + [False]
+    assert not one.take(159.9)
+    assert one.left(161.0) == 10
+
+
+def test_a_fifth_of_the_traffic_is_allowed_when_that_is_more() -> None:
+    one = budget()
+    for n in range(200):
+        one.sent(1000 + n / 10)
+    assert one.left(1020) == 40
+    assert one.left(1085) == 10
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 3)), max_size=400))
+def test_no_minute_has_more_retries_than_it_may(steps: list[tuple[bool, float]]) -> None:
+    one, now = budget(), 1000.0
+    sent: list[float] = []
+    retried: list[float] = []
+    for is_retry, wait in steps:
+        now += wait
+        if not is_retry:
+            one.sent(now)
+            sent.append(now)
+        elif one.take(now):
+            retried.append(now)
+            within = sum(1 for at in retried if at > now - 60)
+            traffic = sum(1 for at in sent if at > now - 60)
+            assert within <= max(LEAST, traffic // SHARE)

@@ -1,0 +1,104 @@
+"""The state of targets in memory that several processes share."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import Target
+from antiphon.engine.routing.affinity import HELD, key_of
+from antiphon.engine.routing.states import States
+
+A, B = Target("a", "m"), Target("b", "m")
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[tuple[States, States]]:
+    """Two workers of one machine."""
+    one, other = States([A, B], tmp_path), States([A, B], tmp_path)
+    yield one, other
+    one.close()
+    other.close()
+
+
+def test_what_one_worker_learns_the_other_knows(shared: tuple[States, States]) -> None:
+    one, other = shared
+    with one.changing():
+        one[A].breaker.failed(100, "ordinary", limit=1, cooldown=60)
+    one[B].budget.sent(100)
+    one[B].estimates.answered(0.5, 10, 1.0)
+    assert other[A].breaker.state(101) == "open"
+    assert other[B].breaker.state(101) == "closed"
+    assert other[B].estimates.first_token == 0.5
+    for _ in range(6):
+        assert one[A].budget.take(200)
+    for _ in range(4):
+        assert other[A].budget.take(200)
+    assert not one[A].budget.take(200)
+
+
+def test_a_chain_is_found_by_every_worker_and_by_no_other_tenant(shared: tuple[States, States]) -> None:
+    one, other = shared
+    key = key_of("alice", "conversation", "conv_1")
+    one.affinity.keep([key], B, 1234, 1000)
+    assert other.affinity.find([key], 1001) == (B, 1234)
+    assert other.affinity.find([key], 1001 + HELD) == (B, 0)
+    assert other.affinity.find([key_of("bob", "conversation", "conv_1")], 1001) is None
+    assert other.affinity.find([key_of("alice", "response", "conv_1")], 1001) is None
+    one.affinity.keep([key], A, 99, 1002)
+    assert other.affinity.find([7, key], 1003) == (A, 99)
+
+
+def test_the_table_of_chains_forgets_the_oldest(shared: tuple[States, States]) -> None:
+    affinity = shared[0].affinity
+    crowded = [n * 4096 + 5 for n in range(1, 6)]
+    for n, key in enumerate(crowded):
+        affinity.keep([key], A, 1, 100 + n)
+    assert affinity.find([crowded[0]], 200) is None
+    assert all(affinity.find([key], 200) for key in crowded[1:])
+
+
+def _probe(folder: Path, sent: "multiprocessing.synchronize.Event") -> None:
+    states = States([A, B], folder)
+    with states.changing():
+        assert states[A].breaker.admit(1000, states.owner) == "probe"
+    sent.set()
+    signal.pause()
+
+
+def test_a_worker_that_is_killed_leaves_no_probe_under_way_and_no_lock(tmp_path: Path) -> None:
+    states = States([A, B], tmp_path)
+    states[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    spawning = multiprocessing.get_context("spawn")
+    sent = spawning.Event()
+    worker = spawning.Process(target=_probe, args=(tmp_path, sent))
+    worker.start()
+    assert sent.wait(60)
+    assert states[A].breaker.admit(1000, states.owner) is None
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.join(60)
+    with states.changing():
+        assert states[A].breaker.admit(1000, states.owner) == "probe"
+    states.close()
+
+
+def test_the_first_worker_begins_anew(tmp_path: Path) -> None:
+    before = States([A, B], tmp_path)
+    before[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    before.close()
+    after = States([A, B], tmp_path)
+    assert after[A].breaker.state(1) == "closed"
+    after.close()
+
+
+def test_a_server_with_other_routes_keeps_a_state_of_its_own(tmp_path: Path) -> None:
+    one, other = States([A, B], tmp_path), States([A], tmp_path)
+    swapped = States([B, A], tmp_path)
+    one[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    assert other[A].breaker.state(1) == swapped[B].breaker.state(1) == "closed"
+    for states in (one, other, swapped):
+        states.close()

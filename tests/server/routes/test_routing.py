@@ -1,0 +1,205 @@
+"""Routes over real connections: what the client, the operator and the log see of targets that fail."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Serve
+from tests.server.endings import Asked, Departing, Inside, dial, turn
+from tests.server.servers import Client, Serving, until
+from tests.server.upstream import Upstream
+
+ONE_SECOND = 1.0
+TEXT = "The quick brown fox jumps over the lazy dog."
+FAULTS: dict[str, list[dict[str, Any]]] = {
+    "head": [
+        {"error": {"type": "server_error", "message": "busy", "code": "model_overloaded", "status": 503}}
+    ],
+    "limit": [{"error": {"type": "too_many_requests", "message": "slow", "retry_after": 20}}],
+    "text": [{"text": TEXT[:22], "chunk": 7}, {"cut": True}],
+    "reasoning": [{"reasoning": "Let me see", "chunk": 4}, {"cut": True}],
+    "call": [{"call": "f", "arguments": {"a": 1}, "id": "c1"}, {"cut": True}],
+}
+REST = [{"text": TEXT[12:], "chunk": 5}]
+WHOLE = [{"text": TEXT, "chunk": 5}]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, serve_all: Serve) -> Serving:
+    """For each fault and each `on_cut` a route whose first target has that fault."""
+    folder = tmp_path_factory.mktemp("scripts")
+    toml, models, routes = [], [], []
+
+    def provider(name: str, steps: list[dict[str, Any]]) -> None:
+        (folder / f"{name}.json").write_text(json.dumps({"steps": steps}))
+        toml.append(f'[providers.{name}]\ntype = "script"\nfile = "{folder}/{name}.json"')
+
+    provider("rest", REST)
+    provider("whole", WHOLE)
+    for fault, steps in FAULTS.items():
+        for on_cut in ("restart", "continue", "fail"):
+            provider(f"{fault}-{on_cut}", steps)
+            second = "rest" if (fault, on_cut) == ("text", "continue") else "whole"
+            models.append(f'"{fault}-{on_cut}" = ["{fault}-{on_cut}/m", "{second}/m"]')
+            routes.append(f'[routes."{fault}-{on_cut}"]\non_cut = "{on_cut}"\nfailures = 100')
+    return serve_all("\n".join([*toml, "[models]", *models, *routes]))
+
+
+def in_background(server: Serving, **request: Any) -> Any:
+    client = server.client()
+    id = client.create(background=True, **request)["id"]
+    return until(
+        lambda: (
+            (found := client.ok("GET", f"/v1/responses/{id}"))["status"] not in ("queued", "in_progress")
+            and found
+        )
+    )
+
+
+@pytest.mark.parametrize("on_cut", ["restart", "continue", "fail"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_over_every_transport(server: Serving, asked: Asked, fault: str, on_cut: str) -> None:
+    is_plain = asked.__name__ == "over_json"
+    before_content = fault in ("head", "limit")
+    outcome = asked(server, model=f"{fault}-{on_cut}", input="hi")
+    assert outcome.response is not None
+    goes_on = on_cut == "continue"
+    if before_content or is_plain or (goes_on and fault != "call"):
+        assert outcome.response["status"] == "completed"
+        texts = [item for item in outcome.response["output"] if item["type"] == "message"]
+        assert len(texts) == 1
+        # Nothing of a plain answer was sent, so another target starts anew, and says all that it has.
+        began_anew = is_plain and goes_on and fault == "text"
+        assert texts[0]["content"][0]["text"] == (TEXT[12:] if began_anew else TEXT)
+    elif goes_on:
+        assert outcome.response["status"] == "completed"  # the call was whole, and stays
+        assert [item["type"] for item in outcome.response["output"]] == ["function_call", "message"]
+    else:
+        assert outcome.response["status"] == "failed"
+
+
+@pytest.mark.parametrize("on_cut", ["restart", "continue", "fail"])
+@pytest.mark.parametrize("fault", ["head", "text"])
+def test_a_fault_in_the_background(server: Serving, fault: str, on_cut: str) -> None:
+    response = in_background(server, model=f"{fault}-{on_cut}", input="hi")
+    if fault == "text" and on_cut != "continue":
+        assert response["status"] == "failed"
+        return
+    assert response["status"] == "completed"
+    assert response["output"][0]["content"][0]["text"] == TEXT
+    assert response["model"] in ("rest/m", "whole/m")
+
+
+def test_the_truth_is_told_in_the_model_the_header_and_the_receipt(server: Serving) -> None:
+    client = server.client(X_Antiphon_Receipts="1")
+    answer = client.post("/v1/responses", json={"model": "head-restart", "input": "hi"})
+    assert answer.headers["x-antiphon-target"] == "whole/m"
+    body = answer.json()
+    assert body["model"] == "whole/m"
+    (receipt,) = body["antiphon:receipts"]
+    assert (receipt["param"], receipt["action"], receipt["provider"]) == ("model", "route", "router")
+    first, second = receipt["attempts"]
+    assert (first["target"], first["outcome"]) == ("head-restart/m", "overloaded")
+    assert (second["target"], second["outcome"]) == ("whole/m", "answered")
+    assert second["reason"] == "after overloaded of head-restart/m"
+    again = client.create(model=body["model"], input="hi", previous_response_id=body["id"])
+    assert again["model"] == "whole/m"
+    with client.stream(
+        "POST", "/v1/responses", json={"model": "text-continue", "input": "hi", "stream": True}
+    ) as s:
+        assert s.headers["x-antiphon-target"] == "text-continue/m"
+        events = [json.loads(line[6:]) for line in s.iter_lines() if line.startswith("data: {")]
+    assert events[0]["response"]["model"] == "text-continue/m"
+    assert events[-1]["response"]["model"] == "rest/m"
+
+
+def test_an_alias_with_one_target_says_what_it_always_said(serve: Serve) -> None:
+    server = serve('[providers.s]\ntype = "script"\n[models]\none = "s/m"\n')
+    answer = server.client().post("/v1/responses", json={"model": "one", "input": "hi"})
+    assert answer.json()["model"] == "one"
+    assert "x-antiphon-target" not in answer.headers
+    assert server.client().ok("GET", "/v1/antiphon/routes") == {"object": "list", "data": []}
+
+
+def test_the_state_of_the_targets_is_shown(server: Serving) -> None:
+    client = server.client()
+    client.create(model="limit-fail", input="hi")
+    routes = {route["name"]: route for route in client.ok("GET", "/v1/antiphon/routes")["data"]}
+    assert len(routes) == 15
+    limited, whole = routes["limit-fail"]["targets"]
+    assert (limited["target"], limited["state"], limited["failures"]) == ("limit-fail/m", "open", 1)
+    assert 0 < limited["reopens_in"] <= 20
+    assert limited["errors"] == 1
+    assert whole["state"] == "closed"
+    assert whole["requests"] > 0
+    assert whole["time_to_first_token"] is not None
+
+
+def test_a_failed_attempt_has_a_line_in_the_log(server: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "antiphon.requests"):
+        server.client(X_Request_Id="req_7").create(model="head-continue", input="secret words")
+    (record,) = caplog.records
+    assert record.getMessage() == "attempt failed"
+    fields = record.fields  # type: ignore[attr-defined]
+    assert fields.pop("ms") >= 0
+    assert fields == {
+        "id": "req_7",
+        "target": "head-continue/m",
+        "kind": "overloaded",
+        "code": "model_overloaded",
+    }
+
+
+def test_a_conversation_over_a_socket_stays_on_one_target(server: Serving) -> None:
+    with dial(server) as connection:
+        first = turn(connection, model="head-restart", input="hi")[-1]["response"]
+        second = turn(connection, model="head-restart", input="more", previous_response_id=first["id"])
+    assert [event["response"]["model"] for event in (second[0], second[-1])] == ["whole/m", "whole/m"]
+
+
+@pytest.fixture
+def upstreams() -> Iterator[tuple[Upstream, Upstream]]:
+    with Upstream() as one, Upstream() as other:
+        yield one, other
+
+
+def two(one: Upstream, other: Upstream) -> str:
+    table = '[providers.{}]\ntype = "chat"\nbase_url = "{}"\n'
+    return (
+        table.format("one", one.url)
+        + table.format("other", other.url)
+        + '[models]\nfast = ["one/m", "other/m"]\n[routes.fast]\non_cut = "continue"\n'
+    )
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_cancels_the_attempt_under_way(
+    serve: Serve, upstreams: tuple[Upstream, Upstream], stream: bool
+) -> None:
+    server = serve(two(*upstreams))
+    inside = Inside(server)
+    client = Departing(server, model="fast", input="hi", stream=stream)
+    first = upstreams[0].next()
+    first.say("Half an answer")
+    if stream:
+        client.read_until(b"Half an answer")
+    first.over.set()
+    second = upstreams[1].next()
+    client.vanish()
+    assert second.was_closed(ONE_SECOND)
+    inside.until_nothing_is_left()
+
+
+def test_a_background_response_that_is_cancelled_cancels_its_attempt(
+    serve: Serve, upstreams: tuple[Upstream, Upstream]
+) -> None:
+    server = serve(two(*upstreams))
+    client: Client = server.client()
+    id = client.create(model="fast", input="hi", background=True)["id"]
+    upstreams[0].next().over.set()
+    second = upstreams[1].next()
+    assert client.ok("POST", f"/v1/responses/{id}/cancel")["status"] == "incomplete"
+    assert second.was_closed(ONE_SECOND)
