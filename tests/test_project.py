@@ -71,7 +71,7 @@ def skeleton(tmp_path: Path) -> Path:
     """Every layer, empty, under the project's own rule."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     layers = "spec stream wires config embedded providers catalogue store engine bridges server client"
-    for layer in ("", *layers.split(), "producer", "compliance", "cli", "vertice", "vtcode"):
+    for layer in ("", *layers.split(), "producer", "compliance", "tui", "cli", "vertice", "vtcode"):
         package = tmp_path / "antiphon" / layer
         package.mkdir()
         (package / "__init__.py").touch()
