@@ -22,9 +22,11 @@ PARTS = {
     "concurrency": "concurrency",
     "bodies": "bodies",
     "workers": "workers",
+    "routes": "routes",
     "callbacks": "callbacks",
     "memory": "memory",
     "chain": "chain",
+    "terminal": "terminal",
     "embedded": "embedded",
     "knowledge": "knowledge",
 }
