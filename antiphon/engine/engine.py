@@ -259,7 +259,7 @@ class Engine:
         self._read_hint(route, turn, caller)
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
-        if route.route.settings.affinity == "chain":
+        if route.keeps_chains:
             keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
             if request.store or memory is not None:
                 remembers = partial(_response_keys, tenant)
@@ -288,15 +288,20 @@ class Engine:
         """Whatever target the router asks, the response is composed as that target's."""
         router.composing = _Composing(self.seal, composer, caller.asked or Asked())
 
-    async def _prepare(
+    def _prepare(
         self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]
-    ) -> None:
+    ) -> Awaitable[None] | None:
         """Make the turn what this provider takes, with receipts for what it does not."""
         report_unsupported(turn, provider)
-        items = resolved.items if resolved.is_plain else await self.shown(resolved, provider, turn)
-        turn.items = [*items, *added] if added else items
-        if provider.capabilities.counts_tokens or may_have_addresses(turn.items):
-            turn.items = await self.fitted(provider, turn, turn.items)
+        if resolved.is_plain and not provider.capabilities.counts_tokens:
+            turn.items = [*resolved.items, *added]
+            if self.media is None or not may_have_addresses(turn.items):
+                return None
+        return self._fit(resolved, provider, turn, added)
+
+    async def _fit(self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]) -> None:
+        items = await self.shown(resolved, provider, turn)
+        turn.items = await self.fitted(provider, turn, [*items, *added])
 
     def shown(self, resolved: Resolved, provider: Provider, turn: Turn) -> Awaitable[list[Item]]:
         """The items as this provider may see them."""
@@ -382,7 +387,7 @@ class _Composing(Struct, eq=False):
 
     def begins(self, target: Target, provider: Provider, turn: Turn) -> None:
         composer = self.composer
-        composer.response.model = str(target)
+        composer.response.model = turn.target
         composer.seal = Proofs(self.seal, provider, turn).sealed
         composer.hidden = partial(_hidden, turn, provider.name)
         self.asked.target, self.asked.turn = target, turn

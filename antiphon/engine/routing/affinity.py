@@ -38,6 +38,8 @@ def key_of(tenant: str, kind: Kind, name: str) -> int:
 
 def chain_keys(request: Request, tenant: str, socket: str = "") -> list[int]:
     """What the request goes on with, the closest first; `socket` names the WebSocket that it came over."""
+    if not (request.previous_response_id or request.conversation or request.prompt_cache_key or socket):
+        return []
     named: list[tuple[Kind, str | None]] = [
         ("response", request.previous_response_id),
         ("conversation", request.conversation),

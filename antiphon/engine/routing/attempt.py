@@ -5,9 +5,8 @@ another can begin anew. How the attempt ended is kept for the router to judge: a
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
-from antiphon.providers.base import Sink, WrappingSink
+from antiphon.providers.base import Sink
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import type_of
 from antiphon.spec.response import Usage
@@ -32,16 +31,6 @@ Shows = Callable[[str], str | None]
 _ENDS = (Finish, Failure)
 
 
-class Follower(Protocol):
-    """Who wants to know how far an attempt is."""
-
-    def begins(self) -> None:
-        """The first content has come."""
-
-    def finishes(self, usage: Usage | None) -> None:
-        """The answer is whole, and its end is about to be put."""
-
-
 def announces(delta: AnyDelta, shows: Shows) -> bool:
     """Does this delta open an item that the client sees?"""
     match delta:
@@ -61,15 +50,30 @@ def announces(delta: AnyDelta, shows: Shows) -> bool:
     return False
 
 
-class Attempt(WrappingSink):
-    """Holds back until content comes, or until the end if nobody follows the answer."""
+class Attempt:
+    """Holds back until content comes, or until the end if nobody follows the answer.
 
-    def __init__(self, sink: Sink, shows: Shows, follower: Follower, *, holds_all: bool) -> None:
-        super().__init__(sink)
+    It stands on the path of every delta, so once there is content it only looks at the last of a batch.
+    """
+
+    __slots__ = (
+        "_held",
+        "_holds_all",
+        "_pass",
+        "_shows",
+        "_sink",
+        "failure",
+        "has_content",
+        "is_accepted",
+        "is_finished",
+    )
+
+    def __init__(self, sink: Sink, shows: Shows, *, holds_all: bool) -> None:
+        self._sink = sink
+        self._pass = sink.put
         self._shows = shows
-        self._follower = follower
         self._holds_all = holds_all
-        self._held: list[AnyDelta] = []
+        self._held: list[AnyDelta] | None = None
         self.is_accepted = False
         self.has_content = False
         """The client has some of it."""
@@ -81,20 +85,33 @@ class Attempt(WrappingSink):
         self.is_accepted = True
         self._sink.accepted()
 
+    def begins(self) -> None:
+        """The first content has come."""
+
+    def finishes(self, usage: Usage | None) -> None:
+        """The answer is whole, and its end is about to be put."""
+
+    def queued(self) -> None:
+        self._sink.queued()
+
+    async def ready(self) -> None:
+        await self._sink.ready()
+
     def put(self, deltas: list[AnyDelta]) -> bool:
+        if self.has_content and deltas and type(deltas[-1]) is TextDelta:
+            return self._pass(deltas)
         if deltas and type(deltas[-1]) in _ENDS:
             return self._end(deltas)
-        if self.has_content:
-            return self._sink.put(deltas)
-        return self._wait(deltas)
+        return self._pass(deltas) if self.has_content else self._wait(deltas)
 
     def _wait(self, deltas: list[AnyDelta]) -> bool:
-        self._held += deltas
+        held = deltas if self._held is None else [*self._held, *deltas]
         if self._holds_all or not self._has_content(deltas):
+            self._held = held
             return True
-        held, self._held, self.has_content = self._held, [], True
-        self._follower.begins()
-        return self._sink.put(held)
+        self._held, self.has_content = None, True
+        self.begins()
+        return self._pass(held)
 
     def _end(self, deltas: list[AnyDelta]) -> bool:
         last = deltas[-1]
@@ -104,12 +121,12 @@ class Attempt(WrappingSink):
             self.failure = last.error
             return True
         self.is_finished = True
-        if self._held:
-            deltas, self._held = [*self._held, *deltas], []
+        if self._held is not None:
+            deltas, self._held = [*self._held, *deltas], None
         if not self.has_content:
-            self._follower.begins()
-        self._follower.finishes(_usage(deltas))
-        return self._sink.put(deltas)
+            self.begins()
+        self.finishes(_usage(deltas))
+        return self._pass(deltas)
 
     def _has_content(self, deltas: Iterable[AnyDelta]) -> bool:
         shows = self._shows

@@ -3,9 +3,11 @@
 No I/O and no clock: whoever drives this asks the targets, waits, and tells how it went.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from antiphon.config import RouteSettings, Target
 from antiphon.engine.routing.breaker import Admission
@@ -22,16 +24,13 @@ LONGEST_WAIT = 8.0
 _HOPELESS: frozenset[Kind] = frozenset({"auth"})
 
 
-class Ask(NamedTuple):
+class Ask(Struct, eq=False):
     """Ask this target now."""
 
     candidate: Candidate
+    target: Target
     admission: Admission
     reason: str
-
-    @property
-    def target(self) -> Target:
-        return self.candidate.target
 
 
 class Wait(NamedTuple):
@@ -42,6 +41,20 @@ class Wait(NamedTuple):
 
 class Dispatch:
     """Call `next`, do what it says, and tell `answered`, `failed` or `left`; until `next` gives None."""
+
+    __slots__ = (
+        "_again",
+        "_attempts",
+        "_is_due",
+        "_is_over",
+        "_random",
+        "_retries",
+        "_settings",
+        "_spare",
+        "_states",
+        "_untried",
+        "_why",
+    )
 
     def __init__(
         self,
@@ -58,7 +71,7 @@ class Dispatch:
         self._untried = list(candidates)
         self._spare = spare
         self._again: list[Candidate] = []  # those that failed in a way which may pass
-        self._random: Callable[[], float] = (random or Random()).random
+        self._random = random
         self._attempts = 0
         self._retries = 0
         self._is_due = False  # the wait before a retry is over
@@ -90,11 +103,11 @@ class Dispatch:
 
     def answering(self, ask: Ask) -> Ask:
         """Its first words have come. A probe has shown then that the target is there; others may follow."""
-        if ask.admission == "ordinary":
-            return ask
-        with self._states.changing():
-            ask.candidate.state.breaker.proved(self._settings.failures)
-        return ask._replace(admission="ordinary")
+        if ask.admission == "probe":
+            with self._states.changing():
+                ask.candidate.state.breaker.proved(self._settings.failures)
+            ask.admission = "ordinary"
+        return ask
 
     def answered(self, ask: Ask) -> None:
         breaker = ask.candidate.state.breaker
@@ -157,7 +170,7 @@ class Dispatch:
     def _asked(self, candidate: Candidate, admission: Admission, reason: str) -> Ask:
         self._attempts += 1
         candidate.state.requests += 1
-        return Ask(candidate, admission, reason)
+        return Ask(candidate, candidate.target, admission, reason)
 
     def _probe_early(self, now: float) -> Ask | None:
         """When all are open, the one that reopens soonest gets one probe, if it has not forbidden that."""
@@ -186,5 +199,5 @@ class Dispatch:
         if soonest > LONGEST_WAIT:
             return None
         self._is_due = True
-        jitter = self._random() * min(LONGEST_WAIT, FIRST_WAIT * 2**self._retries)
+        jitter = (self._random or Random()).random() * min(LONGEST_WAIT, FIRST_WAIT * 2**self._retries)
         return Wait(soonest + jitter)

@@ -36,7 +36,7 @@ SIZE = _ESTIMATES + retry_budget.SIZE
 class TargetState:
     """What is known about one target."""
 
-    __slots__ = ("breaker", "budget", "cells", "estimates", "target")
+    __slots__ = ("breaker", "budget", "cells", "estimates", "name", "target")
 
     requests = Cell(0)
     errors = Cell(1)
@@ -44,6 +44,7 @@ class TargetState:
 
     def __init__(self, target: Target, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
         self.target = target
+        self.name = str(target)
         self.cells = cells
         self.breaker = Breaker(cells[_COUNTS:_BREAKER], is_alive)
         self.estimates = Estimates(cells[_BREAKER:_ESTIMATES])
