@@ -5,6 +5,9 @@ another can begin anew. How the attempt ended is kept for the router to judge: a
 """
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from msgspec import Struct
 
 from antiphon.providers.base import Sink
 from antiphon.spec.errors import ErrorPayload
@@ -31,6 +34,13 @@ Shows = Callable[[str], str | None]
 _ENDS = (Finish, Failure)
 
 
+class Viewer(Protocol):
+    """Who knows what the client sees."""
+
+    def shows(self, item_type: str) -> str | None:
+        """The type under which the client sees such an item, or None if it does not."""
+
+
 def announces(delta: AnyDelta, shows: Shows) -> bool:
     """Does this delta open an item that the client sees?"""
     match delta:
@@ -50,40 +60,28 @@ def announces(delta: AnyDelta, shows: Shows) -> bool:
     return False
 
 
-class Attempt:
+class Attempt(Struct, eq=False):
     """Holds back until content comes, or until the end if nobody follows the answer.
 
     It stands on the path of every delta, so once there is content it only looks at the last of a batch.
     """
 
-    __slots__ = (
-        "_held",
-        "_holds_all",
-        "_pass",
-        "_shows",
-        "_sink",
-        "failure",
-        "has_content",
-        "is_accepted",
-        "is_finished",
-    )
+    sink: Sink
+    viewer: Viewer
+    holds_all: bool
+    is_accepted: bool = False
+    has_content: bool = False
+    """The client has some of it."""
+    is_finished: bool = False
+    failure: ErrorPayload | None = None
+    """What the provider put as the end of its answer, if that was a failure."""
+    _held: list[AnyDelta] | None = None
 
-    def __init__(self, sink: Sink, shows: Shows, *, holds_all: bool) -> None:
-        self._sink = sink
-        self._pass = sink.put
-        self._shows = shows
-        self._holds_all = holds_all
-        self._held: list[AnyDelta] | None = None
-        self.is_accepted = False
-        self.has_content = False
-        """The client has some of it."""
-        self.is_finished = False
-        self.failure: ErrorPayload | None = None
-        """What the provider put as the end of its answer, if that was a failure."""
+    __repr__ = object.__repr__  # which shows no prompt
 
     def accepted(self) -> None:
         self.is_accepted = True
-        self._sink.accepted()
+        self.sink.accepted()
 
     def begins(self) -> None:
         """The first content has come."""
@@ -92,26 +90,26 @@ class Attempt:
         """The answer is whole, and its end is about to be put."""
 
     def queued(self) -> None:
-        self._sink.queued()
+        self.sink.queued()
 
     async def ready(self) -> None:
-        await self._sink.ready()
+        await self.sink.ready()
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         if self.has_content and deltas and type(deltas[-1]) is TextDelta:
-            return self._pass(deltas)
+            return self.sink.put(deltas)
         if deltas and type(deltas[-1]) in _ENDS:
             return self._end(deltas)
-        return self._pass(deltas) if self.has_content else self._wait(deltas)
+        return self.sink.put(deltas) if self.has_content else self._wait(deltas)
 
     def _wait(self, deltas: list[AnyDelta]) -> bool:
         held = deltas if self._held is None else [*self._held, *deltas]
-        if self._holds_all or not self._has_content(deltas):
+        if self.holds_all or not self._has_content(deltas):
             self._held = held
             return True
         self._held, self.has_content = None, True
         self.begins()
-        return self._pass(held)
+        return self.sink.put(held)
 
     def _end(self, deltas: list[AnyDelta]) -> bool:
         last = deltas[-1]
@@ -126,10 +124,10 @@ class Attempt:
         if not self.has_content:
             self.begins()
         self.finishes(_usage(deltas))
-        return self._pass(deltas)
+        return self.sink.put(deltas)
 
     def _has_content(self, deltas: Iterable[AnyDelta]) -> bool:
-        shows = self._shows
+        shows = self.viewer.shows
         return any(announces(delta, shows) for delta in deltas)
 
 

@@ -142,7 +142,16 @@ class Router:
                 dispatch.left(ask)
                 return None
             sink, added = joined
-        attempt = _Attempt(self, dispatch, ask, turn, sink)
+        attempt = _Attempt(
+            sink,
+            self.composing,
+            not turn.stream,
+            router=self,
+            dispatch=dispatch,
+            ask=ask,
+            turn=turn,
+            began=perf_counter(),
+        )
         try:
             if (preparing := self._prepare(provider, mine, added)) is not None:
                 await preparing
@@ -231,6 +240,11 @@ class Router:
             raise trouble.raised
         sink.put([Failure(trouble.payload)])
 
+    @property
+    def tells(self) -> bool:
+        """Was anything decided? Not where the only target was asked once."""
+        return self._route.has_choice or bool(self._attempts)
+
     def ended(self, turn: Turn, target: Target, attempt: RouteAttempt) -> None:
         """An attempt has answered; its end has not been put yet, so that it can tell all this."""
         self._attempts.append(attempt)
@@ -248,8 +262,8 @@ class Router:
 
     def _tell(self, turn: Turn) -> None:
         """The receipt of the route: who was asked, and what a move cost."""
-        if not self._attempts or (len(self._attempts) == 1 and not self._route.has_choice):
-            return  # there was nothing to decide
+        if not self._attempts:
+            return
         last, count = self._attempts[-1], len(self._attempts)
         reason = f"{last.target} {last.outcome}" if last.outcome == "answered" else f"{last.target} failed"
         if count > 1:
@@ -262,36 +276,35 @@ class Router:
         turn.receipts.append(Receipt("model", ROUTE, reason, ROUTER, tuple(self._attempts)))
 
 
-class _Attempt(Attempt):
+class _Attempt(Attempt, eq=False, kw_only=True):
     """One attempt of a router: it measures the time, and tells of its first words and of its end."""
 
-    __slots__ = ("_began", "_first", "_router", "ask", "dispatch", "turn")
+    router: Router
+    dispatch: Dispatch
+    ask: Ask
+    turn: Turn
+    began: float
+    first: float = 0.0
 
-    def __init__(self, router: Router, dispatch: Dispatch, ask: Ask, turn: Turn, sink: Sink) -> None:
-        super().__init__(sink, router.composing.shows, holds_all=not turn.stream)
-        self._router = router
-        self.dispatch = dispatch
-        self.ask = ask
-        self.turn = turn
-        self._began = perf_counter()
-        self._first = 0.0
+    __repr__ = object.__repr__
 
     def begins(self) -> None:
-        self._first = perf_counter()
+        self.first = perf_counter()
         self.dispatch.answering(self.ask)
 
     def finishes(self, usage: Usage | None) -> None:
-        now, ask = perf_counter(), self.ask
+        now, router, ask = perf_counter(), self.router, self.ask
         tokens = usage.output_tokens if usage is not None else 0
-        ask.candidate.state.estimates.answered(self._first - self._began, tokens, now - self._first)
-        self._router.ended(self.turn, ask.target, self._told("answered", now, usage))
+        ask.candidate.state.estimates.answered(self.first - self.began, tokens, now - self.first)
+        if router.tells:
+            router.ended(self.turn, ask.target, self._told("answered", now, usage))
 
     def note(self, outcome: str) -> None:
         """It came to nothing."""
-        self._router.failed(self._told(outcome, perf_counter()))
+        self.router.failed(self._told(outcome, perf_counter()))
 
     def _told(self, outcome: str, now: float, usage: Usage | None = None) -> RouteAttempt:
-        milliseconds = round((now - self._began) * 1000)
+        milliseconds = round((now - self.began) * 1000)
         return RouteAttempt(
             self.ask.candidate.state.name, self.ask.reason, milliseconds, outcome, usage or UNSET
         )

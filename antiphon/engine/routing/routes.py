@@ -82,13 +82,16 @@ class RouteInUse:
         self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
         self._shared = cache(self._together)
         self._all = self._together(route.targets) if self.is_enabled else None
+        first = route.targets[0]
+        self._only = [Candidate(first, routes.states[first], reason="listed")]
+        """Where there is no choice, the same for every request."""
         self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
 
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
         if not self.has_choice and turn.hint is None:
-            return [Candidate(targets[0], routes.states[targets[0]], reason="listed")]
+            return self._only
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
@@ -122,7 +125,7 @@ class RouteInUse:
             last = None
         if last is not None and not candidates:
             candidates, last = [last], None
-        return Dispatch(self.route.settings, routes.states, candidates, spare=last, random=routes.random)
+        return Dispatch(self.route.settings, routes.states, [*candidates], last, routes.random)
 
     def price_of_moving(self, held: Held, to: Target) -> float | None:
         """What it costs that another target reads what the old one had in its cache; None if unknown."""

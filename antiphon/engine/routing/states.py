@@ -50,6 +50,11 @@ class TargetState:
         self.estimates = Estimates(cells[_BREAKER:_ESTIMATES])
         self.budget = RetryBudget(cells[_ESTIMATES:])
 
+    def sent(self, now: float) -> None:
+        """A client's request goes there for the first time."""
+        self.cells[0] += 1
+        self.budget.sent(now)
+
     @classmethod
     def alone(cls, target: Target, is_alive: Callable[[int], bool] = bool) -> "TargetState":
         """One that nothing else shares."""
