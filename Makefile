@@ -9,7 +9,7 @@ FLOOR = $(PY) -m coverage json --quiet -o - | $(PY) scripts/coverage_floor.py $(
 	|| { $(PY) -m coverage report; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check judge bench format lock clean setup model clients
+.PHONY: help serve test check docs judge bench format lock clean setup model clients
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,11 @@ check: setup ## format, lint, strict types, layer rule, who may change a state a
 	.venv/bin/lint-imports
 	$(PY) scripts/laws.py antiphon
 
+docs: export SETUP := serve
+docs: setup ## make a site of the documentation, in build/site
+	@PYTHON='$(PYTHON)' scripts/setup docs
+	@$(PY) -m scripts.site
+
 judge: setup model ## hold other servers to the specification (one: make judge ARGS=litellm)
 	$(PY) scripts/judge.py $(ARGS)
 
@@ -47,7 +52,7 @@ lock: setup ## write the lock again from pyproject.toml (newest versions: make l
 	@scripts/lock $(ARGS)
 
 clean: ## remove everything that make made
-	rm -rf .venv .setup.lock .judge build dist .coverage .coverage.* htmlcov
+	rm -rf .venv .docs .cache .setup.lock .judge build dist .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf tests/bridges/node/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from antiphon.client import AsyncEventStream as AsyncEventStream
     from antiphon.client import AsyncSession as AsyncSession
     from antiphon.client import CapabilityViolation as CapabilityViolation
+    from antiphon.client import Chat as Chat
+    from antiphon.client import ChatResponse as ChatResponse
     from antiphon.client import Client as Client
     from antiphon.client import ConnectionFailed as ConnectionFailed
     from antiphon.client import Conversation as Conversation
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from antiphon.client import MCPServer as MCPServer
     from antiphon.client import Mismatch as Mismatch
     from antiphon.client import Model as Model
+    from antiphon.client import NoAnswer as NoAnswer
     from antiphon.client import Parameters as Parameters
     from antiphon.client import Parsed as Parsed
     from antiphon.client import ParseFailed as ParseFailed
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from antiphon.client.agent.events import ToolStarted as ToolStarted
     from antiphon.client.agent.run import AgentModel as AgentModel
     from antiphon.client.agent.run import AgentRun as AgentRun
+    from antiphon.client.agent.sync_run import SyncAgentRun as SyncAgentRun
     from antiphon.client.agent.tasks import AgentProtocol as AgentProtocol
     from antiphon.client.agent.tasks import LLMClientProtocol as LLMClientProtocol
     from antiphon.client.agent.tasks import (
@@ -205,13 +209,14 @@ __version__ = "0.1.0"
 _NAMES = {
     "antiphon.client": (
         "Agent AgentResult AntiphonError AsyncClient AsyncEventStream AsyncSession CapabilityViolation "
-        "Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input InputItem "
-        "InputTokens InputTool Limits MCPServer Mismatch Model Parameters ParseFailed Parsed Refused "
-        "ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts Tool "
-        "ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError tool via"
+        "Chat ChatResponse Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input "
+        "InputItem InputTokens InputTool Limits MCPServer Mismatch Model NoAnswer Parameters ParseFailed "
+        "Parsed Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts "
+        "Tool ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError tool via"
     ),
     "antiphon.client.agent.events": "AgentEvent RunEnded Step StepEnded StepStarted ToolEnded ToolStarted",
     "antiphon.client.agent.run": "AgentModel AgentRun",
+    "antiphon.client.agent.sync_run": "SyncAgentRun",
     "antiphon.client.agent.tasks": (
         "AgentProtocol LLMClientProtocol LLMClientWithOpenResponsesProtocol OpenResponsesAgentProtocol "
         "TaskFailed"

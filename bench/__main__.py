@@ -27,6 +27,7 @@ PARTS = {
     "memory": "memory",
     "chain": "chain",
     "embedded": "embedded",
+    "knowledge": "knowledge",
 }
 
 

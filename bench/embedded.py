@@ -19,8 +19,8 @@ from pathlib import Path
 
 from antiphon.config import LocalSettings
 from antiphon.embedded.child import ChildSettings
+from antiphon.embedded.defaults import defaults_of
 from antiphon.embedded.process import available
-from antiphon.providers.llama import manners
 from bench.bindings import Said
 from bench.contenders import KEY, folder
 from bench.figures import Recorder
@@ -62,7 +62,11 @@ def run(record: Recorder, options: Options) -> None:
     if reason := available():
         print(reason)
         return
-    with folder() as where, _gateway(where) as gateway, Bindings() as bindings:
+    with (
+        folder() as where,
+        start_gateway(where, slots=SLOTS, context=CONTEXT) as gateway,
+        Bindings() as bindings,
+    ):
         gateway.wait_until_up("/healthz")
         contestants = {
             GATEWAY: Contestant(lambda: _stream(gateway.port), gateway.cpu),
@@ -91,10 +95,11 @@ def run(record: Recorder, options: Options) -> None:
     print(f"{'gateway / bindings':<28}{rate!s:>24}{'':9}{spent!s:>24}")
 
 
-def _gateway(where: Path) -> Program:
+def start_gateway(where: Path, *, slots: int, context: int) -> Program:
+    """Ours, with nothing but the embedded model."""
     config = where / "antiphon.toml"
     key = hashlib.sha256(KEY.encode()).hexdigest()
-    config.write_text(_CONFIG.format(key=key, folder=where / "data", slots=SLOTS, context=CONTEXT))
+    config.write_text(_CONFIG.format(key=key, folder=where / "data", slots=slots, context=context))
     port = free_port()
     command = [sys.executable, "-m", "antiphon", "serve", "--config", str(config), "--port", str(port)]
     return Program("antiphon", command, port, log=where / "output.log")
@@ -150,9 +155,10 @@ class Bindings:
         return tree_cpu(self._process.pid)
 
     def stream(self) -> Said:
-        messages = [{"role": "user", "content": PROMPT}]
+        defaults = defaults_of(LocalSettings().model)
+        messages = defaults.opened([{"role": "user", "content": PROMPT}])
         asked = {"messages": messages, "stream": True, "max_tokens": TOKENS, **SAMPLING}
-        self._tell(asked | manners(LocalSettings()))
+        self._tell(asked | defaults.more)
         return Said(**json.loads(self._hear()))
 
     def _tell(self, value: object) -> None:

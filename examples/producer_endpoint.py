@@ -27,9 +27,9 @@ async def answer(request: Request) -> AsyncIterator[str | ReasoningDelta | CallD
     match request.input[-1]:
         case FunctionCallOutput(output=said):
             yield f"The tool says: {said}"
-        case asked if tools and request.tool_choice != "none":
+        case _ if tools and request.tool_choice != "none":
             wanted = (tools[0].parameters or {}).get("required", ())
-            arguments = dict.fromkeys(wanted, getattr(asked, "get_text", str)())
+            arguments = dict.fromkeys(wanted, request.last_user_text())
             yield CallDelta(0, json.dumps(arguments), name=tools[0].name)
         case _:
             yield ReasoningDelta("Somebody is there.")

@@ -18,6 +18,7 @@ DOTTED = re.compile(r"\bantiphon(?:\.\w+)+")
 NOT_NAMES = {
     "antiphon.toml",
     "antiphon.db",
+    "antiphon.chat",
     "antiphon.audit",
     "antiphon.requests",
     *(

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.providers.presets import PRESETS
 from tests.server.curl import Shell
 from tests.server.servers import Serving, configure
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "docs" / f"{name}.md" for name in ("tutorial", "client", "agents", "producer", "origins")]
+PAGES.append(ROOT / "README.md")
+SCREEN = 50
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 DEADLINE = 60.0
 
@@ -91,6 +94,26 @@ def test_the_python_on_a_page_runs(page: Path, tmp_path: Path, environment: dict
     for (_, text, expected), said in zip(blocks, printed, strict=True):
         if expected:
             assert said.splitlines() == expected.splitlines(), text
+
+
+def test_the_commands_of_the_readme_work(gateway: Serving) -> None:
+    """All but the vendor's model itself, which is another's here."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= SCREEN, "the README is one screen"
+    blocks = [block for language, block, _ in BLOCK.findall(text) if language == "sh"]
+    variables = {preset.api_key_env: name for name, preset in PRESETS.items()}
+    shell = Shell(gateway.client())
+    for command in re.sub(r"\\\n", "", "".join(blocks)).splitlines():
+        word, _, rest = command.partition(" ")
+        if word == "export":
+            vendor = variables[rest.partition("=")[0]]
+        elif word == "make":
+            assert f"\n{rest}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+        else:
+            named = re.search(r'"model": "(\w+)/', command)
+            assert named is None or named[1] == vendor
+            answer = shell.run(re.sub(r'"model": "[^"]*"', '"model": "demo"', command))
+            assert answer.status_code == 200, command
 
 
 def test_the_commands_of_the_tutorial_work(

@@ -1,5 +1,6 @@
 """Only `lifecycle` changes a state, and only the Composer makes and numbers an event."""
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "antiphon"
@@ -77,7 +80,20 @@ def test_reading_and_other_kinds_of_status_are_no_violation(tmp_path: Path, modu
     assert (result.returncode, result.stdout) == (0, "")
 
 
+SHARED_NUMBERS = re.compile(r"^import random$|^from random import (?!Random$)", re.MULTILINE)
+
+
 def test_nothing_draws_from_the_random_numbers_that_a_program_shares() -> None:
-    """A program may seed them; and a test by Hypothesis fails where somebody draws from them meanwhile."""
-    shared = re.compile(r"^import random$|^from random import (?!Random$)", re.MULTILINE)
-    assert [path for path in PACKAGE.rglob("*.py") if shared.search(path.read_text())] == []
+    """A program may seed them, and expects the same ones in every run; a strategy would be unsteady."""
+    sources = [*PACKAGE.rglob("*.py"), *Path(__file__).parent.rglob("*.py")]
+    assert [path for path in sources if SHARED_NUMBERS.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_no_property_test_fails_because_another_thread_draws_random_numbers() -> None:
+    """Libraries do, whenever they like: websockets for a keep-alive, regex when its cache is full."""
+
+    @given(st.builds(importlib.import_module("random").random))
+    def a_draw_during_a_strategy(number: float) -> None:
+        assert 0 <= number < 1
+
+    a_draw_during_a_strategy()

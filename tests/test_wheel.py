@@ -15,7 +15,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from antiphon.embedded.weights import DEFAULT, models_folder
+from antiphon.embedded.catalogue import DEFAULT
+from antiphon.embedded.weights import models_folder
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements" / "dev.txt"

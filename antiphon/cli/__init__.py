@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from antiphon import __version__
-from antiphon.cli import completion, comply, comply_client, config, models, route, serve, store
+from antiphon.cli import ask, completion, comply, comply_client, config, models, route, serve, store
 from antiphon.cli.common import FAILED, CommandFailed, CommandParser, show_help
 
-COMMANDS: Final = (serve, config, models, route, store, comply, comply_client, completion)
+COMMANDS: Final = (serve, ask, config, models, route, store, comply, comply_client, completion)
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -28,6 +28,7 @@ EXAMPLES: Final = """\
 examples:
   antiphon serve                      start on 127.0.0.1:8080 with the embedded model
   antiphon serve --port 9000          the same, on another port
+  antiphon ask "What is new?"         ask a model, here or on a server
   antiphon config init                write a configuration from what is found
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that are on this machine
@@ -35,7 +36,8 @@ examples:
   antiphon store size                 how much is stored
   antiphon comply http://HOST/v1      hold a server to the specification
 
-exit codes: 0 done, 1 it failed, 2 a mistake in the command or the configuration, 130 interrupted.
+exit codes: 0 done, 1 it failed, 2 a mistake in the command or the configuration, 130 interrupted;
+`antiphon ask --help` lists more.
 Set ANTIPHON_DEBUG=1 to see a Python traceback where something unexpected fails.
 """
 
@@ -78,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"antiphon {__version__}")
-    top.set_defaults(run=lambda _: show_help(top))
+    top.set_defaults(run=lambda _: show_help(top), parser=top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from antiphon.config import Config, ConfigErrors
@@ -33,7 +33,22 @@ class CommandFailed(Exception):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that says which command was meant."""
+    """A parser that says which command or option was meant."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse has it, but what is left over is a mistake of the command that it was given to."""
+        parsed, rest = self.parse_known_args(args, namespace)
+        if rest:
+            at: CommandParser = parsed.parser
+            at.error(at._about_rest(rest))
+        return parsed
+
+    def _about_rest(self, rest: list[str]) -> str:
+        option = rest[0].partition("=")[0]
+        if not option.startswith("-"):
+            return f"nothing more was expected, but there is {rest[0]!r}"
+        near = get_close_matches(option, self._option_string_actions, 1)
+        return f"there is no option {option}" + (f"; did you mean {near[0]}?" if near else "")
 
     def error(self, message: str) -> NoReturn:
         if found := _UNKNOWN_COMMAND.match(message):
@@ -57,7 +72,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
     return parser
 
 

@@ -17,10 +17,13 @@ fetched when it is first used; these commands do it beforehand, and manage what 
 
 A model is named by its short name, by the path of a GGUF file, or by the http or https address of one.
 Which one the server uses is set by [local] model in the configuration.
+
+Models with a name come from the hub at huggingface.co; the environment variable HF_ENDPOINT names a mirror.
 """
 
 LIST: Final = """\
-Prints every model that is here or can be fetched by its name: name, size, and file.
+Prints every model that is here or can be fetched by its name: size, memory, context, tools, thinking,
+licence and file. The memory is about what [local] slots and context of the configuration make of it.
 
 example:
   antiphon models list
@@ -28,12 +31,16 @@ example:
 
 PULL: Final = """\
 Fetches a model, or links the file at a path, and prints where it is. Without a name it takes the one that
-the server would use. The fragment #sha256=... of an address is checked against the file.
+the server would use. A download that breaks off goes on where it was when the command is given again.
+
+A model with a name is checked against its SHA-256. Of an address, the fragment #sha256=... is checked, or
+what the hub says of its file.
 
 examples:
   antiphon models pull
-  antiphon models pull ~/Downloads/Qwen3-0.6B-Q8_0.gguf
-  antiphon models pull https://example.com/Qwen3-0.6B-Q8_0.gguf
+  antiphon models pull qwen3-0.6b
+  antiphon models pull qwen3-0.6b --from ~/Downloads/Qwen3-0.6B-Q8_0.gguf
+  antiphon models pull https://example.com/some-model.gguf
 """
 
 REMOVE: Final = """\
@@ -53,7 +60,8 @@ example:
 
 def add_to(commands: "Commands") -> None:
     group = add_group(commands, "models", "look after the embedded model's files", ABOUT)
-    add_command(group, "list", list_models, "print the models that are here", LIST)
+    parser = add_command(group, "list", list_models, "print the models that are here or can be fetched", LIST)
+    add_config_option(parser)
     for name, run, summary, more in (
         ("pull", pull, "fetch a model, or link a file", PULL),
         ("path", path, "print the file of a model", PATH),
@@ -61,6 +69,13 @@ def add_to(commands: "Commands") -> None:
         parser = add_command(group, name, run, summary, more)
         parser.add_argument("model", nargs="?", metavar="MODEL", help="a name, a path or an address")
         add_config_option(parser)
+        if run is pull:
+            parser.add_argument(
+                "--from",
+                dest="origin",
+                metavar="PATH_OR_URL",
+                help="take the file of a model with a name from here, and check it",
+            )
     parser = add_command(group, "rm", remove, "delete a model", REMOVE)
     parser.add_argument("model", metavar="MODEL", help="its name, as `antiphon models list` prints it")
     models_show.add_to(group)
@@ -68,15 +83,38 @@ def add_to(commands: "Commands") -> None:
 
 def list_models(arguments: argparse.Namespace) -> int:
     from antiphon.embedded import weights
+    from antiphon.embedded.catalogue import CATALOGUE
 
+    local = load_config(arguments, upstreams=False).local
     with _sentences():
         models = weights.list_models()
-    width = max((len(model.name) for model in models), default=0)
+    rows = [("NAME", "SIZE", "MEMORY", "CONTEXT", "TOOLS", "THINKS", "LICENCE", "FILE")]
     for model in models:
-        size = f"{model.size / 1024**2:.0f} MiB"
-        where = model.path or f"not here yet; from {model.source}"
-        print(f"{model.name:<{width}}  {size:>9}  {where}")
+        known = CATALOGUE.get(model.name)
+        rows.append(
+            (
+                model.name,
+                _size(model.size),
+                _size(known.memory(local.slots, local.context)) if known else "",
+                str(known.context) if known else "",
+                "yes" if known and known.tools else "",
+                "yes" if known and known.thinking else "",
+                known.licence if known else "",
+                str(model.path or f"not here; from {model.source}"),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        name, *rest, file = (
+            cell.rjust(width) if 0 < n < 4 else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join((name, *rest, file.rstrip())))
     return 0
+
+
+def _size(amount: int) -> str:
+    return f"{amount / 1024**2:.0f} MiB" if amount < 1000 * 1024**2 else f"{amount / 1024**3:.1f} GiB"
 
 
 def pull(arguments: argparse.Namespace) -> int:
@@ -87,7 +125,7 @@ def pull(arguments: argparse.Namespace) -> int:
     console = Console()
     with _sentences():
         try:
-            found = weights.pull(wanted, console)
+            found = weights.pull(wanted, console, origin=arguments.origin)
         finally:
             console.close()
     print(found)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from antiphon.store import SqliteStore
 
 ABOUT: Final = """\
-Responses and conversations are kept in a SQLite database in the user's data folder, or in the folder
-that [store] path names. These commands work while the server runs.
+Responses, conversations and chats are kept in a SQLite database in the user's data folder, or in the
+folder that [store] path names. These commands work while the server runs.
 """
 
 SIZE: Final = """\
@@ -46,7 +46,7 @@ example:
 """
 
 EXPORT: Final = """\
-Writes every response and conversation as one line of JSON each. The output holds prompts and answers:
+Writes every response, conversation and chat as one line of JSON each. The output holds prompts and answers:
 a file that this command makes can be read by its owner only.
 
 examples:
@@ -70,7 +70,7 @@ def size(arguments: argparse.Namespace) -> int:
     async def measure(store: "SqliteStore", folder: Path) -> None:
         found = await store.size()
         print(f"folder         {folder}")
-        for name in ("bytes", "responses", "conversations", "events"):
+        for name in ("bytes", "responses", "conversations", "chats", "events"):
             print(f"{name:<14} {getattr(found, name)}")
 
     return _with_store(arguments, measure)
@@ -89,7 +89,7 @@ def check(arguments: argparse.Namespace) -> int:
     _, folder = _found(arguments)
     found = check(folder)
     print(f"folder         {folder}")
-    for name in ("responses", "conversations", "waiting", "set_aside"):
+    for name in ("responses", "conversations", "chats", "waiting", "set_aside"):
         print(f"{name.replace('_', ' '):<14} {getattr(found, name)}")
     for problem in found.problems:
         print(f"wrong          {problem}")

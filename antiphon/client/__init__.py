@@ -9,6 +9,7 @@ from antiphon.client.errors import (
     ConnectionFailed,
     Incomplete,
     Mismatch,
+    NoAnswer,
     ParseFailed,
     Refused,
     ResponseFailed,
@@ -18,7 +19,7 @@ from antiphon.client.errors import (
     UnexpectedAnswer,
     UsageError,
 )
-from antiphon.client.resources.objects import Conversation, Deleted, InputTokens, Model
+from antiphon.client.resources.objects import Chat, ChatResponse, Conversation, Deleted, InputTokens, Model
 from antiphon.client.resources.parameters import Input, InputItem, InputTool, Parameters
 from antiphon.client.resources.parsing import Parsed
 from antiphon.client.session import AsyncSession
@@ -38,6 +39,8 @@ __all__ = [
     "AsyncEventStream",
     "AsyncSession",
     "CapabilityViolation",
+    "Chat",
+    "ChatResponse",
     "Client",
     "ConnectionFailed",
     "Conversation",
@@ -53,6 +56,7 @@ __all__ = [
     "MCPServer",
     "Mismatch",
     "Model",
+    "NoAnswer",
     "Parameters",
     "ParseFailed",
     "Parsed",

@@ -8,6 +8,7 @@ from weakref import WeakSet
 import httpx
 
 from antiphon.client.errors import UsageError
+from antiphon.client.resources.chats import AsyncChats
 from antiphon.client.resources.conversations import AsyncConversations, AsyncModels
 from antiphon.client.resources.create import Creator
 from antiphon.client.resources.parameters import InputItem, Parameters
@@ -69,6 +70,7 @@ class AsyncClient:
         self._sessions: WeakSet[AsyncSession] = WeakSet()
         self.responses = AsyncResponses(self._creator)
         self.conversations = AsyncConversations(self._http)
+        self.chats = AsyncChats(self._http)
         self.models = AsyncModels(self._http)
 
     @property

@@ -18,6 +18,13 @@ _LIMITS: dict[Limit, str] = {
     "total": "not done within {seconds:g} seconds in all; raise `Timeouts.total` if it may take longer",
 }
 
+_STOPPED = {
+    "steps": "the limit of steps was reached; raise `Limits.steps`, or ask for less",
+    "tokens": "the limit of tokens was reached; raise `Limits.tokens`, or ask for less",
+    "time": "its time was over; raise `Limits.seconds`, or ask for less",
+    "cancelled": "it was cancelled",
+}
+
 
 class AntiphonError(Exception):
     """The family of all errors of the client."""
@@ -130,6 +137,14 @@ class Mismatch(ParseFailed):
     def __init__(self, text: str, why: str, response: Response) -> None:
         super().__init__(f"the output does not fit the type: {why}", response)
         self.text = text
+
+
+class NoAnswer(AntiphonError):
+    """A run of an agent ended before the model had answered; `stopped` says why, as in the result."""
+
+    def __init__(self, stopped: str) -> None:
+        super().__init__(f"the run has no answer: {_STOPPED.get(stopped, stopped)}")
+        self.stopped = stopped
 
 
 def without_traceback(cause: BaseException) -> BaseException:

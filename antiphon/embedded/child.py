@@ -52,7 +52,7 @@ def main() -> None:
             say,
             f"the package xllamacpp cannot be loaded ({error}); on Debian: apt install libgomp1 libstdc++6",
         )
-    say({"url": server.listening_address, "n_ctx": _slot_context(server.listening_address, settings.key)})
+    say({"url": server.listening_address, **_told(server.listening_address, settings.key)})
     threading.Event().wait()
 
 
@@ -108,14 +108,23 @@ def _weights(model: str, progress: Milestones) -> Path:
         return weights.pull(model, progress)
 
 
-def _slot_context(url: str, key: str) -> int:
-    """Tokens of context in each slot: what was asked for, unless the model knows fewer."""
+def _told(url: str, key: str) -> dict[str, Any]:
+    """What the server says of the loaded model: its context in each slot, and what its template knows.
+
+    The context is what was asked for, unless the model knows fewer tokens.
+    """
     import urllib.request  # slow to import, and the parent imports this module too
 
     request = urllib.request.Request(f"{url}/props", headers={"Authorization": f"Bearer {key}"})
     without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with without_proxy.open(request, timeout=10) as answer:
-        return int(json.load(answer)["default_generation_settings"]["n_ctx"])
+        told = json.load(answer)
+    can = told.get("chat_template_caps", {})
+    return {
+        "n_ctx": int(told["default_generation_settings"]["n_ctx"]),
+        "tools": bool(can.get("supports_tools") and can.get("supports_tool_calls")),
+        "thinks": "enable_thinking" in told.get("chat_template", ""),
+    }
 
 
 def _speaker() -> Say:

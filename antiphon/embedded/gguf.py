@@ -31,6 +31,23 @@ class InWheel:
         return f"{self.package} {self.version}"
 
 
+@dataclass(frozen=True, slots=True)
+class OnHub:
+    """A file in a model repository of the hub, at one of its revisions."""
+
+    repository: str
+    revision: str
+    file: str
+    size: int
+    sha256: str
+
+    def url(self, hub: str) -> str:
+        return f"{hub}/{self.repository}/resolve/{self.revision}/{self.file}"
+
+    def __str__(self) -> str:
+        return f"{self.repository} on the hub"
+
+
 def readable(file: Path) -> Path:
     """The file, if it is one that can be read and looks like a model."""
     try:

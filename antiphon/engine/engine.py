@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.capabilities import report_unsupported
+from antiphon.engine.chats import check_chat
 from antiphon.engine.context import Memory, Resolved, alone, input_items, resolve, shown
 from antiphon.engine.media import MediaFetcher, may_have_addresses
 from antiphon.engine.reasoning import Proofs
@@ -27,7 +28,7 @@ from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import Response
 from antiphon.spec.routing import RouteHint, RoutingDecision, hint_of
-from antiphon.store.base import Append, Context, NewResponse, Store
+from antiphon.store.base import Append, Context, Joining, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
@@ -125,6 +126,8 @@ class Engine:
             check_tools(request)
         if request.text is not None:
             await check_schema(request, caller.tenant, self.schemas)
+        if request.chat is not None:
+            await check_chat(request, caller.tenant, self.store)
         resolved = alone(request)
         provider, turn = self.target(request, caller, resolved.items if resolved else None)
         route: RouteInUse | None = None
@@ -351,7 +354,15 @@ class Engine:
             previous=resolved.previous,
             expires_at=expires,
             append=append,
+            chat=self.joining(run.turn.request),
         )
+
+    def joining(self, request: Request) -> Joining | None:
+        """The chat that the response to a request joins now."""
+        if request.chat is None:
+            return None
+        now = self.clock()
+        return Joining(request.chat, now, self.expires_at(now))
 
     async def close(self) -> None:
         self.routes.close()

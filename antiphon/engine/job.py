@@ -116,6 +116,7 @@ class BackgroundJob:
             background=True,
             owner=self._owner,
             dialect=self.caller.dialect.name,
+            chat=self._engine.joining(self._run.turn.request),
         )
 
     def stop(self, ending: Ending) -> None:
@@ -245,6 +246,7 @@ class BackgroundJob:
             first_event=first,
             events=events,
             append=append,
+            at=self._engine.clock(),
         )
 
     def _wake_waiting(self) -> None:

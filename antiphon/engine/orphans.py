@@ -45,4 +45,5 @@ async def last_words(store: Store, orphan: StoredResponse, owner: str, now: int)
         output=stored(response.output),
         first_event=sent.next_number,
         events=[single_line(dialect.encode(event)) for event in events],
+        at=now,
     )

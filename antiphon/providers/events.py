@@ -205,21 +205,27 @@ EVENTS: Mapping[str, ProviderEvents] = {
     "llama": ProviderEvents(
         gives={
             "text": "`delta.content`",
-            "function": "the JSON that the grammar holds the model to",
+            "reasoning": "`delta.reasoning_content`, from a model that thinks; the default one does not",
+            "function": (
+                "the JSON that the grammar holds the model to; "
+                "`delta.tool_calls[].function.arguments` from a model whose template takes tools"
+            ),
             "custom": _WRAPPED,
             "queued": "all slots of the model are taken",
         },
         omits={
             "annotation": "the model cites nothing",
             "refusal": "a refusal is text like any other",
-            "reasoning": "the model does not reason",
-            "summary": "the model does not reason",
+            "summary": "thoughts come as they are",
             "own": "there is nothing that llama.cpp says besides",
         },
         order=("function",),
-        about_order="An answer is either words or calls; whether it calls is decided before it begins.",
+        about_order=(
+            "An answer of the default model is either words or calls; whether it calls is decided before it "
+            "begins. A model whose template takes tools may think, speak and call in one answer."
+        ),
         output_index=_BY_APPEARANCE,
-        call_id="made here: the wire of the model has no calls",
+        call_id="made here, or llama.cpp's own where the template makes the call",
     ),
     "ollama": ProviderEvents(
         gives={

@@ -12,6 +12,7 @@ from antiphon.server.exchange import Exchange, Handler, Head
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import (
     chat,
+    chats,
     compaction,
     conversations,
     hashbrown,
@@ -49,6 +50,9 @@ _ROUTES: dict[str, dict[str, Handler]] = {
         "GET": conversations.item,
         "DELETE": conversations.delete_item,
     },
+    "/v1/antiphon/chats": {"GET": chats.listed_chats, "POST": chats.create},
+    "/v1/antiphon/chats/{id}": {"GET": chats.retrieve, "POST": chats.update, "DELETE": chats.delete},
+    "/v1/antiphon/chats/{id}/responses": {"GET": chats.responses},
     "/api/v1/chat": {"POST": chat.create, "GET": chat.resume_v1},
     "/api/v1/chat/health": {"GET": info.healthz},
     "/api/v1/chat/{id}/stream": {"GET": chat.resume},

@@ -146,6 +146,8 @@ class Exchange(ABC):
             raise SpecError(
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
+        if isinstance(body, bytes) and len(body) <= LARGE:
+            return decode(body, max_bytes=limit)
         self.caller.is_large = len(body) > LARGE
         return await decode_pieces(decode, body, limit)
 

@@ -144,6 +144,8 @@ def configure(level: str, format: Literal["text", "json"]) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLine() if format == "json" else TextLine())
     logging.basicConfig(level=level.upper(), handlers=[handler])
+    # Which credentials it found is news to nobody who set them.
+    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)
 
 
 class TextLine(logging.Formatter):

@@ -34,8 +34,8 @@ class Paging:
         return cls(exchange.query("after"), int(limit or 20), order == "desc")
 
 
-def unknown_cursor(after: str | None) -> SpecError:
-    return _wrong("after", f"there is no item {(after or '')[:100]!r} here to continue after")
+def unknown_cursor(after: str | None, what: str = "item") -> SpecError:
+    return _wrong("after", f"there is no {what} {(after or '')[:100]!r} here to continue after")
 
 
 def listed(items: Sequence[Item], *, more: bool = False) -> ItemList:

@@ -10,9 +10,11 @@ import gc
 import logging
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Generator
 from types import FrameType
@@ -31,6 +33,10 @@ from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
 
+_WIDTH = 100
+_INDENT = " " * 8
+_USUAL = "http://127.0.0.1:8080"
+"""Where the client looks for a server that nobody has named."""
 _BACKLOG = 2048
 _OPEN_FILES = 65536
 _FAILED = 1
@@ -111,21 +117,44 @@ def banner(config: Config, listener: socket.socket) -> str:
         return f"{head}models: {_without_models(config)}\n{docs}"
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
     return (
-        f"{head}models: {', '.join(config.available())}\n{docs}\n"
+        f"{head}models: {', '.join(config.available())}\n{docs}{_next(config)}\n"
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
         f"""  -d '{{"model": "{_example(config)}", "input": "Say hello in five words."}}'\n"""
+        f"""{_asking(config, address)} "Say hello in five words."\n"""
     )
+
+
+def _asking(config: Config, address: str) -> str:
+    """The same with the command that comes along."""
+    key = "ANTIPHON_API_KEY=YOUR_KEY " if config.keys else ""
+    return f"{key}antiphon ask" if address == _USUAL else f"{key}antiphon ask --url {address}/v1"
 
 
 def _discovered(config: Config) -> str:
     found = config.discovered.values()
     if not found:
         return ""
-    listed = ", ".join(f"{one.name} ({one.by})" for one in found)
+    names = ", ".join(f"{one.name} ({one.by})" for one in found)
+    listed = textwrap.fill(names, _WIDTH, subsequent_indent=_INDENT, break_long_words=False)
     off = "[server] discover = false turns this off"
     if config.keys or not any(one.is_paid for one in found):
         return f"found:  {listed}; {off}\n"
-    return f"found:  {listed}\n        whoever reaches this port spends these keys; {off}\n"
+    return f"found:  {listed}\n{_INDENT}whoever reaches this port spends these keys; {off}\n"
+
+
+def _next(config: Config) -> str:
+    """How to get models of one's own, for those who have none."""
+    if config.source is not None or config.discovered or not discovers(config):
+        return ""
+    keys = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or another"
+    return f"next:   more models: {keys}, or run {command('config init')}\n"
+
+
+def command(rest: str) -> str:
+    """A command that the user can type: by its name if the shell finds it, else as this one was."""
+    started = sys.argv[0]
+    is_found = shutil.which("antiphon") is not None or os.path.basename(started) != "antiphon"
+    return f"{'antiphon' if is_found else started} {rest}"
 
 
 def _example(config: Config) -> str:
@@ -139,7 +168,7 @@ def _example(config: Config) -> str:
 def _without_models(config: Config) -> str:
     """That there is none, and how to get one."""
     why = [provider.disabled for provider in config.providers.values() if provider.disabled]
-    more = "Add a provider to the configuration: antiphon config init."
+    more = f"Add a provider to the configuration: {command('config init')}"
     return " ".join(["none.", *why, more.replace("Add", "Or add") if why else more])
 
 

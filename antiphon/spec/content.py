@@ -131,11 +131,8 @@ def text_of(content: "str | list[ContentPart]") -> str:
         return content
     words = []
     for part in content:
-        match part:
-            case InputText(text=text) | OutputText(text=text) | TextContent(text=text):
-                words.append(text)
-            case SummaryText(text=text) | ReasoningText(text=text):
-                words.append(text)
-            case Refusal(refusal=text):
-                words.append(text)
+        if isinstance(part, (InputText, OutputText, TextContent, SummaryText, ReasoningText)):
+            words.append(part.text)
+        elif isinstance(part, Refusal):
+            words.append(part.refusal)
     return "".join(words)

@@ -16,6 +16,7 @@ REASONING = "rs_"
 CUSTOM_CALL = "ctc_"
 COMPACTION = "cmp_"
 CONVERSATION = "conv_"
+CHAT = "chat_"
 ITEM = "item_"
 
 _PREFIXES = {

@@ -220,11 +220,11 @@ def reasoning(id: str, text: str = "", summary: str = "") -> Reasoning:
 
 def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
     """The field of an item that has parts, and they; nothing where it is plain text."""
-    match item:
-        case Message(content=list() as parts):
-            return "content", parts
-        case FunctionCallOutput(output=list() as parts) | CustomToolCallOutput(output=list() as parts):
-            return "output", parts
+    # No patterns: they ask a class for the names of its fields each time.
+    if isinstance(item, Message):
+        return ("", []) if isinstance(item.content, str) else ("content", item.content)
+    if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and not isinstance(item.output, str):
+        return "output", item.output
     return "", []
 
 

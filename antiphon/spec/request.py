@@ -5,7 +5,7 @@ from typing import Literal, TypeVar
 from msgspec import UNSET, Struct, field, structs
 
 from antiphon.spec.codec import Opaque, encode
-from antiphon.spec.items import Item
+from antiphon.spec.items import Item, Message
 from antiphon.spec.limits import Identifier, MaxOutputTokens, MaxToolCalls, Metadata, Text, TopLogprobs
 from antiphon.spec.response import Effort, Summary, Truncation
 from antiphon.spec.tools import Format, Tool, ToolChoice, Verbosity
@@ -47,32 +47,74 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     """The body of `POST /v1/responses`, and of a WebSocket `response.create`."""
 
     model: str | None = None
+    """A configured name, or `PROVIDER/model`. Without one, the default model answers."""
     input: Text | list[Item] | None = None
+    """A text, or a list of items."""
     instructions: Text | None = None
+    """A system message for this response only; a continuation does not inherit it."""
     previous_response_id: str | None = None
+    """Continue this response: its context and its output come before `input`."""
     conversation: str | None = None
+    """Continue this conversation, and add to it. Not together with `previous_response_id`."""
     tools: list[Tool] = field(default_factory=list)
+    """The tools that the model may call. All of them go to the model, whatever `tool_choice` says."""
     tool_choice: ToolChoice | None = None
+    """`none`, `auto`, `required`, one function, or `allowed_tools`; enforced on the output."""
     parallel_tool_calls: bool | None = None
+    """With `false`, at most one call is let through."""
     max_tool_calls: MaxToolCalls | None = None
+    """How many calls are let through; more of them end the response as `incomplete`."""
     text: TextParam | None = None
+    """The form of the answer. A `json_schema` is enforced, or the answer is checked against it."""
     reasoning: ReasoningParam | None = None
+    """How much the model should reason, and whether it should summarise its reasoning."""
     include: list[Include] = field(default_factory=list)
+    """More in the answer: encrypted reasoning, log probabilities."""
     max_output_tokens: MaxOutputTokens | None = None
+    """At least 16. Reaching it ends the response as `incomplete`."""
     temperature: float | None = None
+    """Sampling temperature, if the provider takes one."""
     top_p: float | None = None
+    """Nucleus sampling, if the provider takes it."""
     presence_penalty: float | None = None
+    """Above 0, words that were said are said less again; if the provider takes it."""
     frequency_penalty: float | None = None
+    """The same, in proportion to how often a word was said; if the provider takes it."""
     top_logprobs: TopLogprobs | None = None
+    """0 to 20 alternatives for each token, where the provider gives them."""
     truncation: Truncation | None = None
+    """`auto` leaves out the oldest items of an input that does not fit; else that is an error."""
     metadata: Metadata | None = None
+    """Up to 16 pairs, kept with the response."""
     service_tier: ServiceTier | None = None
+    """Which of the provider's tiers is to answer, where it has some."""
     safety_identifier: Identifier | None = None
+    """Who the end user is, for providers that want to know."""
     prompt_cache_key: Identifier | None = None
+    """Helps providers to find a cached prompt."""
     store: bool = True
+    """`false`: nothing is written, and the response cannot be read or continued over HTTP."""
     background: bool = False
+    """Answer at once and work on without the caller. Needs `store`."""
     stream: bool = False
+    """Answer with server-sent events."""
     stream_options: StreamOptions | None = None
+    """`include_obfuscation: true` hides the length of words in the size of packets."""
+    chat: str | None = field(name="antiphon:chat", default=None)
+    """The chat of the gateway that the response joins."""
+
+    def last_user_text(self) -> str:
+        """What the user said last, as text; empty when no message of a user is in the input.
+
+        >>> Request(input="Hello").last_user_text()
+        'Hello'
+        """
+        if not isinstance(self.input, list):
+            return self.input or ""
+        messages = (
+            item for item in reversed(self.input) if isinstance(item, Message) and item.role == "user"
+        )
+        return next((message.get_text() for message in messages), "")
 
 
 SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from antiphon.store import conversations, responses
+from antiphon.store import chats, conversations, responses
 from antiphon.store.base import RUNNING, Change, LoggedEvent, StoreConflict, StoredResponse, fragment
 
 # A terminal response has no owner, so a row with this owner is running.
-MINE = "SELECT key, tenant, input FROM responses WHERE id = ? AND owner = ?"
+MINE = "SELECT key, tenant, input, chat FROM responses WHERE id = ? AND owner = ?"
 
 
 def log(db: sqlite3.Connection, key: int, first: int, events: Sequence[bytes]) -> None:
@@ -61,7 +61,7 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
     row = db.execute(MINE, (change.id, change.owner)).fetchone()
     if row is None:
         return False
-    key, tenant, input = row
+    key, tenant, input, chat = row
     output = fragment([item.data for item in change.output or ()])
     body, spliced = responses.splice(change.body, output)
     if change.output is not None:
@@ -77,6 +77,8 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
     log(db, key, change.first_event, change.events)
     if change.append is not None:
         conversations.join(db, tenant, change.id, change.append)
+    if chat is not None and change.status not in RUNNING:
+        chats.ended(db, chat, change.id, change.at)
     return True
 
 

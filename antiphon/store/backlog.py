@@ -73,6 +73,7 @@ class Backlog:
         """Is it one small row, not to be changed any more, that can be written together with others?"""
         return (
             new.append is None
+            and new.chat is None
             and new.status not in RUNNING
             and (new.previous is None or new.previous.place is not None)
             and len(new.body) + len(new.input) <= LARGE

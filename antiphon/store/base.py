@@ -32,7 +32,7 @@ class StoreConflict(StoreError):
 
 
 class UnknownCursor(StoreError):
-    """A page was asked for after an item that is not there."""
+    """A page was asked for after something that is not there."""
 
 
 def fragment(items: Iterable[bytes]) -> bytes:
@@ -102,11 +102,19 @@ class Append:
     expires_at: int | None = None
 
 
+class Joining(Struct, frozen=True, gc=False):
+    """The chat that a response joins, when, and until when the chat lives then."""
+
+    chat: str
+    at: float
+    expires_at: int | None = None
+
+
 class NewResponse(Struct, frozen=True, gc=False):
     """A response to store, `input` and `output` as fragments; `names` are the ids to find its items by.
 
     One that still runs has an owner, which must have called `heartbeat` before. `dialect` names how its event
-    log will be spelled.
+    log will be spelled. One that joins a chat lives as long as the chat.
     """
 
     id: str
@@ -124,11 +132,15 @@ class NewResponse(Struct, frozen=True, gc=False):
     owner: str | None = None
     append: Append | None = None
     dialect: str | None = None
+    chat: Joining | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The next state of a running response, and the events up to it. Without `output` the output stays."""
+    """The next state of a running response, and the events up to it. Without `output` the output stays.
+
+    `at` is when it ended, for the chat that it is in.
+    """
 
     id: str
     owner: str
@@ -138,6 +150,7 @@ class Change:
     first_event: int = 0
     events: Sequence[bytes] = ()
     append: Append | None = None
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +191,77 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Chat:
+    """A tree of responses, each under the one that it continues. `current` is where the chat goes on.
+
+    `running` is the newest response that has not ended.
+    """
+
+    id: str
+    tenant: str
+    title: str | None
+    current: str | None
+    created_at: int
+    updated_at: float
+    expires_at: int | None = None
+    pinned: bool = False
+    running: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatEdit:
+    """What changes in a chat, and when; what is left out stays.
+
+    An empty title is none. `expires_at` is the end of its life, unless it is pinned. A response that becomes
+    `current` and is in no chat yet joins with all that it continues.
+    """
+
+    at: float
+    expires_at: int | None = None
+    title: str | None = None
+    pinned: bool | None = None
+    current: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPage:
+    chats: tuple[Chat, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChatNode:
+    """A response in the tree of its chat: what it follows there, and a fragment of the items it added."""
+
+    id: str
+    previous: str | None
+    input: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """A response on the way through its chat: the items that it was given and those that it made."""
+
+    id: str
+    previous: str | None
+    input: bytes
+    output: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ChatNodes:
+    nodes: tuple[ChatNode, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     bytes: int
     responses: int
     conversations: int
     events: int
+    chats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +280,7 @@ class Stats:
 
 
 class Store(Protocol):
-    """Keeps responses, conversations and event logs. Every call may raise `StoreError`.
+    """Keeps responses, conversations, chats and event logs. Every call may raise `StoreError`.
 
     A write has been committed when its call returns. Everything belongs to a tenant: another tenant's id is
     simply not found. Times are seconds since 1970, and come from the caller.
@@ -285,12 +364,44 @@ class Store(Protocol):
 
     async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool: ...
 
+    async def create_chat(self, chat: Chat) -> Chat:
+        """Makes a chat; a `current` that is in no chat yet joins it with all that it continues."""
+        ...
+
+    async def chat(self, tenant: str, id: str) -> Chat | None: ...
+
+    async def chats(
+        self, tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
+    ) -> ChatPage:
+        """Chats, the one that changed last first; with `search`, those with all of its words in them."""
+        ...
+
+    async def edit_chat(self, tenant: str, id: str, edit: ChatEdit) -> Chat | None: ...
+
+    async def delete_chat(self, tenant: str, id: str) -> bool:
+        """Removes a chat and its responses."""
+        ...
+
+    async def chat_of(self, tenant: str, response: str) -> str | None:
+        """The chat that a response is in."""
+        ...
+
+    async def chat_nodes(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20
+    ) -> ChatNodes | None:
+        """The responses of a chat, each after the one that it continues."""
+        ...
+
+    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
+        """The responses from the beginning of a chat to this one; None when it is not in the chat."""
+        ...
+
     async def prune(self, now: float) -> int:
-        """Removes what has expired, a little at a time; returns how many responses and conversations."""
+        """Removes what has expired, a little at a time; returns how many things that were."""
         ...
 
     async def size(self) -> Size: ...
 
     def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
-        """Every response and conversation (of one tenant, or of all) as lines of JSON."""
+        """Every response, conversation and chat (of one tenant, or of all) as lines of JSON."""
         ...

@@ -38,6 +38,23 @@ LOST = (
         "items are kept of conversation {0}, which is not there",
     ),
 )
+LOST_OF_CHATS = (
+    (
+        "SELECT DISTINCT chat FROM responses WHERE chat IS NOT NULL AND chat NOT IN (SELECT key FROM chats)",
+        "responses are kept of chat {0}, which is not there",
+    ),
+    (
+        "SELECT DISTINCT chat FROM chat_texts WHERE chat NOT IN (SELECT key FROM chats)",
+        "texts are kept of chat {0}, which is not there",
+    ),
+    (
+        "SELECT id, current FROM chats WHERE current IS NOT NULL AND current NOT IN "
+        "(SELECT id FROM responses WHERE chat = chats.key AND id IS NOT NULL)",
+        "the current response of chat {0}, {1}, is not in it",
+    ),
+)
+CHATS_SINCE = 4
+"""The schema that has chats; a database is looked at as it is."""
 ROWS = f"""
     SELECT key, id, input, output, {BODY} FROM responses WHERE key > ? ORDER BY key LIMIT {_AT_ONCE}
 """
@@ -49,6 +66,7 @@ class Checked:
 
     responses: int
     conversations: int
+    chats: int
     waiting: int
     set_aside: int
     problems: list[str]
@@ -57,7 +75,7 @@ class Checked:
 def check(folder: Path) -> Checked:
     path = folder / FILE
     problems: list[str] = []
-    counts = (0, 0)
+    counts = (0, 0, 0)
     if path.exists():
         try:
             with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -79,10 +97,16 @@ def check(folder: Path) -> Checked:
     return Checked(*counts, waiting, kept, problems)
 
 
-def _counts(db: sqlite3.Connection) -> tuple[int, int]:
+def _has_chats(db: sqlite3.Connection) -> bool:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return bool(version >= CHATS_SINCE)
+
+
+def _counts(db: sqlite3.Connection) -> tuple[int, int, int]:
     (responses,) = db.execute("SELECT count(id) FROM responses").fetchone()
     (conversations,) = db.execute("SELECT count(*) FROM conversations").fetchone()
-    return int(responses), int(conversations)
+    (chats,) = db.execute("SELECT count(*) FROM chats").fetchone() if _has_chats(db) else (0,)
+    return int(responses), int(conversations), int(chats)
 
 
 def _of_database(db: sqlite3.Connection) -> Iterator[str]:
@@ -90,7 +114,7 @@ def _of_database(db: sqlite3.Connection) -> Iterator[str]:
     if told != ["ok"]:
         yield from (f"{FILE}: {line}" for line in told)
         return
-    for query, sentence in LOST:
+    for query, sentence in LOST + LOST_OF_CHATS if _has_chats(db) else LOST:
         for row in db.execute(query):
             yield f"{FILE}: {sentence.format(*row)}"
     after = -1

@@ -14,6 +14,7 @@ from typing import Literal
 from antiphon.store.backlog import adopt
 from antiphon.store.base import StoreBusy, StoreError, StoreFull
 from antiphon.store.cache import Cell
+from antiphon.store.chat_texts import prepare_index
 from antiphon.store.files import Reserve, reason
 from antiphon.store.folder import make_folder
 from antiphon.store.journal import Journal, abandoned, finish
@@ -119,6 +120,7 @@ class Opening:
             for _ in range(1 + READERS):
                 connections.append(connect(self.path, self.busy_timeout, self.synchronous, self.max_bytes))
             migrate(connections[0])
+            prepare_index(connections[0])
             self._take_over(connections[0], is_last)
             cell = Cell(self.path.with_name(f"{FILE}-cell"))
             return connections, cell, Journal(self.path, sync=self.synchronous == "full")

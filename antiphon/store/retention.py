@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from antiphon.store import conversations
+from antiphon.store import chat_texts, chats, conversations
 from antiphon.store.base import Size
 from antiphon.store.responses import BODY, whole
 
@@ -17,7 +17,8 @@ PAGES = 200
 
 FORGET = """
     UPDATE responses SET id = NULL, model = '', items = '[]', body = NULL, spliced = NULL, owner = NULL,
-                         expires_at = NULL, conversation = NULL, conversation_from = NULL
+                         expires_at = NULL, conversation = NULL, conversation_from = NULL,
+                         chat = NULL, previous = NULL
     WHERE key IN (SELECT value FROM json_each(?))
 """
 # What stands after the last response that stays in its chain is needed by nobody.
@@ -41,11 +42,22 @@ CONVERSATIONS = """
     WHERE key > ? AND (? IS NULL OR tenant = ?) ORDER BY key LIMIT ?
 """
 
+CHATS = """
+    SELECT key, tenant, id, title, current, pinned, created_at, updated_at, expires_at FROM chats
+    WHERE key > ? AND (? IS NULL OR tenant = ?) ORDER BY key LIMIT ?
+"""
+IDLE_CHATS = """
+    SELECT key FROM chats WHERE expires_at <= ? AND NOT EXISTS (
+        SELECT 1 FROM responses WHERE responses.chat = chats.key AND owner IS NOT NULL)
+    LIMIT ?
+"""
+
 
 def remove(db: sqlite3.Connection, doomed: Sequence[tuple[int, int]]) -> None:
     """Removes responses given as (key, chain), and the turns that nobody needs without them."""
     keys = msgspec.json.encode([key for key, _ in doomed]).decode()
     chains = msgspec.json.encode(sorted({chain for _, chain in doomed})).decode()
+    chat_texts.forget(db, [key for key, _ in doomed])
     db.execute("DELETE FROM events WHERE response IN (SELECT value FROM json_each(?))", (keys,))
     # First, because it needs no space and the next may need some.
     db.execute(TRIM, {"keys": keys, "chains": chains})
@@ -56,7 +68,18 @@ def delete(db: sqlite3.Connection, tenant: str, id: str) -> bool:
     row = db.execute("SELECT key, chain FROM responses WHERE id = ? AND tenant = ?", (id, tenant)).fetchone()
     if row is None:
         return False
+    chats.leave(db, id)
     remove(db, [row])
+    return True
+
+
+def delete_chat(db: sqlite3.Connection, tenant: str, id: str) -> bool:
+    key = chats.key_of(db, tenant, id)
+    if key is None:
+        return False
+    doomed = db.execute("SELECT key, chain FROM responses WHERE chat = ?", (key,)).fetchall()
+    remove(db, doomed)
+    _drop_chat(db, key)
     return True
 
 
@@ -72,7 +95,30 @@ def prune(db: sqlite3.Connection, now: float, at_once: int = AT_ONCE) -> int:
     ).fetchall()
     for tenant, id in expired:
         conversations.delete(db, tenant, id)
-    return len(doomed) + len(expired)
+    return len(doomed) + len(expired) + _prune_chats(db, now, at_once)
+
+
+def _prune_chats(db: sqlite3.Connection, now: float, at_once: int) -> int:
+    """A chat goes once all of its responses are gone; none of them while one still runs."""
+    expired = db.execute(IDLE_CHATS, (now, at_once)).fetchall()
+    if not expired:
+        return 0
+    which = msgspec.json.encode([key for (key,) in expired]).decode()
+    doomed = db.execute(
+        "SELECT key, chain FROM responses WHERE chat IN (SELECT value FROM json_each(?)) LIMIT ?",
+        (which, at_once),
+    ).fetchall()
+    if doomed:
+        remove(db, doomed)
+        return len(doomed)
+    for (key,) in expired:
+        _drop_chat(db, key)
+    return len(expired)
+
+
+def _drop_chat(db: sqlite3.Connection, key: int) -> None:
+    chat_texts.forget(db, [-key])
+    db.execute("DELETE FROM chats WHERE key = ?", (key,))
 
 
 def shrink(db: sqlite3.Connection) -> bool:
@@ -86,7 +132,7 @@ def shrink(db: sqlite3.Connection) -> bool:
 def size(db: sqlite3.Connection, bytes: int) -> Size:
     (counts,) = db.execute(
         "SELECT (SELECT count(id) FROM responses), (SELECT count(*) FROM conversations), "
-        "(SELECT coalesce(sum(last - seq + 1), 0) FROM events)"
+        "(SELECT coalesce(sum(last - seq + 1), 0) FROM events), (SELECT count(*) FROM chats)"
     ).fetchall()
     return Size(bytes, *counts)
 
@@ -122,4 +168,17 @@ def export_conversations(db: sqlite3.Connection, tenant: str | None, after: int)
         lines.append(
             line(facts | {"metadata": msgspec.Raw(metadata), "items": msgspec.Raw(b"[" + items + b"]")})
         )
+    return after, lines
+
+
+def export_chats(db: sqlite3.Connection, tenant: str | None, after: int) -> tuple[int, list[bytes]]:
+    """A chat with the tree of its responses: of each its id, and that of the one which it continues."""
+    lines = []
+    for row in db.execute(CHATS, (after, tenant, tenant, AT_ONCE)).fetchall():
+        after, owner, id, title, current, pinned, created, updated, expires = row
+        facts = {"type": "chat", "tenant": owner, "id": id, "title": title, "current": current}
+        times = {"created_at": created, "updated_at": int(updated), "expires_at": expires}
+        tree = db.execute("SELECT id, previous FROM responses WHERE chat = ? ORDER BY key", (after,))
+        nodes = [{"id": node, "previous_response_id": previous} for node, previous in tree.fetchall()]
+        lines.append(line(facts | times | {"pinned": bool(pinned), "responses": nodes}))
     return after, lines

@@ -7,8 +7,10 @@ copied beginning of a branch, or what a later turn of the chain still needs of a
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 from antiphon.store.base import StoreError
+from antiphon.store.carry_over import carry_over
 
 FIRST = (
     """
@@ -136,10 +138,40 @@ SECOND = (
 # How the event log of a background response is spelled; NULL for one that is older than this column.
 THIRD = ("ALTER TABLE responses ADD COLUMN dialect TEXT",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD)
+# A response is in one chat at most, and lives as long as it does; all that costs the others nothing.
+FOURTH = (
+    """
+    CREATE TABLE chats (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        tenant TEXT NOT NULL,
+        title TEXT,
+        current TEXT,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL,
+        updated_at REAL NOT NULL,
+        expires_at INTEGER
+    )
+    """,
+    "CREATE INDEX chats_recent ON chats (tenant, updated_at, key)",
+    "CREATE INDEX chats_expiry ON chats (expires_at) WHERE expires_at IS NOT NULL",
+    "ALTER TABLE responses ADD COLUMN chat INTEGER",
+    "ALTER TABLE responses ADD COLUMN previous TEXT",
+    "CREATE INDEX responses_chat ON responses (chat, key) WHERE chat IS NOT NULL",
+    "CREATE INDEX responses_running ON responses (chat, key) WHERE chat IS NOT NULL AND owner IS NOT NULL",
+    # What is searched: what was said in a response, under its key; the title of a chat, under minus its key.
+    "CREATE TABLE chat_texts (key INTEGER PRIMARY KEY, chat INTEGER NOT NULL, text TEXT NOT NULL)",
+    "CREATE INDEX chat_texts_chat ON chat_texts (chat)",
+)
+
+# The chats of the AI SDK bridge were conversations before.
+FIFTH = (carry_over,)
+
+Migration = tuple[str, ...] | tuple[Callable[[sqlite3.Connection], None], ...]
+MIGRATIONS: tuple[Migration, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 
 
-def migrate(db: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:
+def migrate(db: sqlite3.Connection, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:
     """Brings a database forward to the newest schema, in one transaction; refuses one that is newer still."""
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -150,8 +182,11 @@ def migrate(db: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] = MI
                 f"knows {len(migrations)}). Upgrade Antiphon, or configure another data folder."
             )
         for migration in migrations[version:]:
-            for statement in migration:
-                db.execute(statement)
+            for step in migration:
+                if isinstance(step, str):
+                    db.execute(step)
+                else:
+                    step(db)
         if version < len(migrations):
             db.execute(f"PRAGMA user_version = {len(migrations)}")
         db.execute("COMMIT")

@@ -17,12 +17,17 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeVar
 
-from antiphon.store import background, conversations, responses, retention
+from antiphon.store import background, chats, conversations, responses, retention
 from antiphon.store.backlog import SHARED, SOON, Backlog, adopt
 from antiphon.store.base import (
     RUNNING,
     Append,
     Change,
+    Chat,
+    ChatEdit,
+    ChatNodes,
+    ChatPage,
+    ChatTurn,
     Context,
     Conversation,
     ItemPosition,
@@ -272,7 +277,7 @@ class SqliteStore:
             await self._backlog.settled()
         generation = self._generation()
         plan = responses.plan(response)
-        place = await self._write(lambda db: responses.insert_one(db, plan))
+        place = await self._write(lambda db: chats.insert(db, plan))
         final = response.status not in RUNNING and response.append is None
         if final and generation == self._cell.read():
             self._remember_new(response, place)
@@ -386,6 +391,34 @@ class SqliteStore:
     async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool:
         return await self._remove(lambda db: conversations.delete_item(db, tenant, id, item))
 
+    async def create_chat(self, chat: Chat) -> Chat:
+        return await self._write(lambda db: chats.create(db, chat))
+
+    async def chat(self, tenant: str, id: str) -> Chat | None:
+        return await self._read(lambda db: chats.get(db, tenant, id))
+
+    async def chats(
+        self, tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
+    ) -> ChatPage:
+        return await self._read(lambda db: chats.page(db, tenant, after, limit, search))
+
+    async def edit_chat(self, tenant: str, id: str, edit: ChatEdit) -> Chat | None:
+        return await self._write(lambda db: chats.edit(db, tenant, id, edit))
+
+    async def delete_chat(self, tenant: str, id: str) -> bool:
+        return await self._remove(lambda db: retention.delete_chat(db, tenant, id), self._cell.change)
+
+    async def chat_of(self, tenant: str, response: str) -> str | None:
+        return await self._read(lambda db: chats.chat_of(db, tenant, response))
+
+    async def chat_nodes(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20
+    ) -> ChatNodes | None:
+        return await self._read(lambda db: chats.nodes(db, tenant, id, after, limit))
+
+    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
+        return await self._read(lambda db: chats.path(db, tenant, id, last))
+
     async def prune(self, now: float) -> int:
         with suppress(StoreFull):
             await self._all_settled()
@@ -414,7 +447,7 @@ class SqliteStore:
 
     async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
         await self._all_settled()
-        for part in (retention.export_responses, retention.export_conversations):
+        for part in (retention.export_responses, retention.export_conversations, retention.export_chats):
             after, lines = await self._read(partial(part, tenant=tenant, after=-1))
             while lines:
                 for line in lines:

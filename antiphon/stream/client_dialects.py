@@ -68,6 +68,6 @@ def detected(headers: Mapping[bytes, bytes]) -> Dialect:
     """The dialect for a request with these headers; their names are in lower case."""
     for marker in MARKERS:
         value = headers.get(marker.header)
-        if value is not None and marker.holds in value:
+        if value is not None and value.find(marker.holds) >= 0:  # `in` tries a number first, by an exception
             return marker.dialect
     return OPEN_RESPONSES

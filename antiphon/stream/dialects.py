@@ -60,6 +60,7 @@ SHOWN_IMAGE = "antiphon:image"
 HOSTED_NOTES = frozenset({"file_citation", "container_file_citation", "file_path"})
 """Annotations of hosted tools: whoever gets the text gets them."""
 
+_USAGE = b'"usage":'
 _DATED = re.compile(r"_\d{4}_\d\d_\d\d$")
 
 
@@ -161,8 +162,18 @@ class Dialect:
 
     def encode_response(self, response: Response, encoded: bytes | None = None) -> bytes:
         """`encoded` is the response as the specification spells it, where somebody has it already."""
-        own = self._response(response)
-        return encoded if own is response and encoded is not None else encode(own)
+        changes = self._changes(response)
+        if encoded is None:
+            return encode(altered(response, **changes) if changes else response)
+        if not changes:
+            return encoded
+        usage = changes.get("usage")
+        if usage is not None and len(changes) == 1 and type(response) is Response and not response.metadata:
+            # Most often nothing else differs; and behind the usage there is no object that could have one.
+            old, at = encode(response.usage), encoded.rfind(_USAGE) + len(_USAGE)
+            if encoded.startswith(old, at):
+                return b"".join((encoded[:at], encode(usage), encoded[at + len(old) :]))
+        return encode(altered(response, **changes))
 
     def error(self, payload: ErrorPayload) -> ErrorPayload:
         """The error as this dialect names it, for an HTTP body or a WebSocket envelope."""
@@ -287,14 +298,18 @@ class Dialect:
         return b"%b%b}" % (data[:-1], self._tail())
 
     def _response(self, response: Response) -> Response:
+        changes = self._changes(response)
+        return altered(response, **changes) if changes else response
+
+    def _changes(self, response: Response) -> dict[str, Any]:
+        """The fields that are different here, and what they are."""
         form, usage = response.text.format, response.usage
         changes: dict[str, Any] = {}
         if self.counts_cache_writes and usage is not None and (own := self.usage(usage)) is not usage:
             changes["usage"] = own
         has_ended_well = response.error is None and response.incomplete_details is None
         if has_ended_well and type(form) is TextFormat:
-            # All else is the same in every dialect.
-            return altered(response, **changes) if changes else response
+            return changes  # all else is the same in every dialect
         if not self.echoes_schema and isinstance(form, JsonSchemaFormat) and form.schema is not None:
             changes["text"] = altered(response.text, format=altered(form, schema=None))
         if response.error is not None and response.error.code in self.error_codes:
@@ -302,7 +317,7 @@ class Dialect:
         cut = response.incomplete_details
         if self.cancelled_status and cut is not None and cut.reason == "cancelled":
             changes |= {"status": "cancelled", "incomplete_details": None}
-        return altered(response, **changes) if changes else response
+        return changes
 
 
 def _local(type: str) -> str:

@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 PIECE = 64 * 1024
 _KEPT = PIECE // 4
+_CURLS_OWN = "application/x-www-form-urlencoded"
+"""What curl says of a body when it is told nothing else: the likeliest first mistake."""
 
 
 class Pieces:
@@ -65,7 +67,8 @@ def check_json_type(content_type: bytes) -> None:
     """Refuse a body that says that it is not JSON."""
     kind = str(content_type, "latin-1").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}")
+        hint = "; with curl, add -H 'Content-Type: application/json'" if kind == _CURLS_OWN else ""
+        error = invalid_request(f"this endpoint takes application/json, not {kind[:100]}{hint}")
         raise SpecError(error.with_code("unsupported_media_type"), 415)
 
 

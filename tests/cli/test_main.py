@@ -45,6 +45,29 @@ def test_the_help_needs_nothing_heavy(environ: dict[str, str], home: Path) -> No
     assert {"msgspec", "asyncio", "tomllib", "socket", "sqlite3", "antiphon.config"}.isdisjoint(loaded)
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("serve --prot 1", "usage: antiphon serve [-h]|there is no option --prot; did you mean --port?"),
+        (
+            "config init --frce",
+            "usage: antiphon config init|there is no option --frce; did you mean --force?",
+        ),
+        ("models list --colour", "usage: antiphon models list|there is no option --colour"),
+        ("store size now", "usage: antiphon store size|nothing more was expected, but there is 'now'"),
+        ("--verison", "usage: antiphon [-h]|there is no option --verison; did you mean --version?"),
+    ],
+)
+def test_a_mistaken_option_is_told_by_the_command_that_it_was_given_to(
+    typed: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed.split()) == 2
+    usage, reason = said.split("|")
+    told = capsys.readouterr().err
+    assert told.startswith(usage)
+    assert told.endswith(f"error: {reason}\n")
+
+
 def test_a_mistake_in_the_configuration_as_a_process(environ: dict[str, str], home: Path) -> None:
     (home / "antiphon.toml").write_text("[server]\nprot = 1\n")
     done = subprocess.run(command("serve"), env=environ, cwd=home, capture_output=True, text=True)

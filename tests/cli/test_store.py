@@ -50,7 +50,7 @@ def test_size(run: Run, folder: Path) -> None:
     assert (result.code, result.err) == (0, "")
     found = numbers(result.out)
     assert int(found.pop("bytes")) > 4096
-    assert found == {"folder": "data", "responses": "3", "conversations": "0", "events": "0"}
+    assert found == {"folder": "data", "responses": "3", "conversations": "0", "chats": "0", "events": "0"}
 
 
 def test_prune(run: Run, folder: Path) -> None:
@@ -103,7 +103,7 @@ def test_secrets_of_upstreams_are_not_needed(run: Run, folder: Path, home: Path)
 def test_check_tells_what_was_set_aside_and_changes_nothing(run: Run, folder: Path) -> None:
     result = run("store", "check")
     assert (result.code, result.err) == (0, "")
-    counts = {"responses": "3", "conversations": "0", "waiting": "0", "set": "aside      0"}
+    counts = {"responses": "3", "conversations": "0", "chats": "0", "waiting": "0", "set": "aside      0"}
     assert numbers(result.out) == {"folder": "data"} | counts
     journal = folder / "antiphon.db-journal2-dead"
     journal.write_bytes(b"no journal at all")

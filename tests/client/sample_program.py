@@ -10,7 +10,7 @@ from typing import assert_type
 import msgspec
 
 import antiphon
-from antiphon import AsyncClient, Client, Response, Retries, Timeouts
+from antiphon import Agent, AgentResult, AsyncClient, Client, Response, Retries, Timeouts
 from antiphon.client import (
     AsyncEventStream,
     AsyncSession,
@@ -80,7 +80,25 @@ def synchronous() -> str:
         return antiphon.via(response)
 
 
+def agents() -> None:
+    assert_type(Agent().run_sync("Hello").output, str)
+    agent = Agent(output=Place)
+    assert_type(agent, Agent[Place])
+    assert_type(agent.run_sync("Where?").output, Place)
+    with agent.stream_sync("Where?") as run:
+        assert_type(run.text_deltas(), Iterator[str])
+    assert_type(run.result, AgentResult[Place])
+
+
+def plain(agent: Agent) -> str:
+    return agent.run_sync("Hello").output
+
+
 async def asynchronous() -> None:
+    async with Agent(output=Point).stream("Where?") as run:
+        async for _ in run:
+            pass
+    assert_type(run.result.output.x, int)
     async with AsyncClient(transport="local", config="antiphon.toml") as client:
         assert_type(await client.responses.create("Hello"), Response)
         assert_type(await client.responses.create("Hello", stream=True), AsyncEventStream)

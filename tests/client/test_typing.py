@@ -13,13 +13,14 @@ SAMPLE = Path(__file__).parent / "sample_program.py"
 
 # Each of these must be refused: a check that finds nothing wrong with them checks nothing.
 WRONG = """
-from antiphon import Client, Response
+from antiphon import Agent, Client, Response
 
 def wrong(client: Client) -> None:
     client.responses.create("x", temperature="hot")
     client.responses.create("x", no_such_parameter=1)
     number: int = client.responses.create("x").output_text
     text: str = client.responses.create("x", stream=True)
+    other: int = Agent(output=Response).run_sync("x").output
     for event in client.responses.retrieve("resp_1"):
         print(event)
 """
@@ -62,5 +63,5 @@ def test_the_sample_program_passes(said: str) -> None:
 
 
 def test_mistakes_are_found(said: str) -> None:
-    lines = {n for n in range(5, 10) if f"wrong.py:{n}:" in said}
-    assert lines == set(range(5, 10)), said
+    lines = {n for n in range(5, 11) if f"wrong.py:{n}:" in said}
+    assert lines == set(range(5, 11)), said

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.embedded import weights
+from antiphon.embedded.catalogue import DEFAULT
 from antiphon.embedded.child import ChildSettings
 from tests.embedded.processes import KEY, Running, running
 
@@ -18,6 +19,6 @@ def model() -> Path:
 
 @pytest.fixture(scope="session")
 def child(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    settings = ChildSettings(model=weights.DEFAULT, alias="tiny", key=KEY, slots=4, context=512, threads=1)
+    settings = ChildSettings(model=DEFAULT, alias="tiny", key=KEY, slots=4, context=512, threads=1)
     with running(settings, tmp_path_factory.mktemp("child") / "log") as ready:
         yield ready

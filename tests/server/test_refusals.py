@@ -78,6 +78,7 @@ def test_other_content_types_are_415(server: Serving, voice: Voice, kind: str) -
         )
         assert error["code"] == "unsupported_media_type"
         assert "application/json" in error["message"]
+        assert ("with curl, add -H" in error["message"]) == ("urlencoded" in kind)
     assert voice.heard == []
 
 

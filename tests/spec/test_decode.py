@@ -53,7 +53,7 @@ def test_an_empty_request_has_the_defaults() -> None:
 
 
 def test_null_is_the_default_wherever_there_is_one() -> None:
-    nothing = dict.fromkeys(Request.__struct_fields__)
+    nothing = dict.fromkeys(Request.__struct_encode_fields__)
     assert decode_request(raw(nothing)) == Request()
 
 

@@ -128,8 +128,8 @@ OURS: dict[str, Any] = {
 ADDITIONS: dict[Any, set[str]] = {
     items.FunctionCall: {"namespace"},
     items.Reasoning: {"status"},
-    request.Request: {"conversation"},
-    request.WebSocketCreate: {"conversation", "generate"},
+    request.Request: {"conversation", "antiphon:chat"},
+    request.WebSocketCreate: {"conversation", "antiphon:chat", "generate"},
     response.InputTokensDetails: {"cache_write_tokens"},
     response.Response: {"conversation", "antiphon:receipts", "antiphon:receipt_count"},
 }

@@ -9,11 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.spec import events as ev
-from antiphon.spec.codec import Opaque
+from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.content import OutputText
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.extensions import is_valid_extension_type
-from antiphon.spec.items import CORE_TYPES
+from antiphon.spec.items import CORE_TYPES, Message
+from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import dialects, sse
 from antiphon.stream.deltas import (
@@ -238,6 +240,25 @@ def test_what_a_dialect_writes_leaves_the_response_alone() -> None:
         dialect.encode_response(response)
         dialect.encode(ev.ResponseCreatedEvent(0, response))
     assert response == structured()
+
+
+@with_each
+@given(
+    text=st.text() | st.just('"usage":{"input_tokens":1'),
+    usage=st.none() | st.builds(Usage.of, st.integers(0, 9), st.integers(0, 9), written=st.integers(0, 9)),
+    repeats=st.booleans(),
+    is_structured=st.booleans(),
+)
+def test_bytes_that_are_there_already_become_those_of_the_dialect(
+    dialect: Dialect, text: str, usage: Usage | None, repeats: bool, is_structured: bool
+) -> None:
+    response = structured() if is_structured else Response.new("resp_1", "m", now=1)
+    response.usage = usage
+    response.output = [Message(id="msg_1", role="assistant", content=[OutputText(text)])]
+    if repeats:  # another object with the same usage is none of ours
+        response.output.append(Opaque(encode({"type": "x:note", "usage": usage})))
+        response.metadata = {"usage": usage}
+    assert dialect.encode_response(response, encode(response)) == dialect.encode_response(response)
 
 
 # --- vtcode and vertice -----------------------------------------------------------------------------------

@@ -1,117 +1,177 @@
-"""Chats in the store: each is a conversation, found again by the name that its client gives it."""
+"""Chats of the AI SDK in the store: which response a request goes on from, and what it adds.
+
+A front end says it with what it sends by itself: the ids of its messages, which are those of the responses
+that made them, or else the words. What it leaves out or says otherwise is a branch, and nothing is deleted.
+"""
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass, field
-
-import msgspec
+from dataclasses import dataclass
 
 from antiphon.bridges.ai_sdk.history import continued
 from antiphon.bridges.ai_sdk.messages import Said
 from antiphon.bridges.ai_sdk.request import ChatRequest
-from antiphon.engine.engine import Caller, Engine, stored
+from antiphon.engine.chats import PARAM, chat_not_found
+from antiphon.engine.engine import Caller, Engine
 from antiphon.spec import ids
-from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.error_paths import wrong
-from antiphon.spec.errors import SpecError
-from antiphon.spec.items import Item
-from antiphon.store.base import RUNNING, Append, Conversation, StoreConflict, StoredResponse
-
-# The metadata of a chat's conversation: its name, and the response that can be resumed.
-_NAME, _RESPONSE, _CONTINUES = "chat", "chat_response", "chat_continues"
+from antiphon.spec.items import Item, Message
+from antiphon.store.base import Chat, StoreConflict, StoredResponse
 
 
-def conversation_id(tenant: str, name: str) -> str:
+def chat_id(tenant: str, name: str) -> str:
     """The name of one client's chat must not collide with that of another."""
     digest = hashlib.sha256(f"{tenant}\0{name}".encode(errors="surrogatepass")).hexdigest()
-    return f"{ids.CONVERSATION}{digest[:24]}"
+    return f"{ids.CHAT}{digest[:24]}"
 
 
-async def find(engine: Engine, tenant: str, name: str) -> Conversation | None:
-    """The chat of this name; the id of a conversation that was made otherwise will do as well."""
-    found = await engine.store.conversation(tenant, conversation_id(tenant, name))
-    if found is None and name.startswith(ids.CONVERSATION):
-        found = await engine.store.conversation(tenant, name)
-    return found
+async def find(engine: Engine, tenant: str, name: str) -> Chat | None:
+    """The chat of this name, which may be its id."""
+    found = await engine.store.chat(tenant, name) if name.startswith(ids.CHAT) else None
+    return found or await engine.store.chat(tenant, chat_id(tenant, name))
 
 
 @dataclass(frozen=True, slots=True)
-class ChatTurn:
-    """What a request adds to its chat, and which of the chat's items it takes the place of."""
+class Turn:
+    """One response of a chat, as items."""
+
+    id: str
+    given: list[Item]
+    made: list[Item]
+
+    @property
+    def items(self) -> list[Item]:
+        return self.given + self.made
+
+
+@dataclass(frozen=True, slots=True)
+class ChatStep:
+    """What a request adds to its chat; `created` is the id of a chat that was made for it."""
 
     said: list[Said]
-    forgotten: list[Item] = field(default_factory=list)
+    created: str | None = None
 
 
-async def prepare(engine: Engine, caller: Caller, asked: ChatRequest) -> ChatTurn:
-    """Complete the request with what is new in the chat."""
-    request = asked.request
+async def prepare(engine: Engine, caller: Caller, asked: ChatRequest) -> ChatStep:
+    """Complete the request with its place in the chat, and with what is new there."""
+    request, tenant = asked.request, caller.tenant
     engine.target(request, caller)  # nothing is written for a model that does not exist
-    elsewhere = request.conversation or request.previous_response_id
-    if asked.chat is None or elsewhere or not request.store:
-        turn = ChatTurn(continued([], asked.said, is_whole=True).new)
-        if not turn.said and not elsewhere:
-            raise _nothing_to_answer()
+    created: str | None = None
+    if (asked.chat is None and request.chat is None) or request.conversation or not request.store:
+        said = continued([], asked.said, is_whole=True).new
+        elsewhere = request.conversation or request.previous_response_id
     else:
-        request.conversation, turn = await _continue(engine, caller.tenant, asked.chat, asked)
-    request.input = [one.item for one in turn.said]
-    return turn
-
-
-async def restore(engine: Engine, caller: Caller, asked: ChatRequest, turn: ChatTurn) -> None:
-    """The request was refused, so the chat is what it was before."""
-    if turn.forgotten and asked.request.conversation:
-        expires = engine.expires_at(engine.clock())
-        again = Append(asked.request.conversation, stored(turn.forgotten), expires)
-        await engine.store.add_items(caller.tenant, again)
-
-
-async def _continue(engine: Engine, tenant: str, name: str, asked: ChatRequest) -> tuple[str, ChatTurn]:
-    store = engine.store
-    found = await find(engine, tenant, name)
-    raw = await store.conversation_context(tenant, found.id) if found else None
-    known = decode_stored_items(raw) if raw else []
-    step = continued(known, asked.said, is_whole=asked.is_whole, regenerates=asked.regenerates)
-    if not step.keep and not step.new:
-        raise _nothing_to_answer()
-    id = found.id if found else await _create(engine, tenant, name)
-    forgotten = known[step.keep :]
-    for item in forgotten:
-        await store.delete_conversation_item(tenant, id, item.id)
-    return id, ChatTurn(step.new, forgotten)
-
-
-def _nothing_to_answer() -> SpecError:
-    reason = "there is nothing to answer: the store has no such chat; send its messages"
-    return wrong("messages", reason, "missing_field")
-
-
-async def _create(engine: Engine, tenant: str, name: str) -> str:
-    now = engine.clock()
-    id = conversation_id(tenant, name)
-    metadata = encode({_NAME: name})
-    with suppress(StoreConflict):  # two requests at once: the other one has made it
-        await engine.store.create_conversation(
-            Conversation(id, tenant, metadata, int(now), engine.expires_at(now))
+        found = await _found(engine, tenant, asked)
+        elsewhere, said = await _place(engine, tenant, found, asked)
+        request.previous_response_id = elsewhere
+        if said or elsewhere:
+            created = None if found else await _create(engine, tenant, asked.chat or "")
+            request.chat = found.id if found else created
+    if not said and not elsewhere:
+        raise wrong(
+            "messages",
+            "there is nothing to answer: the store has no such chat; send its messages",
+            "missing_field",
         )
-    return id
+    request.input = [one.item for one in said]
+    return ChatStep(said, created)
 
 
-async def note_run(engine: Engine, tenant: str, conversation: str, response: str, *, continues: bool) -> None:
-    """This response can be resumed by the name of its chat."""
-    found = await engine.store.conversation(tenant, conversation)
-    known = msgspec.json.decode(found.metadata, type=dict[str, str]) if found else {}
-    known.pop(_CONTINUES, None)
-    known |= {_RESPONSE: response} | ({_CONTINUES: "true"} if continues else {})
-    await engine.store.set_metadata(tenant, conversation, encode(known))
+async def restore(engine: Engine, caller: Caller, step: ChatStep) -> None:
+    """The request was refused: a chat that was made for it goes, unless something else has begun in it."""
+    if step.created is not None:
+        made = await engine.store.chat(caller.tenant, step.created)
+        if made is not None and made.current is None:
+            await engine.store.delete_chat(caller.tenant, made.id)
 
 
 async def running(engine: Engine, tenant: str, name: str) -> tuple[StoredResponse, bool] | None:
     """The response of this chat that still runs, and whether it goes on with an earlier message."""
     found = await find(engine, tenant, name)
-    known = msgspec.json.decode(found.metadata, type=dict[str, str]) if found else {}
-    response = await engine.store.get(tenant, known[_RESPONSE]) if _RESPONSE in known else None
-    if response is None or response.status not in RUNNING:
+    if found is None or found.running is None:
         return None
-    return response, _CONTINUES in known
+    response = await engine.store.get(tenant, found.running)
+    path = await engine.store.chat_path(tenant, found.id, found.running)
+    if response is None or not path:
+        return None
+    given = decode_stored_items(b"[%b]" % path[-1].input)
+    return response, not any(isinstance(item, Message) and item.role == "user" for item in given)
+
+
+async def _found(engine: Engine, tenant: str, asked: ChatRequest) -> Chat | None:
+    """A chat that is asked for by the request itself must be there; a name begins a new one."""
+    if (id := asked.request.chat) is None:
+        return await find(engine, tenant, asked.chat or "")
+    found = await engine.store.chat(tenant, id)
+    if found is None:
+        raise chat_not_found(id, PARAM)
+    return found
+
+
+async def _create(engine: Engine, tenant: str, name: str) -> str:
+    now, id = engine.clock(), chat_id(tenant, name)
+    new = Chat(id, tenant, None, None, int(now), now, engine.expires_at(now))
+    with suppress(StoreConflict):  # two requests at once: the other one has made it
+        await engine.store.create_chat(new)
+    return id
+
+
+async def _place(
+    engine: Engine, tenant: str, chat: Chat | None, asked: ChatRequest
+) -> tuple[str | None, list[Said]]:
+    """The response that the request goes on from, and what it says after it."""
+    if (previous := asked.request.previous_response_id) is not None:
+        return previous, continued([], asked.said, is_whole=True).new
+    path = await _path(engine, tenant, chat, asked)
+    if not asked.is_whole and not asked.regenerates:
+        path = _before(path, asked.message_id)
+    known = [item for turn in path for item in turn.items]
+    step = continued(known, asked.said, is_whole=asked.is_whole, regenerates=asked.regenerates)
+    if path and step.keep == len(known) and not step.new and not path[-1].made:
+        # The last question got no answer, and is asked again.
+        before = path[-2].id if len(path) > 1 else None
+        return before, [Said(item, "") for item in path[-1].given]
+    previous, rest = _cut(path, step.keep)
+    return previous, [*(Said(item, "") for item in rest), *step.new]
+
+
+async def _path(engine: Engine, tenant: str, chat: Chat | None, asked: ChatRequest) -> list[Turn]:
+    """The turns from the beginning of the chat to the answer that the client has seen last."""
+    if chat is None:
+        return await _of_conversation(engine, tenant, asked.chat or "")
+    regenerated = [asked.message_id] if asked.regenerates and not asked.is_whole else []
+    for last in (*regenerated, *asked.follows, chat.current):
+        path = await engine.store.chat_path(tenant, chat.id, last) if last else None
+        if path:
+            return [Turn(turn.id, _items(turn.input), _items(turn.output)) for turn in path]
+    return []
+
+
+async def _of_conversation(engine: Engine, tenant: str, name: str) -> list[Turn]:
+    """A chat can begin with what is in a conversation."""
+    raw = await engine.store.conversation_context(tenant, name) if name.startswith(ids.CONVERSATION) else None
+    return [Turn("", decode_stored_items(raw), [])] if raw else []
+
+
+def _items(fragment: bytes) -> list[Item]:
+    return decode_stored_items(b"[%b]" % fragment)
+
+
+def _before(path: list[Turn], message: str | None) -> list[Turn]:
+    """Without the question that is asked otherwise now, and what followed it."""
+    for n, turn in enumerate(path):
+        if message and any(item.id == message for item in turn.given):
+            return path[:n]
+    return path
+
+
+def _cut(path: list[Turn], keep: int) -> tuple[str | None, list[Item]]:
+    """The last turn of which all items are kept, and the items after it that are kept too."""
+    previous: str | None = None
+    for turn in path:
+        if keep < len(turn.items) or not turn.id:
+            return previous, turn.items[:keep]
+        keep -= len(turn.items)
+        previous = turn.id
+    return previous, []

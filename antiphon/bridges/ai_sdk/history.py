@@ -36,7 +36,7 @@ def continued(
 ) -> Continuation:
     """Nothing that is stored is said twice.
 
-    A client that sends its whole chat is right about it: where it differs, what was stored is forgotten.
+    A client that sends its whole chat is right about it: where it differs, it goes on from before that.
     Otherwise the longest end of what is stored that the client repeats is skipped.
     """
     stored = _sound(stored)

@@ -1,14 +1,14 @@
 """The messages of an AI SDK chat as items: UI messages of versions 4 to 7, model messages, and plain ones."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from antiphon.bridges.ai_sdk.files import FilePart, content_of
-from antiphon.bridges.ai_sdk.ui_stream import METADATA
+from antiphon.bridges.ai_sdk.ui_stream import METADATA, RESPONSE_ID
 from antiphon.spec.aliases import string
 from antiphon.spec.codec import QUOTE, first_byte
 from antiphon.spec.content import ContentPart, InputText, OutputText, ReasoningText, SummaryText
@@ -76,7 +76,8 @@ class _Message(Struct, rename="camel"):
     parts: list[Raw] | None = None
     reasoning: str | None = None
     tool_invocations: list[Raw] | None = None
-    attachments: list[Raw] | None = field(name="experimental_attachments", default=None)
+    metadata: Any = None
+    attachments: list[Raw] | None = msgspec.field(name="experimental_attachments", default=None)
 
 
 class _Words(Struct, rename="camel"):
@@ -100,17 +101,32 @@ def read(cls: type[S], raw: Raw, path: str) -> S:
     return reading.fields(cls, {k: v for k, v in reading.split(raw, path).items() if k in known}, path)
 
 
-def items_of(messages: Iterable[tuple[str, Raw]]) -> tuple[list[Said], str | None]:
-    """All that these messages say, each given with its place; and the id of an assistant's last message."""
-    said: list[Said] = []
-    last: str | None = None
+@dataclass(slots=True)
+class Messages:
+    """All that messages say, and what they tell of the answers among them."""
+
+    said: list[Said] = field(default_factory=list)
+    continues: str | None = None
+    """The id of the last message, if it is the assistant's."""
+    follows: tuple[str, ...] = ()
+    """What may be the id of the response that made the assistant's last message, the likeliest first."""
+
+
+def items_of(messages: Iterable[tuple[str, Raw]]) -> Messages:
+    """What these messages say, each given with its place."""
+    found = Messages()
     for place, raw in messages:
         message = read(_Message, raw, place)
         reader = _MessageReader(message.role, place)
         reader.read(message)
-        said += reader.said
-        last = message.id if message.role == "assistant" else None
-    return said, last
+        found.said += reader.said
+        found.continues = None
+        if message.role == "assistant":
+            found.continues = message.id
+            made_by = message.metadata.get(RESPONSE_ID) if isinstance(message.metadata, dict) else None
+            named = [id for id in (made_by, message.id) if isinstance(id, str) and id]
+            found.follows = tuple(named)
+    return found
 
 
 class _MessageReader:

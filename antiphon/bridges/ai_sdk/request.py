@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from antiphon.bridges.ai_sdk.messages import Said, items_of, read
+from antiphon.bridges.ai_sdk.messages import Messages, Said, items_of, read
 from antiphon.spec.aliases import Fields, snake_case, string
 from antiphon.spec.codec import BRACE, NULL, first_byte
 from antiphon.spec.decode import split_body
@@ -49,12 +49,16 @@ class ChatRequest:
     said: list[Said]
     chat: str | None
     is_whole: bool
-    """The client has sent the whole chat, so that what it leaves out is to be forgotten."""
+    """The client has sent the whole chat, so that what it leaves out is not part of what it goes on from."""
     regenerates: bool
     resumable: bool
     stream: bool
     continues: str | None
     """The id of the assistant's message that the answer goes on with."""
+    follows: tuple[str, ...]
+    """What may be the id of the response that the client has seen last."""
+    message_id: str | None
+    """The message that is made anew: an answer, by its response, or a question, by its item."""
 
 
 def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
@@ -67,34 +71,36 @@ def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
             "trigger", f"expected 'submit-message' or 'regenerate-message', got {chat.trigger[:60]!r}"
         )
     regenerates = _TRIGGERS.get(chat.trigger or "", False)
-    said, continues = _said(chat, regenerates)
+    messages = _said(chat, regenerates)
     name = chat.session_id or chat.id or None
     if name is not None and len(name) > 512:
         raise wrong("session_id" if chat.session_id else "id", "expected at most 512 characters")
     return ChatRequest(
         request=_request(fields),
-        said=said,
+        said=messages.said,
         chat=name,
         is_whole=chat.messages is not None and chat.session_id is None,
         regenerates=regenerates,
         resumable=chat.resumable,
         stream=chat.stream,
-        continues=continues,
+        continues=None if regenerates else messages.continues,
+        follows=messages.follows,
+        message_id=chat.message_id,
     )
 
 
-def _said(chat: ChatBody, regenerates: bool) -> tuple[list[Said], str | None]:
+def _said(chat: ChatBody, regenerates: bool) -> Messages:
     if chat.messages is not None:
-        said, continues = items_of((f"messages[{n}]", raw) for n, raw in enumerate(chat.messages))
+        found = items_of((f"messages[{n}]", raw) for n, raw in enumerate(chat.messages))
     elif chat.message is not UNSET:
-        said, continues = items_of([("message", chat.message)])
+        found = items_of([("message", chat.message)])
     elif regenerates and (chat.id or chat.session_id):
-        return [], None
+        return Messages()
     else:
         raise wrong("messages", "`messages` is missing", "missing_field")
-    if not said:
+    if not found.said:
         raise wrong("messages", "expected at least one message that says something", "missing_field")
-    return said, None if regenerates else continues
+    return found
 
 
 def _request(fields: Fields) -> Request:

@@ -42,6 +42,9 @@ Chunk = dict[str, Any]
 METADATA = "antiphon"
 """The key under which a part carries what only this gateway understands, there and back."""
 
+RESPONSE_ID = "responseId"
+"""The key of a message's metadata that leads back to the response which made it."""
+
 _content = attrgetter("item_id", "content_index")
 _summary = attrgetter("item_id", "summary_index")
 _call = attrgetter("item_id")
@@ -190,7 +193,7 @@ class UIStream:
         self._tools = frozenset(t.name for t in response.tools if isinstance(t, FunctionTool | CustomTool))
         message = response.id if self._message_id is None else self._message_id
         start: Chunk = {"type": "start", "messageId": message} if message else {"type": "start"}
-        yield start | {"messageMetadata": {"responseId": response.id, "model": response.model}}
+        yield start | {"messageMetadata": {RESPONSE_ID: response.id, "model": response.model}}
         yield {"type": "start-step"}
 
     def _added(self, item: Item | None) -> Iterator[Chunk]:

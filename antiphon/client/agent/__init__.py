@@ -12,24 +12,29 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace as altered
+from typing import Any, Generic
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from antiphon.client.agent.calls import Approve, ToolRunner
 from antiphon.client.agent.deltas import deltas_of
-from antiphon.client.agent.events import AgentResult, Hooks, Limits
+from antiphon.client.agent.events import AgentResult, Hooks, Limits, T
 from antiphon.client.agent.model import AgentClient, asking, is_session
 from antiphon.client.agent.run import AgentRun
+from antiphon.client.agent.sync_run import SyncAgentRun
 from antiphon.client.agent.tasks import CapabilityViolation, TaskFailed, execute_open_responses
-from antiphon.client.errors import UsageError
+from antiphon.client.errors import AntiphonError, UsageError
 from antiphon.client.resources.parameters import encoded
+from antiphon.client.resources.parsing import text_param
 from antiphon.client.tools import Tool, Toolbox
 from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_item
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
 from antiphon.spec.items import Item, ItemBase, Message
-from antiphon.spec.request import SAMPLING, Request
+from antiphon.spec.request import SAMPLING, Request, TextParam
 from antiphon.spec.response import Response
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream.deltas import AnyDelta
@@ -51,13 +56,15 @@ _OF_THE_CALLER = (
 )
 
 
-class Agent:
+class Agent(Generic[T]):
     """A model that may use tools until it has an answer.
 
     `tools` are `@tool` functions, tool classes, the tools of an MCP server, plain functions, or declarations
-    of tools that the server itself runs. `request` has further parameters for every step; a `tool_choice`
-    that forces a call counts for the first step only. With `store=False` the server keeps nothing and every
-    step sends the whole transcript, encrypted reasoning included.
+    of tools that the server itself runs. `output` is the type of the answer, a msgspec Struct, a dataclass or
+    a Pydantic model, and `result.output` a value of it; without it, that is the text. `request` has further
+    parameters for every step; a `tool_choice` that forces a call counts for the first step only. With
+    `store=False` the server keeps nothing and every step sends the whole transcript, encrypted reasoning
+    included.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class Agent:
         model: str | None = None,
         tools: Iterable[AgentTool] = (),
         instructions: str | None = None,
+        output: type[T] | None = None,
         client: AgentClient | None = None,
         request: Request | None = None,
         limits: Limits | None = None,
@@ -82,6 +90,7 @@ class Agent:
         self.approve = approve
         self.hooks = hooks or Hooks()
         self.role = role
+        self.output = None if output is str else output
         self.tools = Toolbox()
         hosted: list[FunctionTool | CustomTool | Opaque] = []
         for one in tools:
@@ -94,6 +103,7 @@ class Agent:
             model=self.model,
             instructions=self.instructions,
             tools=[*(tool.declaration() for tool in self.tools), *hosted, *(base.tools or ())],
+            text=convert(text_param(self.output, base.text), TextParam) if self.output else base.text,
             store=store and base.store,
         )
 
@@ -112,8 +122,8 @@ class Agent:
         *,
         previous_response_id: str | None = None,
         items: SavedItems = (),
-        after: AgentResult | None = None,
-    ) -> AgentResult:
+        after: AgentResult[Any] | None = None,
+    ) -> AgentResult[T]:
         """Work until there is an answer, or a limit.
 
         It goes on from a response on the server, from items that were saved, or `after` an earlier result.
@@ -126,20 +136,24 @@ class Agent:
         *,
         previous_response_id: str | None = None,
         items: SavedItems = (),
-        after: AgentResult | None = None,
-    ) -> AgentResult:
+        after: AgentResult[Any] | None = None,
+    ) -> AgentResult[T]:
         """The same for programs without an event loop. Leave `client` out, or give a synchronous one."""
 
-        async def work() -> AgentResult:
+        async def work() -> AgentResult[T]:
             return await self.stream(
                 input, previous_response_id=previous_response_id, items=items, after=after
             )
 
-        try:
+        with suppress(RuntimeError):
             asyncio.get_running_loop()
-        except RuntimeError:
+            raise UsageError("there is an event loop here already; use `await agent.run(...)`")
+        try:
             return asyncio.run(work())
-        raise UsageError("there is an event loop here already; use `await agent.run(...)`")
+        except (
+            AntiphonError
+        ) as error:  # it says what happened: where in the event loop tells a caller nothing
+            raise error.with_traceback(None) from error.__cause__
 
     def stream(
         self,
@@ -147,8 +161,8 @@ class Agent:
         *,
         previous_response_id: str | None = None,
         items: SavedItems = (),
-        after: AgentResult | None = None,
-    ) -> AgentRun:
+        after: AgentResult[Any] | None = None,
+    ) -> AgentRun[T]:
         """A run to iterate: the events of every response, and of every step and tool between them."""
         new = as_items(input)
         if after is not None:
@@ -160,9 +174,23 @@ class Agent:
         request = replace(self._request, previous_response_id=previous_response_id)
         return self._run(request, [*as_items(items), *new], self.limits)
 
-    def _run(self, request: Request, items: Sequence[Item], limits: Limits) -> AgentRun:
+    def stream_sync(
+        self,
+        input: AgentInput,
+        *,
+        previous_response_id: str | None = None,
+        items: SavedItems = (),
+        after: AgentResult[Any] | None = None,
+    ) -> SyncAgentRun[T]:
+        """The same for programs without an event loop: `with agent.stream_sync(...) as run:`."""
+        return SyncAgentRun(
+            self.stream(input, previous_response_id=previous_response_id, items=items, after=after)
+        )
+
+    def _run(self, request: Request, items: Sequence[Item], limits: Limits) -> AgentRun[T]:
         caller = ToolRunner(self.tools, self.approve, self.hooks, limits.tool_seconds)
-        return AgentRun(asking(self.client), request, caller, self.hooks, limits, items=items)
+        model = asking(self.client)
+        return AgentRun(model, request, caller, self.hooks, limits, items=items, into=self.output)
 
     # --- as an endpoint, and as a worker of tasks ---------------------------------------------------------
 
@@ -198,7 +226,7 @@ class Agent:
         Its id is that of the last response on the server, so that the next task can go on from it. Where
         calls were left without an answer there is nothing to go on from, and the id is one of its own.
         """
-        result: AgentResult | None = None
+        result: AgentResult[T] | None = None
 
         async def work() -> str:
             nonlocal result
@@ -211,7 +239,7 @@ class Agent:
             response.id = last.id
         return response
 
-    def _words(self, result: AgentResult) -> str:
+    def _words(self, result: AgentResult[T]) -> str:
         for outcome in result.outcomes:
             if isinstance(outcome.error, CapabilityViolation):
                 raise outcome.error

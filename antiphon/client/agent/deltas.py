@@ -1,7 +1,7 @@
 """A run of several responses, told as the deltas of one: an agent that answers as if it were a model."""
 
 from collections.abc import AsyncIterator
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -49,7 +49,7 @@ _CUTS: dict[str, FinishReason] = {
 }
 
 
-async def deltas_of(run: AgentRun) -> AsyncIterator[list[AnyDelta]]:
+async def deltas_of(run: AgentRun[Any]) -> AsyncIterator[list[AnyDelta]]:
     """What the run says, in batches, and its end."""
     reader = _DeltaReader()
     try:

@@ -5,8 +5,11 @@ A run's stream has the events of all its responses, with the events of this modu
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, cast
 
+from antiphon.client.errors import NoAnswer
+from antiphon.client.resources.parsing import final_text, parsed
 from antiphon.client.tools import Output
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import (
@@ -15,10 +18,18 @@ from antiphon.spec.items import (
     FunctionCall,
     FunctionCallOutput,
     Item,
-    Message,
 )
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=str)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")  # without its default, which older interpreters do not know
 
 Stopped = Literal["answered", "incomplete", "failed", "steps", "tokens", "time", "cancelled"]
 Fault = Literal[
@@ -70,8 +81,8 @@ class Step:
     outcomes: tuple[ToolOutcome, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AgentResult:
+@dataclass(frozen=True)
+class AgentResult(Generic[T]):
     """The end of a run.
 
     `items` is the transcript from the first item that the run was given, and every call in it has an output.
@@ -85,6 +96,7 @@ class AgentResult:
     response_id: str | None
     unsent: tuple[Item, ...]
     is_whole: bool = True
+    into: type[T] | None = None
 
     @property
     def response(self) -> Response | None:
@@ -94,10 +106,17 @@ class AgentResult:
     @property
     def text(self) -> str:
         """The words of the last response, without its commentary."""
-        output = self.response.output if self.response is not None else []
-        messages = [item for item in output if isinstance(item, Message)]
-        final = [item for item in messages if item.phase != "commentary"]
-        return "".join(item.get_text() for item in final or messages)
+        return final_text(self.response) if self.response is not None else ""
+
+    @cached_property
+    def output(self) -> T:
+        """The answer as a value of the type that `Agent(output=...)` names; without one, its text.
+
+        Raises what `parse` raises when the answer is no such value, and `NoAnswer` when there is none.
+        """
+        if self.response is None or self.stopped not in ("answered", "incomplete", "failed"):
+            raise NoAnswer(self.stopped)
+        return cast(T, self.text) if self.into is None else parsed(self.response, self.into).output
 
     @property
     def outcomes(self) -> list[ToolOutcome]:
@@ -166,7 +185,7 @@ class RunEnded:
     """The last event of a run."""
 
     type: ClassVar[str] = "agent.run.ended"
-    result: AgentResult
+    result: AgentResult[Any]
 
 
 AgentEvent = AnyEvent | StepStarted | StepEnded | ToolStarted | ToolEnded | RunEnded

@@ -7,8 +7,9 @@ cancellation meets the work and never the reader. Whatever ends it, every call h
 import asyncio
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import Context
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Generic, Protocol, Self, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -24,14 +25,16 @@ from antiphon.client.agent.events import (
     StepEnded,
     StepStarted,
     Stopped,
+    T,
     Tally,
     ToolCall,
     ToolEnded,
     ToolOutcome,
     ToolStarted,
 )
+from antiphon.client.errors import AntiphonError
 from antiphon.client.resources.parameters import as_input
-from antiphon.spec.events import AnyEvent
+from antiphon.spec.events import AnyEvent, OutputTextDeltaEvent
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
@@ -72,7 +75,7 @@ class AgentModel(Protocol):
     def open(self, request: Request) -> AbstractAsyncContextManager[ModelStream]: ...
 
 
-class AgentRun:
+class AgentRun(Generic[T]):
     """One run of an agent, begun by entering it, iterating it, or awaiting it.
 
     Iterating gives all events; awaiting gives the result. `items` is the transcript at any moment.
@@ -87,6 +90,7 @@ class AgentRun:
         limits: Limits,
         *,
         items: Sequence[Item],
+        into: type[T] | None = None,
     ) -> None:
         self.items: list[Item] = list(items)
         self.steps: list[Step] = []
@@ -95,6 +99,7 @@ class AgentRun:
         self._caller = caller
         self._hooks = hooks
         self._limits = limits
+        self._into = into
         self._response_id = request.previous_response_id
         self._is_whole = request.previous_response_id is None and request.conversation is None
         self._sent = 0  # how many items the response of that id already knows
@@ -104,14 +109,16 @@ class AgentRun:
         self._outcomes: dict[str, ToolOutcome] = {}
         self._partial: ModelStream | None = None
         self._stopped: Stopped = "cancelled"
-        self._result: AgentResult | None = None
+        self._result: AgentResult[T] | None = None
         self._error: Exception | None = None
         self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._context: Context | None = None  # of whoever is told of the events, if that is another thread
 
     @property
-    def result(self) -> AgentResult:
+    def result(self) -> AgentResult[T]:
+        """How it ended; there is none before its end."""
         if self._result is None:
             raise RuntimeError("the run has not ended; iterate it to its end, or await it")
         return self._result
@@ -123,10 +130,10 @@ class AgentRun:
 
     # --- reading it ---------------------------------------------------------------------------------------
 
-    def __await__(self) -> Generator[object, None, AgentResult]:
+    def __await__(self) -> Generator[object, None, AgentResult[T]]:
         return self._finish().__await__()
 
-    async def _finish(self) -> AgentResult:
+    async def _finish(self) -> AgentResult[T]:
         async with self:
             async for _ in self:
                 pass
@@ -139,6 +146,9 @@ class AgentRun:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._leave()
+
+    async def _leave(self) -> None:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             self._room.set()
@@ -159,9 +169,26 @@ class AgentRun:
             raise self._error
         raise StopAsyncIteration
 
+    async def text_deltas(self) -> AsyncIterator[str]:
+        """Only the words of the model, as they come."""
+        async for event in self:
+            if isinstance(event, OutputTextDeltaEvent):
+                yield event.delta
+
+    async def _several(self) -> list[AgentEvent]:
+        """The next event with all that are there already; none at the end."""
+        try:
+            events = [await anext(aiter(self))]
+        except StopAsyncIteration:
+            return []
+        while not isinstance(events[-1], RunEnded) and not self._events.empty():
+            events.append(await anext(self))
+        return events
+
     def _begin(self) -> None:
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work(), name="antiphon-agent")
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._work(), name="antiphon-agent", context=self._context)
             self._task.add_done_callback(self._conclude)
 
     async def _emit(self, event: AgentEvent) -> None:
@@ -179,6 +206,8 @@ class AgentRun:
         except TimeoutError as error:
             self._stopped = "time" if clock.expired() else "failed"
             self._error = None if clock.expired() else error
+        except AntiphonError as error:  # it says what happened: the way through our own task tells nothing
+            self._stopped, self._error = "failed", error.with_traceback(None)
         except Exception as error:
             self._stopped, self._error = "failed", error
 
@@ -196,6 +225,7 @@ class AgentRun:
             response_id=self._response_id,
             unsent=tuple(self.items[self._sent :]),
             is_whole=self._is_whole,
+            into=self._into,
         )
         self._events.put_nowait(RunEnded(self._result))
         self._events.put_nowait(None)

@@ -1,7 +1,8 @@
-"""What the server keeps beside responses: conversations, models, counts, and receipts for deletions."""
+"""What the server keeps beside responses: conversations, chats, models, counts, receipts for deletions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -9,11 +10,21 @@ from msgspec import Raw, Struct, field
 from antiphon.client.errors import UnexpectedAnswer
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.decode import decode_output_item
-from antiphon.spec.errors import SpecError
+from antiphon.spec.errors import ResponseError, SpecError
 from antiphon.spec.items import Item
+from antiphon.spec.response import IncompleteDetails, Usage
 from antiphon.spec.tolerant_reader import TolerantReading
 
 S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
 
 
 class Conversation(Struct, kw_only=True):
@@ -23,6 +34,37 @@ class Conversation(Struct, kw_only=True):
     object: str = "conversation"
     created_at: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
+
+
+class Chat(Struct, kw_only=True):
+    """A chat that an Antiphon gateway keeps: a tree of responses, each under the one that it continues."""
+
+    id: str
+    object: str = "antiphon.chat"
+    title: str | None = None
+    current: str | None = None
+    """The response that the chat goes on from."""
+    running: str | None = None
+    """The newest response in the background that has not ended."""
+    created_at: int = 0
+    updated_at: int = 0
+    expires_at: int | None = None
+    pinned: bool = False
+
+
+class ChatResponse(Struct, kw_only=True):
+    """A response in the tree of its chat; `input` are the items that its turn added."""
+
+    id: str
+    previous_response_id: str | None = None
+    created_at: int = 0
+    status: str = "completed"
+    model: str = ""
+    input: list[Item] = field(default_factory=list)
+    output: list[Item] = field(default_factory=list)
+    usage: Usage | None = None
+    error: ResponseError | None = None
+    incomplete_details: IncompleteDetails | None = None
 
 
 class Deleted(Struct, kw_only=True):
@@ -56,10 +98,10 @@ class _List(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """One page of items, and where the next one begins."""
+class Page(Generic[T]):
+    """One page of a list, and where the next one begins."""
 
-    items: list[Item]
+    items: list[T]
     next_after: str | None
 
 
@@ -75,13 +117,32 @@ def read_models(body: bytes) -> list[Model]:
     return [read_object(Model, bytes(raw), "a model") for raw in _read_list(body, "a list of models").data]
 
 
-def read_page(body: bytes) -> Page:
-    found = _read_list(body, "a list of items")
+def read_page(body: bytes) -> Page[Item]:
+    return _page(body, decode_output_item, "a list of items")
+
+
+def read_chats(body: bytes) -> Page[Chat]:
+    return _page(body, lambda raw: TolerantReading().struct(Chat, bytes(raw), ""), "a list of chats")
+
+
+def read_chat_responses(body: bytes) -> Page[ChatResponse]:
+    return _page(body, _chat_response, "a list of responses")
+
+
+def _chat_response(raw: Raw) -> ChatResponse:
+    reading = TolerantReading()
+    fields = reading.split(raw, "")
+    items = {name: reading.items(fields.pop(name), name) for name in ("input", "output") if name in fields}
+    return msgspec.structs.replace(reading.fields(ChatResponse, fields, ""), **items)
+
+
+def _page(body: bytes, read: Callable[[Raw], N], what: str) -> Page[N]:
+    found = _read_list(body, what)
     try:
-        items = [decode_output_item(raw) for raw in found.data]
+        items = [read(raw) for raw in found.data]
     except SpecError as error:
-        raise unexpected("a list of items", error) from None
-    last = found.last_id or (_id_of(items[-1]) if items else None)
+        raise unexpected(what, error) from None
+    last = found.last_id or (items[-1].id or None if items else None)
     return Page(items, last if found.has_more and items else None)
 
 
@@ -101,7 +162,3 @@ def _read_list(body: bytes, what: str) -> _List:
         return msgspec.json.decode(body, type=_List)
     except UNREADABLE as error:
         raise unexpected(what, error) from None
-
-
-def _id_of(item: Item) -> str | None:
-    return item.id or None

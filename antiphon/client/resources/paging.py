@@ -1,17 +1,18 @@
 """Lists that come in pages, as one list."""
 
-from collections.abc import AsyncIterator
-from typing import Literal
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Literal, TypeVar
 
-from antiphon.client.resources.objects import read_page
+from antiphon.client.resources.objects import Page, read_page
 from antiphon.client.resources.parameters import RequestOptions
 from antiphon.client.transport.http import Http
 from antiphon.spec.items import Item
 
+T = TypeVar("T")
 Order = Literal["asc", "desc"]
 
 
-async def items(
+def items(
     http: Http,
     path: str,
     options: RequestOptions,
@@ -20,12 +21,23 @@ async def items(
     limit: int | None,
     after: str | None,
 ) -> AsyncIterator[Item]:
-    """The items of a list, page after page; a server whose pages lead in a circle ends it."""
+    return pages(http, path, options, read_page, {"order": order, "limit": limit, "after": after})
+
+
+async def pages(
+    http: Http,
+    path: str,
+    options: RequestOptions,
+    read: Callable[[bytes], Page[T]],
+    query: Mapping[str, str | int | None],
+) -> AsyncIterator[T]:
+    """What is in a list, page after page; a server whose pages lead in a circle ends it."""
+    after = query["after"]
     seen = {after}
     while True:
-        query = {"order": order, "limit": limit, "after": after}
-        answer = await http.answer(http.call("GET", path, options, query=query, repeatable=True))
-        page = read_page(answer.body)
+        asked = {**query, "after": after}
+        answer = await http.answer(http.call("GET", path, options, query=asked, repeatable=True))
+        page = read(answer.body)
         for item in page.items:
             yield item
         after = page.next_after

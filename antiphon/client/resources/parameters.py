@@ -29,40 +29,69 @@ class RequestOptions(TypedDict, total=False):
     extra_body: Json
     """Fields of the body that this package does not know; they win over its own."""
     extra_headers: Mapping[str, str]
+    """Headers for this call, over those of the client."""
     timeouts: Timeouts
+    """Time limits for this call, in place of those of the client."""
 
 
 class Parameters(RequestOptions, total=False):
     """The parameters of a request, as the specification names them; None is the same as leaving it out."""
 
     instructions: str | None
+    """A system message for this response only; a continuation does not inherit it."""
     previous_response_id: str | None
+    """Continue this response: its context and its output come before `input`."""
     conversation: str | None
+    """Continue this conversation, and add to it. Not together with `previous_response_id`."""
     tools: Iterable[InputTool] | None
+    """The tools that the model may call. All of them go to the model, whatever `tool_choice` says."""
     tool_choice: ToolChoice | Json | None
+    """`none`, `auto`, `required`, one function, or `allowed_tools`; enforced on the output."""
     parallel_tool_calls: bool | None
+    """With `false`, at most one call is let through."""
     max_tool_calls: int | None
+    """How many calls are let through; more of them end the response as `incomplete`."""
     text: TextParam | Json | None
+    """The form of the answer. A `json_schema` is enforced, or the answer is checked against it."""
     reasoning: ReasoningParam | Json | None
+    """How much the model should reason, and whether it should summarise its reasoning."""
     include: Sequence[Include] | None
+    """More in the answer: encrypted reasoning, log probabilities."""
     max_output_tokens: int | None
+    """At least 16. Reaching it ends the response as `incomplete`."""
     temperature: float | None
+    """Sampling temperature, if the provider takes one."""
     top_p: float | None
+    """Nucleus sampling, if the provider takes it."""
     presence_penalty: float | None
+    """Above 0, words that were said are said less again; if the provider takes it."""
     frequency_penalty: float | None
+    """The same, in proportion to how often a word was said; if the provider takes it."""
     top_logprobs: int | None
+    """0 to 20 alternatives for each token, where the provider gives them."""
     truncation: Truncation | None
+    """`auto` leaves out the oldest items of an input that does not fit; else that is an error."""
     metadata: Mapping[str, str] | None
+    """Up to 16 pairs, kept with the response."""
     service_tier: ServiceTier | None
+    """Which of the provider's tiers is to answer, where it has some."""
     safety_identifier: str | None
+    """Who the end user is, for providers that want to know."""
     prompt_cache_key: str | None
+    """Helps providers to find a cached prompt."""
     store: bool | None
+    """`false`: nothing is written, and the response cannot be read or continued over HTTP."""
     background: bool | None
+    """Answer at once and work on without the caller. Needs `store`."""
     stream_options: StreamOptions | Json | None
+    """`include_obfuscation: true` hides the length of words in the size of packets."""
+    chat: str | None
+    """The chat of an Antiphon gateway that the response joins."""
 
 
 _OPTIONS = frozenset(RequestOptions.__annotations__)
 _KNOWN = frozenset(Parameters.__annotations__)
+_WIRE_NAMES = {"chat": "antiphon:chat"}
 
 
 def request_body(input: Input | None, model: str | None, parameters: Parameters) -> dict[str, object]:
@@ -74,7 +103,7 @@ def request_body(input: Input | None, model: str | None, parameters: Parameters)
             f"unknown parameter {names}; what the specification does not have goes in `extra_body`"
         )
     body: dict[str, object] = {"model": model, "input": items_of(input)}
-    body |= {name: value for name, value in parameters.items() if name not in _OPTIONS}
+    body |= {_WIRE_NAMES.get(name, name): value for name, value in parameters.items() if name not in _OPTIONS}
     tools = parameters.get("tools")
     if tools is not None:
         body["tools"] = [_tool(tool) for tool in tools]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -66,11 +66,18 @@ def parsed(response: Response, into: type[T]) -> Parsed[T]:
     if response.status != "completed":
         reason = response.incomplete_details.reason if response.incomplete_details else response.status
         raise Incomplete(reason, response)
-    text = response.output_text
+    text = final_text(response)
     try:
         return Parsed(response, _value(text, into))
     except (ValueError, RecursionError) as error:
         raise Mismatch(text, str(error), response) from None
+
+
+def final_text(response: Response) -> str:
+    """The words of a response without its commentary, if it has any others."""
+    messages = [item for item in response.output if isinstance(item, Message)]
+    final = [item for item in messages if item.phase != "commentary"]
+    return "".join(item.get_text() for item in final or messages)
 
 
 def _value(text: str, into: type[T]) -> T:
@@ -81,7 +88,12 @@ def _value(text: str, into: type[T]) -> T:
     return msgspec.convert(given, into, dec_hook=validated, str_keys=True)
 
 
-def _plain_schema(into: type[Any]) -> Schema:
+def _plain_schema(into: Any) -> Schema:
+    if not isinstance(into, type) and get_origin(into) is None:
+        raise UsageError(
+            "the output is a class: a msgspec Struct, a dataclass or a Pydantic model, "
+            f"and not a {type(into).__name__}"
+        )
     try:
         schema = schema_of(into, getattr(into, "__name__", repr(into)))
     except SchemaError as error:

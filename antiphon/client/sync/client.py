@@ -13,6 +13,7 @@ from antiphon.client.async_client import AsyncClient, Transport
 from antiphon.client.resources.parameters import Input, InputItem, Parameters
 from antiphon.client.session import AsyncSession
 from antiphon.client.settings import Retries, Timeouts
+from antiphon.client.sync.chats import Chats
 from antiphon.client.sync.loop_thread import Portal
 from antiphon.client.sync.resources import Conversations, Models, Responses
 from antiphon.client.sync.streams import EventStream
@@ -47,6 +48,7 @@ class Client:
         self._portal = Portal(self._inner.close)
         self.responses = Responses(self._portal, self._inner.responses)
         self.conversations = Conversations(self._portal, self._inner.conversations)
+        self.chats = Chats(self._portal, self._inner.chats)
         self.models = Models(self._portal, self._inner.models)
 
     @property

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -38,6 +39,7 @@ class MCPServer:
     def __init__(self, target: Any, *, prefix: str = "", timeout: float | None = None) -> None:
         self.tools: list[Tool] = []
         self.instructions: str | None = None
+        self._name = ""
         self._target = target
         self._prefix = prefix
         self._timeout = timeout
@@ -65,7 +67,9 @@ class MCPServer:
         target = StdioServerParameters(
             command=command, args=list(args), env=dict(env) if env is not None else None, cwd=cwd
         )
-        return cls(target, prefix=prefix, timeout=timeout)
+        server = cls(target, prefix=prefix, timeout=timeout)
+        server._name = f" {command}"
+        return server
 
     @classmethod
     def http(
@@ -83,10 +87,12 @@ class MCPServer:
         except ImportError as error:
             raise _missing() from error
         if not headers:
-            return cls(url, prefix=prefix, timeout=timeout)
-        http = httpx2.AsyncClient(headers=dict(headers), timeout=httpx2.Timeout(30.0, read=300.0))
-        server = cls(streamable_http_client(url, http_client=http), prefix=prefix, timeout=timeout)
-        server._open.push_async_callback(http.aclose)
+            server = cls(url, prefix=prefix, timeout=timeout)
+        else:
+            http = httpx2.AsyncClient(headers=dict(headers), timeout=httpx2.Timeout(30.0, read=300.0))
+            server = cls(streamable_http_client(url, http_client=http), prefix=prefix, timeout=timeout)
+            server._open.push_async_callback(http.aclose)
+        server._name = f" at {urlsplit(url).hostname}"  # the rest of an address may hold a secret
         return server
 
     async def __aenter__(self) -> Self:
@@ -108,7 +114,8 @@ class MCPServer:
             cause = _first(error)
             reason = f"{type(cause).__name__}: {cause}"
             raise ConnectionFailed(
-                f"the MCP server cannot be used: {reason}; check its command or address", sent=False
+                f"the MCP server{self._name} cannot be used: {reason}; check its command or address",
+                sent=False,
             ) from without_traceback(cause)
         return self
 

@@ -1,7 +1,8 @@
 """`type = "llama"`: the embedded model, one more chat upstream that happens to run on this machine.
 
-Its chat template knows no tools and it has no eyes, so calls are made by a grammar and pictures are told
-in words. Everything else is the wire of `chat`.
+The default model's chat template knows no tools and it has no eyes, so calls are made by a grammar and
+pictures are told in words. Another model is given its tools by its own template, if that takes any.
+Everything else is the wire of `chat`.
 """
 
 import re
@@ -10,7 +11,9 @@ from typing import Any
 
 import msgspec
 
-from antiphon.config import LocalSettings, local_alias
+from antiphon.config import local_alias
+from antiphon.embedded.catalogue import DEFAULT
+from antiphon.embedded.defaults import defaults_of
 from antiphon.embedded.grammar_cost import objection
 from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
 from antiphon.embedded.tool_choice import choose
@@ -35,20 +38,8 @@ from antiphon.wires.tools.calls import Calls
 from antiphon.wires.tools.names import Function, ToolNames
 
 _PROFILE = PROFILES["llamacpp"]
-# So small a model is at its best when it says what it finds likeliest; then it must be kept from circling.
-_SAMPLING = {"temperature": 0.0, "top_p": 0.9}
-# For each breaker llama.cpp goes through the whole vocabulary, with every request; there are four by default.
-_AGAINST_LOOPS = {"dry_multiplier": 1.5, "dry_allowed_length": 3, "dry_sequence_breakers": ["\n"]}
-# It also does not know when to stop: its end of turn is made likelier. The number is of SmolLM2's vocabulary.
-_COME_TO_AN_END = {"logit_bias": [[2, 3.0]]}
+_TOOL_FIELDS = ("tools", "tool_choice", "parallel_tool_calls")
 _PROGRESS = re.compile(rb'"prompt_progress":\{"total":(\d+),"cache":(\d+)')
-_LONGEST = 512
-"""A small model that has lost its thread would otherwise write until its window is full."""
-
-
-def manners(local: LocalSettings) -> dict[str, Any]:
-    """How an answer in words is sampled, besides what the client asks for."""
-    return _AGAINST_LOOPS | (_COME_TO_AN_END if local.model == LocalSettings().model else {})
 
 
 class Llama:
@@ -58,15 +49,17 @@ class Llama:
         local = environment.local
         self.name = settings.name
         self.alias = local_alias(local)
+        may_think = local.model != DEFAULT
+        self._defaults = defaults_of(local.model)
         self.capabilities = Capabilities(
-            parameters=_PROFILE.capabilities.parameters | {"top_logprobs"},
+            parameters=_PROFILE.capabilities.parameters | ({"reasoning"} if may_think else set()),
             custom_tools=True,
             logprobs=True,
+            reasoning=may_think,
             counts_tokens=True,
             context_window=local.context,
-            defaults=_SAMPLING,
+            defaults=self._defaults.sampling,
         )
-        self._manners = manners(local)
         self._describes = local.images == "describe"
         self._http = environment.http
         self._process = ModelProcess(local, self.alias, environment.folder)
@@ -83,14 +76,15 @@ class Llama:
             raise _unavailable(error) from None
 
     async def count_tokens(self, turn: Turn) -> int | None:
-        def asked() -> bytes:
-            body, _ = self._prepared(turn)
-            return encoded(turn, {"messages": answering(body["messages"])})
-
-        body = await apart(turn, asked)
+        body, names = await apart(turn, self._prepared, turn)
         try:
             async with self._process.lease() as endpoint:
-                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", body)
+                if _by_template(turn, body, names, endpoint):
+                    asked = {"messages": body["messages"], "tools": _offered(body, _candidates(turn, names))}
+                else:
+                    asked = {"messages": self._conversation(turn, body)}
+                sent = await apart(turn, encoded, turn, asked)
+                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", sent)
         except ModelError as error:
             raise _unavailable(error) from None
         return int(answer["input_tokens"])
@@ -145,33 +139,38 @@ class Llama:
         )
         return InputText(describe(image.image_url or ""))
 
+    def _conversation(self, turn: Turn, body: dict[str, Any]) -> list[Message]:
+        """The conversation for an answer in words; with our opening, unless something else is asked for."""
+        told = answering(body["messages"])
+        return told if turn.tools or "response_format" in body else self._defaults.opened(told)
+
     async def _call(self, turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint) -> Call:
-        told: list[Message] = body["messages"]
-        functions = await self._functions(turn, names, told, endpoint)
-        for field in ("tools", "tool_choice", "parallel_tool_calls"):
-            body.pop(field, None)
         parser = ChatStream(
             names, note=turn.note(self.name), keeps_chunks=turn.keeps_chunks, provider=self.name
         )
         reader: ChatStream | CallStream = parser
-        if functions:
-            parallel = turn.request.parallel_tool_calls is not False
-            body["messages"] = calling(told, functions)
-            most = turn.request.max_tool_calls
-            schema = tool_schema(functions, parallel=parallel, most=min(most or MOST_CALLS, MOST_CALLS))
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "calls", "schema": schema},
-            }
-            reader = CallStream(parser, names, last_question(told))
+        thinking = self._thinking(turn, endpoint)
+        if _by_template(turn, body, names, endpoint):
+            body["tools"] = _offered(body, _candidates(turn, names))
+            body["tool_choice"] = "auto"
+            body["parallel_tool_calls"] = turn.request.parallel_tool_calls is not False
+        elif functions := await self._functions(turn, names, body["messages"], endpoint):
+            reader = CallStream(parser, names, last_question(body["messages"]))
+            _hold_to_calls(turn, body, functions)
+            thinking = False if endpoint.thinks else None
         else:
-            body["messages"] = answering(told)
-            body |= self._manners
+            body["messages"] = self._conversation(turn, body)
+            for field in _TOOL_FIELDS:
+                body.pop(field, None)
+            body |= self._defaults.more
+        if thinking is not None:
+            body["chat_template_kwargs"] = {"enable_thinking": thinking}
+        if self._defaults.longest is not None:
+            body.setdefault("max_tokens", self._defaults.longest)
         body |= {
             "return_progress": True,
             "cache_prompt": True,
-            **{name: body.get(name, value) for name, value in _SAMPLING.items()},
-            "max_tokens": body.get("max_tokens", _LONGEST),
+            **{name: body.get(name, value) for name, value in self._defaults.sampling.items()},
         }
         return Call(
             provider=self.name,
@@ -183,6 +182,17 @@ class Llama:
             reuse=False,
             secrets=(endpoint.key,),
         )
+
+    def _thinking(self, turn: Turn, endpoint: Endpoint) -> bool | None:
+        """Is the model to think? None leaves it to the model."""
+        effort = turn.request.reasoning.effort if turn.request.reasoning else None
+        if effort is None:
+            return None
+        if not endpoint.thinks:
+            reason = "the chat template of this model has no switch for thinking"
+            turn.receipt(self.name, "reasoning.effort", reason)
+            return None
+        return effort not in ("none", "minimal")
 
     async def _functions(
         self, turn: Turn, names: ToolNames, told: Sequence[Message], endpoint: Endpoint
@@ -276,6 +286,32 @@ class CallStream:
             else:
                 told += self._told.end(self._count)
         return told
+
+
+def _by_template(turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint) -> bool:
+    """Are the tools given to the model by its own template?
+
+    A call that must be made, and calls beside an answer in JSON, are held to by our grammar: llama.cpp lets a
+    model write words before the call, and takes no other grammar beside its own.
+    """
+    wanted = endpoint.tools and "response_format" not in body and not _must(turn)
+    return wanted and bool(_candidates(turn, names))
+
+
+def _offered(body: dict[str, Any], candidates: list[Function]) -> list[dict[str, Any]]:
+    may = {one.name for one in candidates}
+    return [tool for tool in body["tools"] if tool["function"]["name"] in may]
+
+
+def _hold_to_calls(turn: Turn, body: dict[str, Any], functions: list[Function]) -> None:
+    """Makes it a request for calls of these functions and nothing else."""
+    for field in _TOOL_FIELDS:
+        body.pop(field, None)
+    parallel = turn.request.parallel_tool_calls is not False
+    most = min(turn.request.max_tool_calls or MOST_CALLS, MOST_CALLS)
+    schema = tool_schema(functions, parallel=parallel, most=most)
+    body["messages"] = calling(body["messages"], functions)
+    body["response_format"] = {"type": "json_schema", "json_schema": {"name": "calls", "schema": schema}}
 
 
 def _candidates(turn: Turn, names: ToolNames) -> list[Function]:

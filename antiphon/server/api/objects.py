@@ -1,12 +1,16 @@
-"""The objects of the API beside the response: lists, conversations, models, and what was deleted."""
+"""The objects of the API beside the response: lists, conversations, chats, models, and what was deleted."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 from antiphon.catalogue import Prices, Source
+from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import Item
 from antiphon.spec.limits import Metadata
+from antiphon.spec.response import IncompleteDetails, Usage
+
+ChatTitle = Annotated[str, Meta(max_length=200)]
 
 
 class ItemList(Struct, kw_only=True):
@@ -31,6 +35,76 @@ class ConversationBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_de
 
     items: Raw = field(default_factory=lambda: Raw(b"[]"))
     metadata: Metadata | None = None
+
+
+class ChatObject(Struct, kw_only=True):
+    """A chat: a tree of responses, each under the one that it continues."""
+
+    id: str
+    object: Literal["antiphon.chat"] = "antiphon.chat"
+    title: str | None
+    """As it was named, else the beginning of its first question."""
+    current: str | None
+    """The response that the chat goes on from; the way to it from the beginning is what a reader sees."""
+    running: str | None
+    """The newest response in the background that has not ended."""
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+    """When it is removed with its responses; each new response moves that, and a pinned chat stays."""
+    pinned: bool
+
+
+class ChatBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body that makes a chat or changes it; what is left out stays as it is."""
+
+    title: ChatTitle | None = None
+    """An empty one takes the title away, and the next response gives the chat another."""
+    pinned: bool | None = None
+    current: str | None = None
+
+
+class ChatList(Struct, kw_only=True):
+    """One page of chats."""
+
+    object: Literal["list"] = "list"
+    data: list[ChatObject]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class ChatResponse(Struct, kw_only=True):
+    """A response in the tree of its chat."""
+
+    id: str
+    previous_response_id: str | None
+    """The response of this chat that it continues; null for one that begins the chat."""
+    created_at: int
+    status: str
+    model: str
+    input: list[Item]
+    """The items that this turn added."""
+    output: list[Item]
+    usage: Usage | None
+    error: ResponseError | None
+    incomplete_details: IncompleteDetails | None
+
+
+class ChatResponseList(Struct, kw_only=True):
+    """One page of the responses of a chat."""
+
+    object: Literal["list"] = "list"
+    data: list[ChatResponse]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class DeletedChat(Struct, kw_only=True):
+    id: str
+    object: Literal["antiphon.chat.deleted"] = "antiphon.chat.deleted"
+    deleted: bool = True
 
 
 class DeletedResponse(Struct, kw_only=True):

@@ -44,13 +44,15 @@ class Operation:
 
 
 RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
-BRIDGES = "Bridges"
+CHATS, BRIDGES = "Chats", "Bridges"
 
 GROUPS = {
     RESPONSES: "Create responses. The contract is Open Responses 2026-04-24.",
     STORED: "What was stored can be read, continued, resumed as a stream, cancelled and deleted. "
     "Everything belongs to the key's tenant; another tenant's id does not exist.",
     CONVERSATIONS: "Lists of items that responses can continue: send `conversation` with a request.",
+    CHATS: "Trees of responses with a title, which can be listed and searched: send `antiphon:chat` with a "
+    "request. The terminal, the web app and the AI SDK bridge all show these.",
     BRIDGES: "The same runs for user interfaces, each in the protocol of its own client.",
     SERVER: "Models, health, and this description.",
 }
@@ -61,6 +63,15 @@ PAGING = (
         "limit", "How many items at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
     ),
     Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"}),
+)
+CHAT_PAGING = (
+    Query("after", "Continue after the chat or the response with this id.", {"type": "string"}),
+    Query("limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
+)
+SEARCH = Query(
+    "search",
+    "Only chats with all of these words, or beginnings of words, in their title and texts.",
+    {"type": "string", "maxLength": 200},
 )
 RESUMING = (
     Query("stream", "Send the events instead of the response.", {"type": "boolean", "default": False}),
@@ -241,6 +252,57 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer=objects.ConversationObject,
         errors=(404,),
     ),
+    ("GET", "/v1/antiphon/chats"): Operation(
+        "listChats",
+        CHATS,
+        "List or search chats",
+        "The one that changed last comes first.",
+        answer=objects.ChatList,
+        query=(*CHAT_PAGING, SEARCH),
+        errors=(400,),
+    ),
+    ("POST", "/v1/antiphon/chats"): Operation(
+        "createChat",
+        CHATS,
+        "Create a chat",
+        "With `current`, a response that is in no chat yet becomes its newest, and all that it continues "
+        "comes with it.",
+        body=objects.ChatBody,
+        body_required=False,
+        answer=objects.ChatObject,
+        errors=(400, 404, 413, 415),
+    ),
+    ("GET", "/v1/antiphon/chats/{id}"): Operation(
+        "getChat", CHATS, "Retrieve a chat", answer=objects.ChatObject, errors=(404,)
+    ),
+    ("POST", "/v1/antiphon/chats/{id}"): Operation(
+        "updateChat",
+        CHATS,
+        "Update a chat",
+        "Renames it, pins it, or moves it to another branch. What is left out stays.",
+        body=objects.ChatBody,
+        body_required=False,
+        answer=objects.ChatObject,
+        errors=(400, 404, 413, 415),
+    ),
+    ("DELETE", "/v1/antiphon/chats/{id}"): Operation(
+        "deleteChat",
+        CHATS,
+        "Delete a chat",
+        "Its responses go with it; one that still runs is cancelled first.",
+        answer=objects.DeletedChat,
+        errors=(404,),
+    ),
+    ("GET", "/v1/antiphon/chats/{id}/responses"): Operation(
+        "listChatResponses",
+        CHATS,
+        "List the responses of a chat",
+        "The whole tree, each response after the one that it continues. The way from the beginning to "
+        "`current` is what a reader sees; responses with the same `previous_response_id` are branches.",
+        answer=objects.ChatResponseList,
+        query=CHAT_PAGING,
+        errors=(400, 404),
+    ),
     ("POST", "/api/v1/chat"): Operation(
         "chatWithAiSdk",
         BRIDGES,
@@ -366,20 +428,21 @@ PARAMETERS = {
     "max_tool_calls": "How many calls are let through; more of them end the response as `incomplete`.",
     "text": "The form of the answer. A `json_schema` is enforced, or the answer is checked against it.",
     "reasoning": "How much the model should reason, and whether it should summarise its reasoning.",
-    "include": "More in the answer: sealed reasoning, log probabilities.",
+    "include": "More in the answer: encrypted reasoning, log probabilities.",
     "max_output_tokens": "At least 16. Reaching it ends the response as `incomplete`.",
     "temperature": "Sampling temperature, if the provider takes one.",
     "top_p": "Nucleus sampling, if the provider takes it.",
-    "presence_penalty": "If the provider takes it.",
-    "frequency_penalty": "If the provider takes it.",
+    "presence_penalty": "Above 0, words that were said are said less again; if the provider takes it.",
+    "frequency_penalty": "The same, in proportion to how often a word was said; if the provider takes it.",
     "top_logprobs": "0 to 20 alternatives for each token, where the provider gives them.",
     "truncation": "`auto` leaves out the oldest items of an input that does not fit; else that is an error.",
     "metadata": "Up to 16 pairs, kept with the response.",
-    "service_tier": "Passed on where the provider has tiers.",
+    "service_tier": "Which of the provider's tiers is to answer, where it has some.",
     "safety_identifier": "Who the end user is, for providers that want to know.",
     "prompt_cache_key": "Helps providers to find a cached prompt.",
     "store": "`false`: nothing is written, and the response cannot be read or continued over HTTP.",
     "background": "Answer at once and work on without the caller. Needs `store`.",
     "stream": "Answer with server-sent events.",
-    "stream_options": "Options of the stream.",
+    "stream_options": "`include_obfuscation: true` hides the length of words in the size of packets.",
+    "antiphon:chat": "The chat that the response joins, under the one that it continues. Needs `store`.",
 }

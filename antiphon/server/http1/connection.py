@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 from antiphon.server.app import App
 from antiphon.server.exchange import two_hosts
 from antiphon.server.http1.direct_exchange import CLOSE, STATUS, DirectExchange, lines
-from antiphon.server.http1.parsed_head import ParsedHead, known_lower, lowered, parsed_head
+from antiphon.server.http1.parsed_head import LOWERED, ParsedHead, parsed_head
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 
 HEAD_LIMIT = 64 * 1024
@@ -66,6 +66,7 @@ class ClientConnection(asyncio.Protocol):
         "_is_paused",
         "_loop",
         "_parser",
+        "_piece",
         "_receiving",
         "_refusal",
         "_repeated",
@@ -110,6 +111,8 @@ class ClientConnection(asyncio.Protocol):
         """A request has begun to come, and not ended."""
         self._dry = 0
         """How much came since the last bit of a body: of a head, or around what is in chunks."""
+        self._piece = 0
+        """How much the parser was given at once, the last time."""
         self._heard = self._taken = self._loop.time()
         self._unsent = 0
         """How much the client had not taken at the last look."""
@@ -223,6 +226,7 @@ class ClientConnection(asyncio.Protocol):
         if self._is_deaf:
             return
         self._heard = self._loop.time()
+        self._piece = len(data)
         parser = self._parser
         if parser is None:
             parser = self._parser = httptools.HttpRequestParser(self)
@@ -236,7 +240,7 @@ class ClientConnection(asyncio.Protocol):
             self._refuse(*((_BAD, 400) if known is None else (known.payload, known.status)))
             return
         if self._is_in_the_middle:
-            self._dry += len(data)
+            self._dry += self._piece
             if self._dry > HEAD_LIMIT:
                 self._refuse(_LONG, 431)
                 return
@@ -293,16 +297,18 @@ class ClientConnection(asyncio.Protocol):
         self._dry = 0 if self._receiving is None else -_READ
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = known_lower(name) or lowered(name)
-        if name in self.fields:
-            self._repeated.append((name, self.fields[name]))
-        self.fields[name] = value.rstrip()
+        name, fields = LOWERED[name], self.fields
+        if name in fields:
+            self._repeated.append((name, fields[name]))
+        fields[name] = value.rstrip()
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
         head = parsed_head(self._parser, b"".join(self._url), self.fields)
         self._url.clear()
-        self._check(head)
+        # A head is not longer than the pieces that it came in.
+        if self._repeated or not 0 <= self._dry <= HEAD_LIMIT - self._piece:
+            self._check(head)
         self.fields = {}  # for its trailers, which are not of the head
         self._receiving = request = DirectExchange(self, head)
         self._waiting.append(request)

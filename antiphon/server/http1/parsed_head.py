@@ -9,11 +9,20 @@ from antiphon.server.exchange import Head, given_id
 
 Fields = dict[bytes, bytes]
 
-LOWERED: dict[bytes, bytes] = {}
-"""Names of headers as clients write them, in lower case: there are few, and each is worked out once."""
-known_lower = LOWERED.get
 _MANY = 1000
 _SHORT = 64
+
+
+class _Lowered(dict[bytes, bytes]):
+    def __missing__(self, name: bytes) -> bytes:
+        lower = name.lower()
+        if len(self) < _MANY and len(name) <= _SHORT:
+            self[name] = lower
+        return lower
+
+
+LOWERED = _Lowered()
+"""Names of headers as clients write them, in lower case: there are few, and each is worked out once."""
 
 
 class ParsedHead(Head, eq=False):
@@ -37,14 +46,6 @@ def parsed_head(parser: Parser, url: bytes, fields: Fields) -> ParsedHead:
     if b"x-request-id" in fields:
         head.request_id = given_id(fields)
     return head
-
-
-def lowered(name: bytes) -> bytes:
-    """The name of a header in lower case, which is known from then on."""
-    lower = name.lower()
-    if len(LOWERED) < _MANY and len(name) <= _SHORT:
-        LOWERED[name] = lower
-    return lower
 
 
 def _origin_form(url: bytes) -> bytes:

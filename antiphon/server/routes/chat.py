@@ -75,25 +75,20 @@ async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
 
 async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest) -> None:
     caller = _caller(exchange, protocol)
-    turn = await chats.prepare(gateway.engine, caller, asked)
+    step = await chats.prepare(gateway.engine, caller, asked)
     try:
         if asked.resumable:
             await _resumable(gateway, exchange, protocol, asked, caller)
         else:
-            await _foreground(gateway, exchange, protocol, asked, caller, turn)
+            await _foreground(gateway, exchange, protocol, asked, caller)
     except (SpecError, UpstreamError) as error:
-        await chats.restore(gateway.engine, caller, asked, turn)
-        error.payload = at_its_place(error.payload, [one.place for one in turn.said], "toolCallId")
+        await chats.restore(gateway.engine, caller, step)
+        error.payload = at_its_place(error.payload, [one.place for one in step.said], "toolCallId")
         raise
 
 
 async def _foreground(
-    gateway: Gateway,
-    exchange: Exchange,
-    protocol: str,
-    asked: ChatRequest,
-    caller: Caller,
-    turn: chats.ChatTurn,
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest, caller: Caller
 ) -> None:
     run = await gateway.engine.start(asked.request, caller)
     if asked.stream:
@@ -101,12 +96,7 @@ async def _foreground(
         await stream_run(gateway, exchange, run, encoder)
         return
     headers = _OpenResponses(caller.dialect).headers if protocol == OPEN_RESPONSES else ()
-    try:
-        await answer_whole(gateway, exchange, run, headers)
-    except SpecError:
-        if run.problem is not None:
-            turn.forgotten.clear()  # an answer that failed is stored in its place
-        raise
+    await answer_whole(gateway, exchange, run, headers)
 
 
 async def _resumable(
@@ -116,9 +106,6 @@ async def _resumable(
         raise wrong("id", "a chat that can be resumed needs an `id`", "missing_field")
     asked.request.background = True
     job = await gateway.background.start(asked.request, caller)
-    if asked.request.conversation is not None:
-        tenant, continues = caller.tenant, asked.continues is not None
-        await chats.note_run(gateway.engine, tenant, asked.request.conversation, job.id, continues=continues)
     if not asked.stream:
         body = exchange.caller.dialect.encode_response(job.created)
         await exchange.answer(body, headers=receipt_headers(job.receipts))

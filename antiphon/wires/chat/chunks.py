@@ -121,7 +121,6 @@ class Counts(Struct, gc=False):
     def to_spec(self) -> Usage:
         """The counts as the server gave them; the Composer sees to it that they add up."""
         given, made = _whole(self.prompt_tokens), _whole(self.completion_tokens)
-        total = _whole(self.total_tokens)
         usage = Usage(input_tokens=given, output_tokens=made, total_tokens=given + made)
         prompt = self.prompt_tokens_details or self.prompt_token_details
         cached = (
@@ -137,7 +136,7 @@ class Counts(Struct, gc=False):
         completion = self.completion_tokens_details or self.completion_token_details
         if completion and completion.reasoning_tokens:
             usage.output_tokens_details.reasoning_tokens = _whole(completion.reasoning_tokens)
-        if total > given + made:
+        if self.total_tokens != given + made and (total := _whole(self.total_tokens)) > given + made:
             if prompt and total == given + made + _whole(prompt.audio_tokens):
                 usage.input_tokens = total - made  # Mistral counts the tokens of audio beside the prompt
             usage.total_tokens = total

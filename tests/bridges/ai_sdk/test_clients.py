@@ -210,8 +210,13 @@ def test_a_running_answer_is_taken_up_by_another_page(
 
 def stored_texts(server: Serving, id: str) -> list[tuple[str, str]]:
     """The messages of a chat, as the store has them."""
-    path = f"/v1/conversations/{chats.conversation_id('', id)}/items?order=asc&limit=100"
-    items = server.client().ok("GET", path)["data"]
+    client, path = server.client(), f"/v1/antiphon/chats/{chats.chat_id('', id)}"
+    nodes = {node["id"]: node for node in client.ok("GET", f"{path}/responses?limit=100")["data"]}
+    items: list[Json] = []
+    last = client.ok("GET", path)["current"]
+    while last is not None:
+        items = nodes[last]["input"] + nodes[last]["output"] + items
+        last = nodes[last]["previous_response_id"]
     return [
         (item["role"], "".join(part["text"] for part in item["content"]))
         for item in items

@@ -116,8 +116,12 @@ async def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch: 
 
 
 async def test_a_server_that_is_not_there_is_told() -> None:
-    with pytest.raises(ConnectionFailed, match="the MCP server cannot be used") as caught:
+    with pytest.raises(ConnectionFailed, match="server no-such-program-anywhere cannot be used") as caught:
         async with MCPServer.stdio("no-such-program-anywhere"):
             pass
     assert isinstance(caught.value.__cause__, FileNotFoundError)
     assert caught.value.__cause__.__traceback__ is None
+    with pytest.raises(ConnectionFailed, match=r"server at 127\.0\.0\.1 cannot be used") as caught:
+        async with MCPServer.http("http://127.0.0.1:9/mcp?token=secret"):
+            pass
+    assert "secret" not in str(caught.value)

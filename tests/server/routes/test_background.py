@@ -297,10 +297,12 @@ def test_resuming_names_the_dialect_of_the_log(server: Serving, upstream: Upstre
 
 def test_a_deleted_log_ends_in_its_own_dialect(server: Serving, upstream: Upstream) -> None:
     made = server.client(X_Antiphon_Dialect="vertice").create(input="hi", background=True)
-    upstream.next().say("I was")
+    call = upstream.next()
+    call.say("I was")
     with server.client().listen(f"/v1/responses/{made['id']}?stream=true") as stream:
         stream.until("response.output_text.delta")
         server.call(server.gateway.store.delete("", made["id"]))
+        call.say(" there")  # which can no longer be logged
         last = list(stream)[-1]
     assert (last["type"], last["error"]["code"]) == ("response.failed", "response_deleted")
 

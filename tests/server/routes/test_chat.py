@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from antiphon.bridges.ai_sdk.chats import conversation_id
+from antiphon.bridges.ai_sdk.chats import chat_id
 from antiphon.stream.auditor import audit_sse
 from antiphon.stream.sse import Decoder
 from tests.bridges.scripts import ROUND, TOML, Json, said
@@ -17,6 +17,7 @@ from tests.server.conftest import Serve
 from tests.server.http_calls import key_table
 from tests.server.servers import Client, Serving, configure, until
 from tests.server.upstream import Upstream
+from tests.store.written import write
 
 CHAT = "/api/v1/chat"
 
@@ -52,12 +53,26 @@ def text_of(body: str) -> str:
     return "".join(chunk["delta"] for chunk in chunks(body) if chunk["type"] == "text-delta")
 
 
+def tree(client: Client, name: str, tenant: str = "") -> dict[str, Json]:
+    """The responses of a chat by their ids."""
+    page = client.ok("GET", f"/v1/antiphon/chats/{chat_id(tenant, name)}/responses?limit=100")
+    return {node["id"]: node for node in page["data"]}
+
+
 def history(client: Client, name: str, tenant: str = "") -> list[str]:
-    """What is stored of a chat, each item in a word or two."""
-    path = f"/v1/conversations/{conversation_id(tenant, name)}/items?order=asc&limit=100"
+    """What a reader sees of a chat, each item in a word or two."""
+    nodes, told = tree(client, name, tenant), list[str]()
+    id = client.ok("GET", f"/v1/antiphon/chats/{chat_id(tenant, name)}")["current"]
+    while id is not None:
+        told = said_in(nodes[id]) + told
+        id = nodes[id]["previous_response_id"]
+    return told
+
+
+def said_in(node: Json) -> list[str]:
     return [
         item.get("call_id") or "".join(part["text"] for part in item["content"])
-        for item in client.ok("GET", path)["data"]
+        for item in node["input"] + node["output"]
         if item["type"] != "reasoning"
     ]
 
@@ -265,8 +280,9 @@ def test_a_session_that_repeats_its_history_is_not_doubled(client: Client) -> No
 def test_a_session_can_be_a_conversation_that_is_already_there(client: Client) -> None:
     made = client.ok("POST", "/v1/conversations", json={"items": [{"role": "user", "content": "I am Ada."}]})
     post(client, messages=[{"role": "user", "content": "Who am I?"}], session_id=made["id"])
-    items = client.ok("GET", f"/v1/conversations/{made['id']}/items?order=asc")["data"]
-    assert len(items) == 3
+    assert history(client, made["id"]) == ["I am Ada.", "Who am I?", "Who am I?"]
+    post(client, messages=[{"role": "user", "content": "Sure?"}], session_id=made["id"])
+    assert history(client, made["id"])[3:] == ["Sure?", "Sure?"]
 
 
 def test_a_chat_belongs_to_its_tenant(serve: Serve) -> None:
@@ -279,12 +295,15 @@ def test_a_chat_belongs_to_its_tenant(serve: Serve) -> None:
 
 def test_a_chat_that_is_not_stored_leaves_no_trace(client: Client) -> None:
     post(client, messages=HELLO, id="c9", store=False)
-    client.refused(404, "GET", f"/v1/conversations/{conversation_id('', 'c9')}")
+    client.refused(404, "GET", f"/v1/antiphon/chats/{chat_id('', 'c9')}")
 
 
 def test_nothing_is_made_for_a_chat_that_has_nothing_to_answer(client: Client) -> None:
     client.refused(400, "POST", CHAT, json={"id": "c10", "trigger": "regenerate-message"})
-    client.refused(404, "GET", f"/v1/conversations/{conversation_id('', 'c10')}")
+    client.refused(404, "GET", f"/v1/antiphon/chats/{chat_id('', 'c10')}")
+    refused = {"id": "c10", "messages": [user(said([{"error": {"message": "busy", "status": 429}}]))]}
+    assert client.post(CHAT, json=refused).status_code == 429
+    client.refused(404, "GET", f"/v1/antiphon/chats/{chat_id('', 'c10')}")
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -305,12 +324,16 @@ def test_a_refused_request_leaves_the_chat_as_it_was(client: Client, refused: Js
     assert history(client, "c11") == ["Hello", "Hello"]
 
 
-def test_an_answer_that_fails_takes_the_place_of_the_earlier_one(client: Client) -> None:
+def test_an_answer_that_fails_is_a_branch_beside_the_earlier_one(client: Client) -> None:
     post(client, messages=HELLO, id="c12")
     broken = said([{"text": "Once"}, {"error": {"message": "it broke", "status": 500}}])
     body = {"id": "c12", "messages": [user(broken)], "stream": False}
     assert client.post(CHAT, json=body).status_code == 500
     assert history(client, "c12") == [broken, "Once"]
+    assert [(node["previous_response_id"], node["status"]) for node in tree(client, "c12").values()] == [
+        (None, "completed"),
+        (None, "failed"),
+    ]
 
 
 def test_a_session_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -328,9 +351,7 @@ def test_two_requests_of_one_chat_at_once_are_both_kept(client: Client, server: 
 
     with ThreadPoolExecutor(2) as pages:
         list(pages.map(ask, ("A", "B")))
-    answers = history(client, "s12")
-    assert len(answers) == 4
-    assert {answers[1], answers[3]} == {"A", "B"}
+    assert {said_in(node)[1] for node in tree(client, "s12").values()} == {"A", "B"}
 
 
 def test_a_chat_without_a_name_keeps_its_proofs_in_the_front_end(client: Client) -> None:
@@ -356,6 +377,121 @@ def test_what_the_model_is_given_is_the_chat_and_nothing_twice(serve: Serve, voi
     assert words(voice.last) == ["One", "Fine", "Two", "Fine", "Three"]
     post(client, messages=[user("One"), answer, user("Else")], id="c1", trigger="submit-message")
     assert words(voice.last) == ["One", "Fine", "Else"]
+
+
+def answer_in(body: str) -> Json:
+    """The message that a front end makes of a stream."""
+    start = chunks(body)[0]
+    parts = [{"type": "text", "text": text_of(body)}]
+    return {
+        "id": start["messageId"],
+        "role": "assistant",
+        "parts": parts,
+        "metadata": start["messageMetadata"],
+    }
+
+
+def test_asking_again_and_otherwise_adds_branches(client: Client) -> None:
+    one, two = user("One"), user("Two")
+    first = answer_in(post(client, messages=[one], id="b1").text)
+    second = answer_in(post(client, messages=[one, first, two], id="b1").text)
+    again: Json = {"messages": [one, first, two], "trigger": "regenerate-message", "messageId": second["id"]}
+    third = answer_in(post(client, id="b1", **again).text)
+    other = answer_in(post(client, messages=[one, first, user("Else")], id="b1").text)
+    anew = answer_in(post(client, messages=[user("Anew")], id="b1").text)
+    nodes = tree(client, "b1")
+    assert {id: node["previous_response_id"] for id, node in nodes.items()} == {
+        first["id"]: None,
+        second["id"]: first["id"],
+        third["id"]: first["id"],
+        other["id"]: first["id"],
+        anew["id"]: None,
+    }
+    assert said_in(nodes[third["id"]]) == ["Two", "Two"]
+    assert history(client, "b1") == ["Anew", "Anew"]
+    # Who still shows an older branch goes on from there, by the id of its last answer.
+    deeper = answer_in(post(client, messages=[one, first, two, second, user("So?")], id="b1").text)
+    assert tree(client, "b1")[deeper["id"]]["previous_response_id"] == second["id"]
+    assert history(client, "b1") == ["One", "One", "Two", "Two", "So?", "So?"]
+
+
+def test_a_single_message_says_where_it_belongs(client: Client) -> None:
+    first = answer_in(post(client, message=user("One"), id="b2").text)
+    second = answer_in(post(client, message=user("Two"), id="b2").text)
+    third = answer_in(post(client, message=user("Three"), id="b2").text)
+    question = tree(client, "b2")[second["id"]]["input"][0]["id"]
+    chat: Json = {"id": "b2", "stream": False}
+    edited = post(client, **chat, message=user("Other"), messageId=question).json()
+    assert edited["previous_response_id"] == first["id"]
+    regenerated = post(client, **chat, trigger="regenerate-message", messageId=second["id"]).json()
+    assert regenerated["previous_response_id"] == first["id"]
+    assert said_in(tree(client, "b2")[regenerated["id"]]) == ["Two", "Two"]
+    newest = post(client, **chat, trigger="regenerate-message").json()
+    assert newest["previous_response_id"] == first["id"]
+    named = post(client, **chat, message=user("Four"), previous_response_id=third["id"]).json()
+    assert tree(client, "b2")[named["id"]]["previous_response_id"] == third["id"]
+    root = post(client, **chat, messages=[user("Zero")]).json()
+    assert root["previous_response_id"] is None
+    assert len(tree(client, "b2")) == 8
+
+
+def test_a_chat_goes_by_its_id_too(client: Client) -> None:
+    made = client.ok("POST", "/v1/antiphon/chats", json={"title": "Mine"})
+    post(client, messages=HELLO, id=made["id"])
+    found = client.ok("GET", f"/v1/antiphon/chats/{made['id']}")
+    assert found["title"] == "Mine"
+    for body in ({"antiphon:chat": made["id"], "id": "else"}, {"antiphon:chat": made["id"]}):
+        answer = post(client, message=user("More"), stream=False, **body).json()
+        assert answer["previous_response_id"] == found["current"]
+        found = client.ok("GET", f"/v1/antiphon/chats/{made['id']}")
+        assert found["current"] == answer["id"]
+    missing = {"message": user("x"), "antiphon:chat": "chat_nope"}
+    assert client.refused(404, "POST", CHAT, json=missing)["code"] == "chat_not_found"
+    # An id that is none is a name like any other.
+    post(client, messages=HELLO, id="chat_of_mine")
+    assert history(client, "chat_of_mine") == ["Hello", "Hello"]
+
+
+def test_a_question_without_an_answer_is_asked_again_beside_it(serve: Serve, upstream: Upstream) -> None:
+    client = serve(upstream.toml).client()
+    body: Json = {"messages": [user("One")], "id": "b3", "resumable": True, "stream": False}
+    failed = post(client, **body).json()
+    upstream.next().refuse(400, "not now")
+    until(lambda: client.ok("GET", f"/v1/responses/{failed['id']}")["status"] == "failed")
+    upstream.answer = "Here"
+    again = post(client, messages=[user("One")], id="b3", stream=False).json()
+    assert again["previous_response_id"] is None
+    assert history(client, "b3") == ["One", "Here"]
+    assert len(tree(client, "b3")) == 2
+
+
+def test_a_chat_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    write(tmp_path / "data", "before_chats")
+    with Serving(configure(tmp_path, TOML)) as server:
+        client = server.client()
+        before = history(client, "sea")
+        assert before == [text for word in SEA for text in (word, word)]
+        messages = [message for word in SEA for message in (user(word), told(word))]
+        post(client, messages=[*messages, user("More")], id="sea")
+        assert history(client, "sea") == [*before, "More", "More"]
+        post(client, message=user("And more"), id="sea")
+        assert history(client, "sea")[-2:] == ["And more", "And more"]
+        dying = until(
+            lambda: [chat for chat in stored_chats(client) if chat["title"].startswith("```script")]
+        )
+        until(lambda: all(chat["running"] is None for chat in stored_chats(client)))
+        assert len(dying) == 2
+
+
+SEA = ("Where does the octopus sleep?", "And the whale?", "Thanks")
+
+
+def told(text: str) -> Json:
+    return {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": text}]}
+
+
+def stored_chats(client: Client) -> list[Json]:
+    return list(client.ok("GET", "/v1/antiphon/chats")["data"])
 
 
 def words(body: Json) -> list[str]:

@@ -4,10 +4,11 @@
 """
 
 from tests.store.conformance.background import Background
+from tests.store.conformance.chats import Chats
 from tests.store.conformance.conversations import Conversations
 from tests.store.conformance.responses import Responses
 from tests.store.conformance.retention import Retention
 
 
-class Conformance(Responses, Background, Conversations, Retention):
+class Conformance(Responses, Background, Conversations, Chats, Retention):
     """All of it, for one store."""

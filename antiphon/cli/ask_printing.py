@@ -1,0 +1,148 @@
+"""How an answer is printed: plain into pipes, Markdown on a terminal, and nothing that a terminal obeys.
+
+Where `rich` is not installed, a terminal gets the plain text too.
+"""
+
+import codecs
+import os
+import sys
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from antiphon.wires.terminal_text import printable, printable_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_FENCES = ("```", "~~~")
+
+
+class Printer(Protocol):
+    """Takes an answer in pieces. Whatever happens, `close` ends it."""
+
+    def text(self, words: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def note(message: str) -> None:
+    """A line for the reader, on standard error."""
+    print(printable_line(message), file=sys.stderr, flush=True)
+
+
+def printer_for(stream: TextIO, *, markdown: bool) -> Printer:
+    if not stream.isatty():
+        return PlainPrinter(stream, is_safe=False)
+    if markdown and os.environ.get("TERM") != "dumb":
+        try:
+            from rich.console import Console
+        except ImportError:
+            return PlainPrinter(stream, is_safe=True)
+        return MarkdownPrinter(Console(file=stream, highlight=False))
+    return PlainPrinter(stream, is_safe=True)
+
+
+class PlainPrinter:
+    """The words as they are; with `is_safe`, without control characters."""
+
+    def __init__(self, stream: TextIO, *, is_safe: bool) -> None:
+        self._stream = stream
+        self._is_safe = is_safe
+        self._last = "\n"
+
+    def text(self, words: str) -> None:
+        if words:
+            self._stream.write(printable(words) if self._is_safe else words)
+            self._stream.flush()
+            self._last = words[-1]
+
+    def close(self) -> None:
+        if self._last != "\n":
+            self.text("\n")
+
+
+class BytePrinter:
+    """Bytes as they came into a pipe; as safe text on a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace") if stream.isatty() else None
+
+    def write(self, data: bytes) -> None:
+        if self._decoder is None:
+            self._stream.buffer.write(data)
+            self._stream.buffer.flush()
+        else:
+            self._stream.write(printable(self._decoder.decode(data)))
+            self._stream.flush()
+
+
+class Blocks:
+    """Cuts Markdown into blocks that can be shown for good: between paragraphs, never inside a code block."""
+
+    def __init__(self) -> None:
+        self.open = ""
+        self._line = ""
+        self._fence = ""
+        self._after_blank = False
+
+    def feed(self, text: str) -> list[str]:
+        """The blocks that are finished with this."""
+        *lines, self._line = (self._line + text).split("\n")
+        return [block for line in lines if (block := self._take(line))]
+
+    def rest(self) -> str:
+        """What is not finished."""
+        return self.open + self._line
+
+    def _take(self, line: str) -> str:
+        finished, bare = "", line.strip()
+        if not self._fence and self._after_blank and bare and not line.startswith((" ", "\t")):
+            finished, self.open = self.open, ""
+        if self._fence:
+            if bare.startswith(self._fence) and not bare.strip(self._fence[0]):
+                self._fence = ""
+        elif bare.startswith(_FENCES):
+            self._fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+        self._after_blank = not bare and not self._fence
+        self.open += f"{line}\n"
+        return finished
+
+
+class MarkdownPrinter:
+    """Finished blocks as Markdown; the end of the open one is shown as text until it is finished too."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.live import Live
+        from rich.text import Text
+
+        self._console = console
+        self._blocks = Blocks()
+        self._text = Text
+        self._live = Live(console=console, get_renderable=self._tail, refresh_per_second=10, transient=True)
+        self._is_live = False
+
+    def text(self, words: str) -> None:
+        if not self._is_live:
+            self._is_live = True
+            self._live.start()
+        for block in self._blocks.feed(printable(words)):
+            self._show(block)
+
+    def close(self) -> None:
+        rest, self._blocks = self._blocks.rest(), Blocks()
+        if self._is_live:
+            self._live.stop()
+            self._is_live = False
+        if rest.strip():
+            self._show(rest)
+
+    def _tail(self) -> "Text":
+        lines = self._blocks.rest().splitlines()[-max(1, self._console.height - 2) :]
+        return self._text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+
+    def _show(self, block: str) -> None:
+        from rich.markdown import Markdown
+
+        # Without hyperlinks: an address that is hidden behind words is what OSC 8 is misused for.
+        self._console.print(Markdown(block, hyperlinks=False))

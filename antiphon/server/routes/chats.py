@@ -1,0 +1,165 @@
+"""Chats: trees of responses that every face of the gateway shows."""
+
+from antiphon.engine.chats import chat_not_found, check_free
+from antiphon.server.api.objects import (
+    ChatBody,
+    ChatList,
+    ChatObject,
+    ChatResponse,
+    ChatResponseList,
+    DeletedChat,
+)
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.paging import Paging, unknown_cursor, whole
+from antiphon.spec import ids
+from antiphon.spec.codec import encode
+from antiphon.spec.decode import decode_body, decode_response, decode_stored_items
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.limits import LARGE
+from antiphon.spec.long_values import encode_long
+from antiphon.store import Chat, ChatEdit, ChatNode, ChatNodes, UnknownCursor
+from antiphon.wires.worker_thread import in_worker_thread
+
+_MOST_SEARCHED = 200
+
+
+async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
+    """The one that changed last comes first."""
+    paging, search = Paging.of(exchange), exchange.query("search") or ""
+    if len(search) > _MOST_SEARCHED:
+        message = f"expected at most {_MOST_SEARCHED} characters"
+        raise SpecError(invalid_param("search", message).with_code("invalid_value"))
+    try:
+        page = await gateway.store.chats(
+            exchange.caller.tenant, after=paging.after, limit=paging.limit, search=search
+        )
+    except UnknownCursor:
+        raise unknown_cursor(paging.after, "chat") from None
+    data = [_shown(chat) for chat in page.chats]
+    ends = (data[0].id, data[-1].id) if data else (None, None)
+    await exchange.answer(encode(ChatList(data=data, first_id=ends[0], last_id=ends[1], has_more=page.more)))
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    body = await _body(gateway, exchange)
+    tenant, now = exchange.caller.tenant, gateway.engine.clock()
+    id = ids.new_id(ids.CHAT)
+    if body.current is not None:
+        await _check_current(gateway, tenant, body.current, id)
+    made = Chat(
+        id=id,
+        tenant=tenant,
+        title=body.title,
+        current=body.current,
+        created_at=int(now),
+        updated_at=now,
+        expires_at=gateway.engine.expires_at(now),
+        pinned=bool(body.pinned),
+    )
+    await exchange.answer(encode(_shown(await gateway.store.create_chat(made))))
+
+
+async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    id = exchange.params["id"]
+    found = await gateway.store.chat(exchange.caller.tenant, id)
+    if found is None:
+        raise chat_not_found(id)
+    await exchange.answer(encode(_shown(found)))
+
+
+async def update(gateway: Gateway, exchange: Exchange) -> None:
+    """Rename, pin, or go on from another response."""
+    body = await _body(gateway, exchange)
+    tenant, id = exchange.caller.tenant, exchange.params["id"]
+    if body.current is not None:
+        await _check_current(gateway, tenant, body.current, id)
+    now = gateway.engine.clock()
+    edit = ChatEdit(now, gateway.engine.expires_at(now), body.title, body.pinned, body.current)
+    found = await gateway.store.edit_chat(tenant, id, edit)
+    if found is None:
+        raise chat_not_found(id)
+    await exchange.answer(encode(_shown(found)))
+
+
+async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    """Its responses go with it; one that still runs is cancelled first."""
+    tenant, id = exchange.caller.tenant, exchange.params["id"]
+    found, cancelled = await gateway.store.chat(tenant, id), None
+    while found is not None and found.running not in (None, cancelled):
+        cancelled = found.running
+        await gateway.background.cancel(tenant, cancelled or "")
+        found = await gateway.store.chat(tenant, id)
+    if not await gateway.store.delete_chat(tenant, id):
+        raise chat_not_found(id)
+    await exchange.answer(encode(DeletedChat(id=id)))
+
+
+async def responses(gateway: Gateway, exchange: Exchange) -> None:
+    """The tree, each response after the one that it continues."""
+    paging, id = Paging.of(exchange), exchange.params["id"]
+    try:
+        page = await gateway.store.chat_nodes(
+            exchange.caller.tenant, id, after=paging.after, limit=paging.limit
+        )
+    except UnknownCursor:
+        raise unknown_cursor(paging.after, "response") from None
+    if page is None:
+        raise chat_not_found(id)
+    is_large = sum(len(node.input) + len(node.body) for node in page.nodes) > LARGE
+    await exchange.answer(await in_worker_thread(_listed, page) if is_large else _listed(page))
+
+
+async def _body(gateway: Gateway, exchange: Exchange) -> ChatBody:
+    try:
+        return await exchange.decoded(_read, gateway.config.server.body_limit)
+    except SpecError as error:
+        if error.payload.code != "no_body":
+            raise
+        return ChatBody()
+
+
+def _read(raw: bytes, max_bytes: int) -> ChatBody:
+    return decode_body(ChatBody, raw, max_bytes=max_bytes)
+
+
+async def _check_current(gateway: Gateway, tenant: str, response: str, chat: str) -> None:
+    if await gateway.store.get(tenant, response) is None:
+        message = f"the response {response[:100]!r} does not exist"
+        raise SpecError(ErrorPayload("not_found", message, "response_not_found", "current"))
+    await check_free(response, chat, tenant, gateway.store, "current")
+
+
+def _shown(chat: Chat) -> ChatObject:
+    return ChatObject(
+        id=chat.id,
+        title=chat.title,
+        current=chat.current,
+        running=chat.running,
+        created_at=chat.created_at,
+        updated_at=int(chat.updated_at),
+        expires_at=chat.expires_at,
+        pinned=chat.pinned,
+    )
+
+
+def _listed(page: ChatNodes) -> bytes:
+    data = [_node(node) for node in page.nodes]
+    ends = (data[0].id, data[-1].id) if data else (None, None)
+    return encode_long(ChatResponseList(data=data, first_id=ends[0], last_id=ends[1], has_more=page.more))
+
+
+def _node(node: ChatNode) -> ChatResponse:
+    response = decode_response(node.body)
+    return ChatResponse(
+        id=node.id,
+        previous_response_id=node.previous,
+        created_at=response.created_at,
+        status=response.status,
+        model=response.model,
+        input=[whole(item) for item in decode_stored_items(b"[%b]" % node.input)],
+        output=response.output,
+        usage=response.usage,
+        error=response.error,
+        incomplete_details=response.incomplete_details,
+    )
