@@ -69,7 +69,7 @@ def breaks(wire: str) -> Iterator[tuple[str, Script, dict[str, Any]]]:
     """Ways to break off, as far as the wire can say what comes before."""
     lacks = FAKES[wire]().lacks
     for ending in ("cut", "error"):
-        yield "text", Script((Text(HALF),), ending), {}  # type: ignore[arg-type]
+        yield "text", Script((Text(HALF),), ending), {}
     if "reasoning" not in lacks:
         yield "reasoning", Script((Thought("Let me think."),), "cut"), {"reasoning": {"effort": "medium"}}
     if "cut in a call" not in lacks:
