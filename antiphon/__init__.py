@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from antiphon.client import ToolOutcome as ToolOutcome
     from antiphon.client import UnexpectedAnswer as UnexpectedAnswer
     from antiphon.client import UsageError as UsageError
+    from antiphon.client import Watch as Watch
     from antiphon.client import tool as tool
     from antiphon.client import via as via
     from antiphon.client.agent.events import AgentEvent as AgentEvent
@@ -212,7 +213,7 @@ _NAMES = {
         "Chat ChatResponse Client ConnectionFailed Conversation Deleted EventStream Hooks Incomplete Input "
         "InputItem InputTokens InputTool Limits MCPServer Mismatch Model NoAnswer Parameters ParseFailed "
         "Parsed Refused ResponseFailed Retries Session StatusError StreamBroken TaskWorker TimedOut Timeouts "
-        "Tool ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError tool via"
+        "Tool ToolCall ToolError ToolOutcome UnexpectedAnswer UsageError Watch tool via"
     ),
     "antiphon.client.agent.events": "AgentEvent RunEnded Step StepEnded StepStarted ToolEnded ToolStarted",
     "antiphon.client.agent.run": "AgentModel AgentRun",

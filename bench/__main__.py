@@ -26,6 +26,7 @@ PARTS = {
     "callbacks": "callbacks",
     "memory": "memory",
     "chain": "chain",
+    "terminal": "terminal",
     "embedded": "embedded",
     "knowledge": "knowledge",
 }

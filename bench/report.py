@@ -195,6 +195,7 @@ TABLES = (
     ),
     Table("Memory", "memory"),
     Table("Start", "startup"),
+    Table("The terminal interface", "terminal"),
     Table("The embedded model", "embedded"),
     Table("The upstream client alone", "upstream"),
     Table(

@@ -12,10 +12,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from antiphon import __version__
-from antiphon.cli import ask, completion, comply, comply_client, config, models, route, serve, store
+from antiphon.cli import (
+    ask,
+    chat,
+    completion,
+    comply,
+    comply_client,
+    config,
+    models,
+    route,
+    serve,
+    store,
+)
 from antiphon.cli.common import FAILED, CommandFailed, CommandParser, show_help
 
-COMMANDS: Final = (serve, ask, config, models, route, store, comply, comply_client, completion)
+COMMANDS: Final = (serve, ask, chat, config, models, route, store, comply, comply_client, completion)
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -29,6 +40,7 @@ examples:
   antiphon serve                      start on 127.0.0.1:8080 with the embedded model
   antiphon serve --port 9000          the same, on another port
   antiphon ask "What is new?"         ask a model, here or on a server
+  antiphon chat --local               talk with a model here, without a server
   antiphon config init                write a configuration from what is found
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that are on this machine

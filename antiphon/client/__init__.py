@@ -30,6 +30,7 @@ from antiphon.client.sync.streams import EventStream
 from antiphon.client.tools import Tool, ToolError, tool
 from antiphon.client.tools.mcp import MCPServer
 from antiphon.client.transport.response_decoding import via
+from antiphon.client.watching import Watch
 
 __all__ = [
     "Agent",
@@ -75,6 +76,7 @@ __all__ = [
     "ToolOutcome",
     "UnexpectedAnswer",
     "UsageError",
+    "Watch",
     "tool",
     "via",
 ]

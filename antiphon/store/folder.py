@@ -1,22 +1,11 @@
-"""The default data folder."""
+"""The data folder: where it is, and making it."""
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 from antiphon.store.base import StoreError
-
-
-def default_data_folder() -> Path:
-    """The user's own: `$XDG_DATA_HOME`, else `~/.local/share` (macOS: `~/Library/Application Support`)."""
-    configured = os.environ.get("XDG_DATA_HOME", "")
-    if os.path.isabs(configured):
-        return Path(configured) / "antiphon"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "antiphon"
-    return Path.home() / ".local" / "share" / "antiphon"
+from antiphon.wires.data_folder import default_data_folder as default_data_folder
 
 
 def make_folder(folder: Path) -> None:

@@ -140,8 +140,10 @@ def test_every_command_has_a_manual_with_examples(run: Run) -> None:
     groups = commands(parser().format_help())
     assert groups == [
         "serve",
+        "ask",
         "config",
         "models",
+        "route",
         "store",
         "comply",
         "audit",

@@ -1,6 +1,7 @@
 """From Python arguments to the body of a request."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TypedDict
 
 from msgspec import Struct
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from antiphon.client.errors import UsageError
 from antiphon.client.settings import Timeouts
+from antiphon.client.watching import Watch
 from antiphon.spec.codec import Opaque, encode, to_builtins
 from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.request import Include, ReasoningParam, ServiceTier, StreamOptions, TextParam
@@ -32,6 +34,8 @@ class RequestOptions(TypedDict, total=False):
     """Headers for this call, over those of the client."""
     timeouts: Timeouts
     """Time limits for this call, in place of those of the client."""
+    watch: Watch
+    """Sees the bytes of the call as they go and come; turns over a WebSocket are not seen."""
 
 
 class Parameters(RequestOptions, total=False):
@@ -99,9 +103,9 @@ def request_body(input: Input | None, model: str | None, parameters: Parameters)
     unknown = parameters.keys() - _KNOWN
     if unknown:
         names = ", ".join(sorted(unknown))
-        raise UsageError(
-            f"unknown parameter {names}; what the specification does not have goes in `extra_body`"
-        )
+        near = get_close_matches(min(unknown), _KNOWN, 1)
+        other = "what the specification does not have goes in `extra_body`"
+        raise UsageError(f"unknown parameter {names}; {f'did you mean {near[0]}?' if near else other}")
     body: dict[str, object] = {"model": model, "input": items_of(input)}
     body |= {_WIRE_NAMES.get(name, name): value for name, value in parameters.items() if name not in _OPTIONS}
     tools = parameters.get("tools")
@@ -117,6 +121,8 @@ def items_of(input: Input | None) -> str | list[InputItem] | None:
     """The input as it goes on the wire: a text, or a list of items."""
     if input is None or isinstance(input, str):
         return input
+    if isinstance(input, bytes | bytearray):
+        raise UsageError("input is a text or a list of items, and not bytes; decode them first")
     if isinstance(input, Struct | Opaque | Mapping):
         return [input]
     try:

@@ -24,6 +24,7 @@ from antiphon.client.resources.parameters import RequestOptions
 from antiphon.client.settings import Retries, ServerAddress, Timeouts
 from antiphon.client.transport.response_decoding import status_error
 from antiphon.client.transport.retry import pause_before_next
+from antiphon.client.watching import Watch
 from antiphon.wires import USER_AGENT
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ log = logging.getLogger("antiphon.client")
 MAX_BODY = 256 * 1024 * 1024
 _MAX_ERROR_BODY = 1024 * 1024
 _CLOSING = 1.0
+_NO_TLS = "WRONG_VERSION_NUMBER"
 _NO_TIMEOUTS = Timeouts()
 _CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 
@@ -71,6 +73,7 @@ class HttpCall:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeouts: Timeouts = _NO_TIMEOUTS
     repeatable: bool = False
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class Http:
         given = {name: str(value) for name, value in (query or {}).items() if value is not None}
         headers = options.get("extra_headers", {})
         timeouts = options.get("timeouts", self.timeouts)
-        return HttpCall(method, path, body, given, headers, timeouts, repeatable)
+        return HttpCall(method, path, body, given, headers, timeouts, repeatable, options.get("watch"))
 
     async def answer(self, call: HttpCall) -> HttpAnswer:
         """The whole answer to a call."""
@@ -214,8 +217,12 @@ class Http:
                 )
             except (TypeError, ValueError) as error:
                 raise UsageError(f"a header of the request cannot be sent: {error}") from None
+            if call.watch is not None:
+                call.watch.sent(call.method, str(request.url), call.body or b"")
             answer = await self._sent(request)
-        body = Body(answer, address, limits, clock)
+        if call.watch is not None:
+            call.watch.answered(answer.status_code, answer.headers)
+        body = Body(answer, address, limits, clock, call.watch)
         if answer.is_success:
             return body
         try:
@@ -253,7 +260,12 @@ class Body:
     """The body of an answer, piece by piece, within the limits of its call."""
 
     def __init__(
-        self, answer: httpx.Response, address: ServerAddress, limits: Timeouts, clock: Clock
+        self,
+        answer: httpx.Response,
+        address: ServerAddress,
+        limits: Timeouts,
+        clock: Clock,
+        watch: Watch | None = None,
     ) -> None:
         self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.request_id = str(answer.headers.get("x-request-id", ""))
@@ -263,12 +275,15 @@ class Body:
         self._clock = clock
         self._pieces = answer.aiter_bytes()
         self._is_whole = False
+        self._watch = watch if answer.is_success else None
 
     async def next(self) -> bytes | None:
         """The next piece; None after the last."""
         async with self._clock.within("idle", self._limits.idle), _translated(self._address, self._limits):
             piece = await anext(self._pieces, None)
         self._is_whole = piece is None
+        if piece is not None and self._watch is not None:
+            self._watch.received(piece)
         return piece
 
     async def read(self, limit: int) -> bytes:
@@ -318,8 +333,9 @@ async def _translated(address: ServerAddress, limits: Timeouts) -> AsyncIterator
     except (httpx.ConnectTimeout, httpx.PoolTimeout):
         raise TimedOut("connect", limits.connect or 0.0) from None
     except httpx.ConnectError as error:
+        why = "is it one for http://, without TLS?" if _NO_TLS in str(error) else "is it running?"
         raise ConnectionFailed(
-            f"no connection to {where}: {_said(error)}; is it running?", sent=False
+            f"no connection to {where}: {_said(error)}; {why}", sent=False
         ) from without_traceback(error)
     except httpx.ProxyError as error:
         message = f"the proxy refused {where}: {_said(error)}"

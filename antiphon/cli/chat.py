@@ -1,0 +1,91 @@
+"""`antiphon chat`: a conversation in the terminal."""
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from antiphon.cli.common import MISTAKE, CommandFailed, add_command
+
+if TYPE_CHECKING:
+    from antiphon.cli.common import Commands
+
+ABOUT: Final = """\
+A conversation with a model in the terminal: any Open Responses server, or with --local none at all.
+
+examples:
+  antiphon chat                                   with the server on 127.0.0.1:8080, or ANTIPHON_BASE_URL
+  antiphon chat --local                           with the gateway inside this program
+  antiphon chat http://HOST/v1 --model some-model
+  antiphon chat --continue                        the chat that was used last
+  antiphon chat --tool weather:forecast           the model may call a function, each time after a yes
+"""
+
+
+def add_to(commands: "Commands") -> None:
+    parser = add_command(commands, "chat", chat, "talk with a model in the terminal", ABOUT)
+    parser.add_argument("url", nargs="?", help="the server, with its /v1")
+    parser.add_argument("--api-key", metavar="KEY", help="sent as a bearer token")
+    parser.add_argument("--local", action="store_true", help="no server: the gateway inside this program")
+    parser.add_argument("--config", metavar="FILE", help="with --local: read this configuration")
+    parser.add_argument("--model", help="the model to ask (default: the server's own)")
+    parser.add_argument("--effort", choices=("none", "low", "medium", "high", "xhigh"))
+    parser.add_argument("--system", metavar="TEXT", help="instructions for the model")
+    parser.add_argument("--background", action="store_true", help="responses go on without this terminal")
+    parser.add_argument("--chat", metavar="ID", help="open this chat")
+    parser.add_argument("--continue", dest="resume", action="store_true", help="open the chat used last")
+    parser.add_argument("--light", action="store_true", help="dark on light")
+    parser.add_argument(
+        "--tool", action="append", default=[], metavar="MODULE:FUNCTION", help="may be given more than once"
+    )
+    parser.add_argument(
+        "--mcp", action="append", default=[], metavar="CMD|URL", help="tools of an MCP server"
+    )
+
+
+def chat(arguments: argparse.Namespace) -> int:
+    try:
+        from antiphon.tui.app import ChatApp
+        from antiphon.tui.options import Options
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.startswith("antiphon"):
+            raise
+        raise CommandFailed(
+            f"antiphon: this needs the package {missing.name}, which is not installed; "
+            "install it with: pip install 'antiphon[tui]'"
+        ) from None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
+    if arguments.local and arguments.url:
+        raise CommandFailed("antiphon: with --local there is no server; leave the address out", MISTAKE)
+    app = ChatApp(
+        Options(
+            base_url=arguments.url,
+            api_key=arguments.api_key,
+            local=arguments.local,
+            config=arguments.config,
+            model=arguments.model,
+            effort=arguments.effort,
+            system=arguments.system,
+            background=arguments.background,
+            chat=arguments.chat,
+            resume=arguments.resume,
+            light=arguments.light or None,
+            tools=tuple(_tool(named) for named in arguments.tool),
+            mcp=tuple(arguments.mcp),
+        )
+    )
+    app.run()
+    return app.return_code or 0
+
+
+def _tool(named: str) -> Any:
+    """The function that `module:function` names, looked for in the working directory too."""
+    module, _, name = named.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise CommandFailed(f"antiphon: the tool {named!r} cannot be loaded: {error}", MISTAKE) from None

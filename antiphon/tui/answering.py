@@ -1,0 +1,417 @@
+"""Shows a response as it comes: events in, entries of a transcript out."""
+
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from antiphon import (
+    AnyEvent,
+    ContentPart,
+    CustomToolCall,
+    CustomToolCallInputDeltaEvent,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallArgumentsDeltaEvent,
+    FunctionCallOutput,
+    InputFile,
+    InputImage,
+    InputText,
+    Item,
+    Message,
+    OtherEvent,
+    OutputItemAddedEvent,
+    OutputItemDoneEvent,
+    OutputText,
+    OutputTextAnnotationAddedEvent,
+    OutputTextDeltaEvent,
+    Reasoning,
+    ReasoningDeltaEvent,
+    ReasoningSummaryTextDeltaEvent,
+    Refusal,
+    RefusalDeltaEvent,
+    Response,
+    ResponseCompletedEvent,
+    ResponseFailedEvent,
+    ResponseIncompleteEvent,
+    ToolEnded,
+    ToolStarted,
+    UrlCitation,
+)
+from antiphon.tui.chats import Node
+from antiphon.tui.entries import (
+    AnswerEntry,
+    CallEntry,
+    Entry,
+    ItemEntry,
+    ReasoningEntry,
+    SourcesEntry,
+    UserEntry,
+)
+from antiphon.tui.notices import ended_early, failed, of_status
+
+Add = Callable[[Entry], None]
+
+_HOSTED = {
+    "web_search_call": "Web search",
+    "file_search_call": "File search",
+    "code_interpreter_call": "Code",
+    "image_generation_call": "Image",
+    "mcp_list_tools": "Tools of an MCP server",
+    "mcp_approval_request": "Approval",
+    "mcp_approval_response": "Approval",
+    "compaction": "Compaction",
+}
+
+
+class Answering:
+    """The entries of one run: `add` is told of each new one, `changed` of each that has grown."""
+
+    def __init__(self, add: Add, changed: Add, clock: Callable[[], float] = perf_counter) -> None:
+        self._add = add
+        self._changed = changed
+        self._clock = clock
+        self._begun = clock()
+        self._items: dict[tuple[str, int], Entry] = {}
+        self._calls: dict[str, CallEntry] = {}
+        self._thinking: dict[int, float] = {}
+        self._sources: SourcesEntry | None = None
+        self.response_id: str | None = None
+        self.first: float | None = None
+        """Seconds until the first token."""
+        self.last: float | None = None
+
+    # --- a stream -----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The next response of the same run."""
+        self._items.clear()
+        self._thinking.clear()
+        self._sources = None
+        self._begun = self._clock()
+        self.first = self.last = None
+
+    def take(self, event: AnyEvent | ToolStarted | ToolEnded) -> None:
+        match event:
+            case OutputTextDeltaEvent():
+                self._words(event.output_index, event.delta, refusal=False)
+            case RefusalDeltaEvent():
+                self._words(event.output_index, event.delta, refusal=True)
+            case ReasoningDeltaEvent() | ReasoningSummaryTextDeltaEvent():
+                self._thought(event.output_index, event.delta)
+            case FunctionCallArgumentsDeltaEvent() | CustomToolCallInputDeltaEvent():
+                entry = self._items.get(("call", event.output_index))
+                if isinstance(entry, CallEntry):
+                    self._tick()
+                    entry.feed(event.delta)
+                    self._changed(entry)
+            case OutputItemAddedEvent() if event.item is not None:
+                self._item_added(event.output_index, event.item)
+            case OutputItemDoneEvent() if event.item is not None:
+                self._item_done(event.output_index, event.item)
+            case OutputTextAnnotationAddedEvent() if isinstance(event.annotation, UrlCitation):
+                self._cite(event.annotation)
+            case ToolStarted():
+                self._call_state(event.call.call_id, "running")
+            case ToolEnded():
+                self._call_ended(event)
+            case ResponseCompletedEvent() | ResponseFailedEvent() | ResponseIncompleteEvent():
+                self._ended(event.response)
+            case OtherEvent():
+                self._other(event)
+        if self.response_id is None and event.__class__.__name__ == "ResponseCreatedEvent":
+            self.response_id = getattr(event, "response_id", None)
+
+    def asking(self, call_id: str, *, waits: bool) -> None:
+        """A call waits for the user, or does not any longer."""
+        self._call_state(call_id, "asking" if waits else "running")
+
+    def close(self) -> None:
+        """Nothing more comes, whatever the reason: what is open is closed as it is."""
+        for entry in self._items.values():
+            if isinstance(entry, AnswerEntry):
+                entry.close()
+            elif isinstance(entry, ReasoningEntry) and entry.running:
+                entry.close(None)
+            self._changed(entry)
+
+    def _tick(self) -> None:
+        now = self._clock() - self._begun
+        if self.first is None:
+            self.first = now
+        self.last = now
+
+    def _words(self, index: int, text: str, *, refusal: bool) -> None:
+        self._tick()
+        self._end_thinking()
+        key = ("refusal" if refusal else "text", index)
+        entry = self._items.get(key)
+        if entry is None:
+            entry = self._new(key, AnswerEntry(refusal=refusal))
+        assert isinstance(entry, AnswerEntry)
+        entry.feed(text)
+        self._changed(entry)
+
+    def _thought(self, index: int, text: str) -> None:
+        self._tick()
+        entry = self._items.get(("reasoning", index))
+        if not isinstance(entry, ReasoningEntry):
+            entry = ReasoningEntry()
+            self._thinking[index] = self._clock()
+            self._new(("reasoning", index), entry)
+        entry.feed(text)
+        self._changed(entry)
+
+    def _end_thinking(self) -> None:
+        for index, begun in list(self._thinking.items()):
+            entry = self._items.get(("reasoning", index))
+            if isinstance(entry, ReasoningEntry):
+                entry.close(self._clock() - begun)
+                self._changed(entry)
+            del self._thinking[index]
+
+    def _item_added(self, index: int, item: Item) -> None:
+        if isinstance(item, FunctionCall | CustomToolCall):
+            self._end_thinking()
+            self._call(index, item)
+        elif isinstance(item, Reasoning):
+            self._thinking[index] = self._clock()
+            self._new(("reasoning", index), ReasoningEntry())
+        elif not isinstance(item, Message | FunctionCallOutput | CustomToolCallOutput):
+            self._end_thinking()
+            self._new(("item", index), hosted_entry(item))
+
+    def _item_done(self, index: int, item: Item) -> None:
+        if isinstance(item, Reasoning):
+            self._end_thinking()
+        elif isinstance(item, Message):
+            for kind in ("text", "refusal"):
+                if isinstance(entry := self._items.get((kind, index)), AnswerEntry):
+                    entry.close()
+                    self._changed(entry)
+        elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+            self._output(item)
+        elif isinstance(entry := self._items.get(("item", index)), ItemEntry | CallEntry):
+            whole = hosted_entry(item)
+            entry.__dict__.update(
+                {k: v for k, v in whole.__dict__.items() if k not in ("is_folded", "drawn")}
+            )
+            entry.change()
+            self._changed(entry)
+
+    def _call(self, index: int, item: FunctionCall | CustomToolCall) -> None:
+        entry = CallEntry(item.name)
+        given = item.arguments if isinstance(item, FunctionCall) else item.input
+        if given:
+            entry.feed(given)
+        self._calls[item.call_id] = entry
+        self._new(("call", index), entry)
+
+    def _call_state(self, call_id: str, state: Any) -> None:
+        if (entry := self._calls.get(call_id)) is not None:
+            entry.move(state)
+            self._changed(entry)
+
+    def _call_ended(self, event: ToolEnded) -> None:
+        outcome = event.outcome
+        if (entry := self._calls.get(outcome.call.call_id)) is None:
+            return
+        text = outcome.output if isinstance(outcome.output, str) else described(outcome.output)
+        entry.finish(text, failed=outcome.fault is not None, taken=outcome.seconds)
+        if outcome.fault == "denied":
+            entry.move("denied")
+        self._changed(entry)
+
+    def _output(self, item: FunctionCallOutput | CustomToolCallOutput) -> None:
+        if (entry := self._calls.get(item.call_id)) is not None:
+            text = item.output if isinstance(item.output, str) else described(item.output)
+            entry.finish(text)
+            self._changed(entry)
+
+    def _cite(self, citation: UrlCitation) -> None:
+        if self._sources is None:
+            self._sources = SourcesEntry()
+            self._new(("sources", -1), self._sources)
+        self._sources.add(citation.title, citation.url)
+        self._changed(self._sources)
+
+    def _other(self, event: OtherEvent) -> None:
+        """Arguments of calls that the server makes itself grow like others."""
+        if event.type.endswith(("_arguments.delta", "_call_code.delta")):
+            entry = self._items.get(("item", int(event.fields.get("output_index", -1))))
+            if isinstance(entry, CallEntry):
+                entry.feed(str(event.fields.get("delta", "")))
+                self._changed(entry)
+
+    def _ended(self, response: Response) -> None:
+        self._end_thinking()
+        for entry in notices_of(response):
+            self._new(("notice", len(self._items)), entry)
+
+    def _new(self, key: tuple[str, int], entry: Entry) -> Entry:
+        entry.response_id = self.response_id
+        self._items[key] = entry
+        self._add(entry)
+        return entry
+
+
+# --- what is stored ---------------------------------------------------------------------------------------
+
+
+def entries_of(items: Iterable[Item], response_id: str | None = None) -> list[Entry]:
+    """Items that are complete, as a transcript shows them."""
+    found: list[Entry] = []
+    calls: dict[str, CallEntry] = {}
+    for item in items:
+        match item:
+            case Message(role="user"):
+                found.append(user_entry(item))
+            case Message(role="assistant"):
+                found += message_entries(item)
+            case Message():
+                found.append(ItemEntry(f"{item.role} message", item.get_text()))
+            case Reasoning():
+                entry = ReasoningEntry()
+                entry.feed(item.get_summary_text() or item.get_reasoning_text())
+                entry.close(None)
+                found.append(entry)
+            case FunctionCall() | CustomToolCall():
+                call = calls[item.call_id] = CallEntry(item.name)
+                call.feed(item.arguments if isinstance(item, FunctionCall) else item.input)
+                found.append(call)
+            case FunctionCallOutput() | CustomToolCallOutput():
+                text = item.output if isinstance(item.output, str) else described(item.output)
+                if item.call_id in calls:
+                    calls[item.call_id].finish(text)
+                else:
+                    found.append(ItemEntry("Result", text))
+            case _:
+                found.append(hosted_entry(item))
+    for one in found:
+        one.response_id = response_id
+    return found
+
+
+def user_entry(message: Message) -> UserEntry:
+    if isinstance(message.content, str):
+        return UserEntry(message.content)
+    words = [part.text for part in message.content if isinstance(part, InputText)]
+    names = [name for part in message.content if (name := _attachment(part))]
+    return UserEntry("\n".join(words), names)
+
+
+def message_entries(message: Message) -> list[Entry]:
+    found: list[Entry] = []
+    sources = SourcesEntry()
+    parts = [OutputText(message.content)] if isinstance(message.content, str) else message.content
+    for part in parts:
+        if not isinstance(part, OutputText | Refusal):
+            continue
+        entry = AnswerEntry(refusal=isinstance(part, Refusal))
+        entry.feed(part.text if isinstance(part, OutputText) else part.refusal)
+        entry.close()
+        found.append(entry)
+        if isinstance(part, OutputText):
+            for citation in part.annotations:
+                if isinstance(citation, UrlCitation):
+                    sources.add(citation.title, citation.url)
+    return [*found, sources] if sources.plain() else found
+
+
+def hosted_entry(item: Any) -> Entry:
+    """An item of a hosted tool, of a vendor, or one that is newer than this program."""
+    fields: dict[str, Any] = getattr(item, "fields", None) or {
+        "type": item.type if hasattr(item, "type") else ""
+    }
+    kind = str(fields.get("type", ""))
+    if kind == "mcp_call":
+        entry = CallEntry(str(fields.get("name", "")), str(fields.get("server_label", "")))
+        entry.feed(str(fields.get("arguments") or ""))
+        if fields.get("error"):
+            entry.finish(_short(fields["error"]), failed=True)
+        elif fields.get("output") is not None:
+            entry.finish(str(fields["output"]))
+        return entry
+    return ItemEntry(_HOSTED.get(kind, kind or "item"), _told(kind, fields), _json(fields))
+
+
+def _told(kind: str, fields: dict[str, Any]) -> str:
+    action = fields.get("action") if isinstance(fields.get("action"), dict) else {}
+    assert isinstance(action, dict)
+    match kind:
+        case "web_search_call":
+            return str(action.get("query") or action.get("url") or fields.get("status", ""))
+        case "file_search_call":
+            return ", ".join(str(query) for query in fields.get("queries") or ())
+        case "code_interpreter_call":
+            return str(fields.get("code") or "").strip().partition("\n")[0]
+        case "image_generation_call":
+            size = len(str(fields.get("result") or "")) * 3 // 4
+            made = f"{size:,} bytes" if size else str(fields.get("status", ""))
+            return f"{fields.get('revised_prompt') or 'an image'} ({made})"
+        case "mcp_list_tools":
+            return f"{fields.get('server_label', '')}: {len(fields.get('tools') or ())} tools"
+        case "mcp_approval_request":
+            return f"{fields.get('name', '')} on {fields.get('server_label', '')} asks for approval"
+        case "mcp_approval_response":
+            return "approved" if fields.get("approve") else "not approved"
+        case _:
+            return str(fields.get("status") or "")
+
+
+def _json(fields: dict[str, Any]) -> str:
+    shown = {name: _cut(value) for name, value in fields.items()}
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+
+
+def _cut(value: Any) -> Any:
+    return (
+        f"{value[:200]}… ({len(value):,} characters)"
+        if isinstance(value, str) and len(value) > 400
+        else value
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict) and "message" in value:
+        return str(value["message"])
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def described(parts: Iterable[ContentPart]) -> str:
+    """Content in words: text as it is, and the rest by what it is."""
+    return "\n".join(
+        part.text if isinstance(part, InputText | OutputText) else _attachment(part) for part in parts
+    )
+
+
+def _attachment(part: object) -> str:
+    match part:
+        case InputImage():
+            address = part.image_url or ""
+            if address.startswith("data:"):
+                kind, _, data = address.removeprefix("data:").partition(";base64,")
+                return f"[{kind}, {len(data) * 3 // 4:,} bytes]"
+            return f"[image {address}]"
+        case InputFile():
+            return f"[file {part.filename or part.file_url or ''}]"
+        case InputText() | OutputText():
+            return ""
+        case _:
+            return (
+                f"[{getattr(type(part).__struct_config__, 'tag', type(part).__name__)}]"
+                if isinstance(part, msgspec.Struct)
+                else "[content]"
+            )
+
+
+def notices_of(response: Response | Node) -> list[Entry]:
+    """What has to be said about how a response ended."""
+    if response.status == "failed":
+        return [failed(response)]
+    if response.status == "incomplete":
+        return [ended_early(response)]
+    if response.status in ("completed", "in_progress", "queued"):
+        return []
+    return [of_status(response.status)]

@@ -1,0 +1,519 @@
+"""The application: what is on the screen, and what its keys do.
+
+The client is imported after the first paint, in a thread, so that the prompt is there at once.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on, work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Center, Horizontal, Vertical
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets.option_list import Option
+
+from antiphon.tui import commands
+from antiphon.tui.approval import Approval
+from antiphon.tui.chooser import Choice, Chooser
+from antiphon.tui.composer import Completion, Composer
+from antiphon.tui.entries import AnswerEntry, Entry, NoticeEntry, UserEntry, as_markdown
+from antiphon.tui.figures import day, shortened
+from antiphon.tui.files import CannotAttach, FileFinder, content
+from antiphon.tui.options import Options
+from antiphon.tui.palette import DARK, LIGHT, PALETTES
+from antiphon.tui.status import Status
+from antiphon.tui.style import CSS as STYLE
+from antiphon.tui.transcript import Transcript
+from antiphon.wires.terminal_text import printable_line
+
+if TYPE_CHECKING:
+    from antiphon.tui.chat_list import ChatList
+    from antiphon.tui.connection import Connection
+    from antiphon.tui.conversation import Conversation, Point, Settings
+    from antiphon.tui.turns import Turns
+
+_WELCOME = """\
+Ask something, or write / for commands and @ for files.
+
+[$foreground]Enter[/] sends, [$foreground]Esc[/] stops, [$foreground]F12[/] shows the events.
+"""
+
+
+class ChatApp(App[None]):
+    """`antiphon chat`."""
+
+    CSS = STYLE
+    TITLE = "Antiphon"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "Stop"),
+        Binding("ctrl+n", "new_chat", "New"),
+        Binding("ctrl+o", "chats", "Chats"),
+        Binding("f12", "inspect", "Inspector"),
+        Binding("ctrl+y", "copy_answer", "Copy", show=False, priority=True),
+        Binding("ctrl+t", "theme", "Light/dark", show=False),
+        Binding("ctrl+c", "interrupt", "Stop", show=False, priority=True),
+        Binding("ctrl+q", "quit", "Quit", show=False),
+    ]
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        for palette in PALETTES.values():
+            self.register_theme(palette.theme())
+        self.theme = (LIGHT if options.light else DARK).name
+        self.options = options
+        self.files = FileFinder(options.folder)
+        self.attached: list[tuple[str, dict[str, Any]]] = []
+        self.ready = asyncio.Event()
+        """Set once the client is there and the server has been asked."""
+        self._waiting: list[str] = []
+        self._from: Point | None = None
+        self.settings: Settings
+        self.connection: Connection
+        self.talk: Conversation
+        self.turns: Turns
+        self.chats: ChatList
+
+    # --- the screen ---------------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="head", markup=False)
+        with Center(id="welcome"):
+            yield Static(_WELCOME, id="welcome-text")
+        transcript = Transcript(id="transcript")
+        transcript.display = False
+        yield transcript
+        yield Approval(id="approval")
+        with Vertical(id="below"):
+            yield OptionList(id="offers")
+            yield Static(id="queue", markup=False)
+            with Vertical(id="frame"):
+                yield Static(id="attached", markup=False)
+                with Horizontal():
+                    yield Static(">", id="prompt")
+                    yield Composer(self._complete, id="composer")
+        yield Static(id="status", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, lambda _: self._recolour())
+        self._recolour()
+        offers = self.query_one("#offers", OptionList)
+        offers.can_focus = False
+        self.query_one(Composer).focus()
+        self.show_head()
+        self.call_after_refresh(self._start)
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    def _recolour(self) -> None:
+        self.transcript.draw_with(PALETTES.get(self.theme, DARK))
+
+    def on_resize(self) -> None:
+        self.show_head()
+        self.show_status()
+
+    # --- the start ----------------------------------------------------------------------------------------
+
+    @work(exclusive=True, group="start", exit_on_error=True)
+    async def _start(self) -> None:
+        await asyncio.to_thread(_load_client)
+        from antiphon import AntiphonError
+        from antiphon.tui.chat_list import ChatList
+        from antiphon.tui.chats import LocalChats, chats_of
+        from antiphon.tui.connection import Connection
+        from antiphon.tui.conversation import Conversation, Settings
+        from antiphon.tui.turns import Turns
+
+        options = self.options
+        self.settings = Settings(options.model, options.effort, options.system, options.background)
+        try:
+            self.connection = Connection(options, self._server_told)
+        except AntiphonError as error:
+            self._show(NoticeEntry("Antiphon cannot start like this", str(error), tone="error"))
+            return
+        if await self.connection.look():
+            book = await chats_of(self.connection.client, options.data)
+        else:
+            book = LocalChats(options.data)
+            self.connection.wait()
+        self.talk = Conversation(self.connection.client, book, self.settings)
+        transcript = self.transcript
+        self.turns = Turns(
+            self.connection,
+            self.talk,
+            self._show,
+            transcript.changed,
+            self._drop,
+            self.query_one(Approval).ask,
+            self._turn_told,
+        )
+        try:
+            self.settings.tools = await self.connection.tools()
+        except AntiphonError as error:
+            self._show(NoticeEntry("A tool cannot be used", str(error), tone="error"))
+        self.chats = ChatList(self)
+        self.ready.set()
+        self._server_told()
+        if options.resume or options.chat:
+            await self.chats.open_first(options.chat)
+        for text in self._waiting:
+            self._send(text)
+
+    async def on_unmount(self) -> None:
+        if self.ready.is_set():
+            await self.turns.close()
+            await self.connection.close()
+
+    # --- what is shown ------------------------------------------------------------------------------------
+
+    def _show(self, entry: Entry) -> None:
+        transcript = self.transcript
+        if not transcript.display:
+            self.query_one("#welcome").display = False
+            transcript.display = True
+        transcript.add(entry)
+
+    def _show_all(self, entries: Sequence[Entry]) -> None:
+        self.query_one("#welcome").display = not entries
+        self.transcript.display = bool(entries)
+        self.transcript.show(entries)
+
+    def _drop(self, response_id: str) -> None:
+        for entry in self.transcript.entries:
+            if entry.response_id == response_id and not isinstance(entry, UserEntry):
+                self.transcript.remove_from(entry)
+                return
+
+    def say(self, text: str) -> None:
+        """A word of the interface itself."""
+        self._show(NoticeEntry("Antiphon", text))
+
+    def show_head(self) -> None:
+        title, where = "New chat", ""
+        if self.ready.is_set():
+            chat = self.talk.chat
+            title = printable_line(chat.title) if chat is not None else title
+            where = self.connection.name
+            if self.talk.book.is_local:
+                where = f"{where}  ·  local chats"
+        width = max(10, self.size.width - 4)
+        where = shortened(printable_line(where), width // 2)
+        title = shortened(title, width - len(where) - 2)
+        line = f"{title}{where:>{max(0, width - len(title))}}"
+        self.query_one("#head", Static).update(line, layout=False)
+
+    def show_status(self) -> None:
+        line = self.query_one("#status", Static)
+        line.update(self._status().line(max(10, self.size.width - 6)), layout=False)
+
+    def _status(self) -> Status:
+        if not self.ready.is_set():
+            return Status(self.options.model or "", state="starting")
+        state = "answering" if self.turns.is_running else ""
+        if not self.connection.is_up:
+            state = "no server"
+        show = self.turns.answering
+        times = (show.first, show.last) if show is not None else (None, None)
+        return self.settings.status(self.talk.last, self.connection.models, times, state)
+
+    def _server_told(self) -> None:
+        """The server was reached, or lost."""
+        if not self.is_running:
+            return
+        self.show_status()
+        self.show_head()
+        if not self.ready.is_set():
+            return
+        if self.connection.is_up:
+            self.turns.take_up()
+            if self.talk.book.is_local and self.talk.chat is None:
+                self._find_chats()
+        elif not self.transcript.entries or "cannot be reached" not in self.transcript.entries[-1].plain():
+            hint = "Looking for it until it is back. `antiphon serve` starts one; --local needs none."
+            self._show(
+                NoticeEntry(
+                    "The server cannot be reached", self.connection.problem, hint=hint, tone="warning"
+                )
+            )
+
+    @work(group="chat")
+    async def _find_chats(self) -> None:
+        """A server that was not there at the start may keep chats."""
+        from antiphon.tui.chats import chats_of
+
+        self.talk.book = await chats_of(self.connection.client, self.options.data)
+        self.show_head()
+
+    def _turn_told(self) -> None:
+        """A turn has begun, gone on or ended."""
+        if not self.is_running:
+            return
+        self.show_status()
+        self.show_head()
+        waiting = self.turns.queue
+        queue = self.query_one("#queue", Static)
+        queue.set_class(bool(waiting), "shown")
+        queue.update("\n".join(f"next: {shortened(printable_line(one.text), 70)}" for one in waiting[:3]))
+        if not self.turns.is_running and not self.query_one(Approval).has_focus:
+            self.refresh_bindings()
+
+    # --- the composer -------------------------------------------------------------------------------------
+
+    def _complete(self, word: str) -> Sequence[Completion]:
+        if word.startswith("/"):
+            return commands.matching(word[1:])
+        return [Completion(f"@{name}") for name in self.files.find(word[1:])]
+
+    @on(Composer.Offered)
+    def _offered(self, event: Composer.Offered) -> None:
+        offers = self.query_one("#offers", OptionList)
+        composer = self.query_one(Composer)
+        offers.set_class(bool(event.found), "shown")
+        offers.clear_options()
+        width = max(20, self.size.width - 10)
+        for one in event.found:
+            line = f"{printable_line(one.text):<16} {one.about}".rstrip()
+            offers.add_option(Option(shortened(line, width).replace("[", "\\[")))
+        if event.found:
+            offers.highlighted = composer.choice
+
+    @on(OptionList.OptionSelected, "#offers")
+    def _offer_clicked(self, event: OptionList.OptionSelected) -> None:
+        composer = self.query_one(Composer)
+        composer.choice = event.option_index
+        composer.accept()
+
+    @on(Composer.Sent)
+    async def _sent(self, event: Composer.Sent) -> None:
+        if event.text.startswith("/") and not event.text.startswith("//"):
+            if self.ready.is_set():
+                await commands.run(self, event.text)
+            else:
+                self.notify("Antiphon is starting; a moment.")
+        elif self.ready.is_set():
+            self._send(event.text)
+        else:
+            self._waiting.append(event.text)
+            self.notify("Antiphon is starting; the message is sent in a moment.")
+
+    def _send(self, text: str) -> None:
+        from antiphon.tui.turns import Draft
+
+        text = text.removeprefix("/") if text.startswith("//") else text
+        for word in text.split():
+            if word.startswith("@") and (self.options.folder / word[1:]).is_file():
+                self.attach(word[1:])
+        point, self._from = self._from, None
+        if point is not None and (entry := self._edited) is not None:
+            self.transcript.remove_from(entry)
+        self._edited = None
+        draft = Draft(text, [part for _, part in self.attached], [name for name, _ in self.attached], point)
+        self.attached.clear()
+        self._show_attached()
+        self.turns.send(draft)
+
+    _edited: UserEntry | None = None
+
+    def attach(self, name: str) -> None:
+        """A file that goes with the next message."""
+        if any(known == name for known, _ in self.attached):
+            return
+        try:
+            self.attached.append((name, content(self.options.folder / Path(name).expanduser())))
+        except CannotAttach as reason:
+            self.say(str(reason))
+        self._show_attached()
+
+    def _show_attached(self) -> None:
+        attached = self.query_one("#attached", Static)
+        attached.set_class(bool(self.attached), "shown")
+        attached.update("  ".join(f"+ {printable_line(name)}" for name, _ in self.attached))
+
+    # --- going back ---------------------------------------------------------------------------------------
+
+    @on(Transcript.Chosen)
+    def _chosen(self, event: Transcript.Chosen) -> None:
+        if event.action == "copy":
+            self.copy_to_clipboard(event.text)
+            self.notify("Copied")
+        elif isinstance(event.entry, UserEntry):
+            if event.action == "edit":
+                self._edit_from(event.entry)
+            else:
+                self._retry_from(event.entry)
+
+    def _messages(self) -> list[UserEntry]:
+        return [entry for entry in self.transcript.entries if isinstance(entry, UserEntry)]
+
+    def edit(self) -> None:
+        """Choose a message and write it anew."""
+        messages = self._messages()
+        if not messages:
+            self.say("There is no message to edit yet.")
+            return
+        choices = [Choice(entry, entry.text) for entry in reversed(messages)]
+        self._choose("Edit a message and go on from there", choices, self._edit_from)
+
+    def _edit_from(self, entry: UserEntry) -> None:
+        self._from, self._edited = entry.point, entry  # type: ignore[assignment]
+        self.query_one(Composer).write(entry.text)
+        self.notify("Sending this begins a branch; what was answered stays. Esc leaves it.")
+
+    def retry(self) -> None:
+        messages = self._messages()
+        if messages:
+            self._retry_from(messages[-1])
+        else:
+            self.say("There is nothing to ask again yet.")
+
+    def _retry_from(self, entry: UserEntry) -> None:
+        if self.turns.is_running:
+            self.notify("An answer is being written; Esc stops it.")
+            return
+        self._from, self._edited = entry.point, entry  # type: ignore[assignment]
+        self._send(entry.text)
+
+    def choose_branch(self) -> None:
+        leaves = self.talk.leaves()
+        if len(leaves) < 2:
+            self.say("This chat has one branch; /edit and /retry begin others.")
+            return
+        now = time()
+        choices = [
+            Choice(node.id, self.talk.last_words(node.id), day(node.created_at, now))
+            for node in reversed(leaves)
+        ]
+        self._choose("Branches of this chat", choices, self._move)
+
+    @work(group="chat")
+    async def _move(self, response_id: str) -> None:
+        self._show_all(await self.talk.move(response_id))
+        self.show_status()
+
+    # --- chats --------------------------------------------------------------------------------------------
+
+    def action_new_chat(self) -> None:
+        if not self.ready.is_set() or self._is_busy():
+            return
+        self.talk.begin()
+        self.show_chat([])
+        self.query_one(Composer).focus()
+
+    def _is_busy(self) -> bool:
+        if self.turns.is_running and not self.settings.background:
+            self.notify("An answer is being written; Esc stops it.")
+            return True
+        return False
+
+    @work(group="chat")
+    async def action_chats(self) -> None:
+        if self.ready.is_set() and not self._is_busy():
+            await self.chats.choose()
+
+    async def rename(self, title: str) -> None:
+        if self.talk.chat is None or not title:
+            self.say("Write /rename and a title, once something was said.")
+            return
+        self.talk.chat = await self.talk.book.update(self.talk.chat.id, title=title)
+        self.show_head()
+
+    def show_chat(self, entries: Sequence[Entry]) -> None:
+        """The chat that the conversation has come to."""
+        self.turns.begin()
+        self._from = self._edited = None
+        self._show_all(entries)
+        self.show_head()
+        self.show_status()
+        chat = self.talk.chat
+        if chat is not None and chat.running is not None:
+            self._drop(chat.running)
+            self.turns.follow(chat.running)
+
+    def export(self, name: str) -> None:
+        """The transcript as Markdown."""
+        path = self.options.folder / (name or "chat.md")
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(as_markdown(self.transcript.entries))
+        except FileExistsError:
+            self.say(f"{path.name} exists already; write /export and another name.")
+        except OSError as error:
+            self.say(f"{path} cannot be written: {error.strerror}")
+        else:
+            self.say(f"Written to {path.name}")
+
+    # --- choices ------------------------------------------------------------------------------------------
+
+    def use_model(self, name: str) -> None:
+        self.settings.model = name
+        self.show_status()
+
+    def use_effort(self, effort: str) -> None:
+        self.settings.effort = effort
+        self.show_status()
+
+    def choose_model(self) -> None:
+        models = sorted(self.connection.models)
+        if not models:
+            self.say("The server lists no models; write /model and a name.")
+            return
+        self._choose("Models", [Choice(name, name) for name in models], self.use_model)
+
+    def choose_effort(self) -> None:
+        self._choose("Effort", [Choice(one, one) for one in commands.EFFORTS], self.use_effort)
+
+    @work(group="choose")
+    async def _choose(self, title: str, choices: Sequence[Choice], use: Any) -> None:
+        async def find(words: str) -> list[Choice]:
+            return [choice for choice in choices if words.casefold() in choice.title.casefold()]
+
+        picked = await self.push_screen_wait(Chooser(title, find))
+        if picked is not None:
+            use(picked.value)
+
+    # --- keys ---------------------------------------------------------------------------------------------
+
+    def action_stop(self) -> None:
+        if self.ready.is_set() and self.turns.stop():
+            if waiting := self.turns.queue:
+                self.query_one(Composer).write("\n\n".join(draft.text for draft in waiting))
+                waiting.clear()
+            return
+        if self._edited is not None:
+            self._from = self._edited = None
+            self.query_one(Composer).clear()
+        self.query_one(Composer).focus()
+
+    def action_interrupt(self) -> None:
+        if selected := self.query_one(Composer).selected_text or self.screen.get_selected_text():
+            self.copy_to_clipboard(selected)
+            self.notify("Copied")
+        elif not (self.ready.is_set() and self.turns.stop()):
+            self.notify("Ctrl+Q leaves.")
+
+    def action_copy_answer(self) -> None:
+        answers = [entry for entry in self.transcript.entries if isinstance(entry, AnswerEntry)]
+        if answers:
+            self.copy_to_clipboard(answers[-1].plain())
+            self.notify("Copied the last answer")
+
+    def action_theme(self) -> None:
+        self.theme = (LIGHT if self.theme == DARK.name else DARK).name
+
+    def action_inspect(self) -> None:
+        if self.ready.is_set():
+            from antiphon.tui.inspector import Inspector
+
+            self.push_screen(Inspector(self.talk.recordings, self.options.folder))
+
+
+def _load_client() -> None:
+    """Everything that talks to a server, imported while the prompt is already there."""
+    import antiphon.tui.turns  # noqa: F401

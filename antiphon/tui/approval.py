@@ -1,0 +1,56 @@
+"""The question whether a call may run: yes, no, or always for this tool."""
+
+import asyncio
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from antiphon.tui.composer import Composer
+from antiphon.tui.figures import shortened
+from antiphon.wires.terminal_text import printable, printable_line
+
+Verdict = Literal["yes", "no", "always"]
+_SHOWN = 600
+
+
+class Approval(Vertical, can_focus=True):
+    """It has the focus while it asks; the keys are y, n and a."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('yes')", "Allow"),
+        Binding("n,escape", "answer('no')", "Refuse"),
+        Binding("a", "answer('always')", "Always"),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._waiting: asyncio.Future[Verdict] | None = None
+        self._turn = asyncio.Lock()
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="question", markup=False)
+        yield Static("y allow   n refuse   a always in this chat", id="keys", markup=False)
+
+    async def ask(self, name: str, arguments: str, where: str) -> Verdict:
+        """Waits for the user; one question at a time."""
+        async with self._turn:
+            place = f" on {printable_line(where)}" if where else ""
+            given = shortened(printable(arguments).strip(), _SHOWN)
+            self.query_one("#question", Static).update(f"May {printable_line(name)}{place} run?\n{given}")
+            self._waiting = asyncio.get_running_loop().create_future()
+            self.add_class("shown")
+            self.focus()
+            try:
+                return await self._waiting
+            finally:
+                self._waiting = None
+                self.remove_class("shown")
+                if self.is_attached:
+                    self.screen.query_one(Composer).focus()
+
+    def action_answer(self, verdict: Verdict) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(verdict)

@@ -1,0 +1,158 @@
+"""A list to choose from, with a field that filters it: models, branches, messages, chats."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Key
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from antiphon.tui.figures import shortened
+from antiphon.wires.terminal_text import printable_line
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One line of the list."""
+
+    value: Any
+    title: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What was chosen, and what is to be done with it."""
+
+    value: Any
+    action: str = "open"
+
+
+Find = Callable[[str], Awaitable[Sequence[Choice]]]
+
+
+class Chooser(ModalScreen[Picked | None]):
+    """`find` gives the choices for what is written in the field; `keys` are further things to do."""
+
+    # Before the keys of the field, which would delete letters with some of them.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Close"),
+        Binding("ctrl+r", "pick('ctrl+r')", "Rename", priority=True),
+        Binding("ctrl+d", "pick('ctrl+d')", "Delete", priority=True),
+        Binding("ctrl+k", "pick('ctrl+k')", "Pin", priority=True),
+    ]
+
+    def __init__(
+        self, title: str, find: Find, *, about: str = "", keys: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._find = find
+        self._about = about
+        self._keys = dict(keys)
+        self._choices: list[Choice] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(self._title, classes="title", markup=False)
+            search = Input(placeholder="Search", select_on_focus=False)
+            search.cursor_blink = False
+            yield search
+            yield OptionList()
+            told = "   ".join(
+                ["enter open", *(f"{key} {what}" for key, what in self._keys.items()), "esc close"]
+            )
+            about = f"{self._about}\n" if self._about else ""
+            yield Static(f"{about}{told}", classes="about", markup=False)
+
+    async def on_mount(self) -> None:
+        await self._search("")
+
+    @on(Input.Changed)
+    async def _changed(self, event: Input.Changed) -> None:
+        await self._search(event.value)
+
+    async def _search(self, words: str) -> None:
+        self._choices = list(await self._find(words))
+        options = self.query_one(OptionList)
+        width = max(20, min(self.app.size.width - 14, 66))
+        options.clear_options()
+        for choice in self._choices:
+            options.add_option(Option(_line(choice, width)))
+        if self._choices:
+            options.highlighted = 0
+
+    def on_key(self, event: Key) -> None:
+        options = self.query_one(OptionList)
+        if event.key == "down":
+            options.action_cursor_down()
+        elif event.key == "up":
+            options.action_cursor_up()
+        elif event.key == "enter":
+            self._pick("open")
+        else:
+            return
+        event.stop()
+
+    def action_pick(self, action: str) -> None:
+        if action in self._keys:
+            self._pick(action)
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self._pick("open")
+
+    @on(OptionList.OptionSelected)
+    def _selected(self) -> None:
+        self._pick("open")
+
+    def _pick(self, action: str) -> None:
+        place = self.query_one(OptionList).highlighted
+        if place is not None and place < len(self._choices):
+            self.dismiss(Picked(self._choices[place].value, action))
+
+
+class Ask(ModalScreen[str | None]):
+    """One line of text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+    CSS = """
+    Ask { align: center middle; background: $background 60%; }
+    Ask > Vertical { width: 76; max-width: 94%; height: auto; background: $panel; border: round $line;
+      padding: 1 2; }
+    Ask Input { border: none; height: 1; padding: 0; background: $panel; margin-top: 1; }
+    """
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(self._title, markup=False)
+            title = Input(self._text)
+            title.cursor_blink = False
+            yield title
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip() or None)
+
+
+def _line(choice: Choice, width: int) -> Text:
+    about = printable_line(choice.about)
+    title = shortened(printable_line(choice.title), width - len(about) - 2)
+    line = Text(title)
+    if about:
+        line.append(" " * max(2, width - line.cell_len - len(about)))
+        line.append(about, style="dim")
+    line.no_wrap = True
+    return line

@@ -1,0 +1,126 @@
+"""A text in Markdown as lines, kept up to date while the text grows."""
+
+from time import perf_counter
+
+from textual.strip import Strip
+
+from antiphon.tui.markdown import tables
+from antiphon.tui.markdown.code import CodeBlock
+from antiphon.tui.markdown.layout import Layout, mended
+from antiphon.tui.markdown.source import Piece, Source
+from antiphon.tui.markdown.spans import Line, strip_of
+from antiphon.tui.palette import Palette
+
+
+class Document:
+    """`feed` it, then ask for its `strips`; the list that comes back is the same one, brought up to date.
+
+    What is finished is laid out once. An open block of code and an open table grow by lines.
+    """
+
+    def __init__(self) -> None:
+        self._source = Source()
+        self._shape: tuple[int, str] | None = None
+        self._strips: list[Strip] = []
+        self._done = 0
+        self._start = 0
+        self._open_lines = 0
+        self._fixed = 0
+        self._columns: tables.Columns | None = None
+
+    def feed(self, text: str) -> None:
+        self._source.feed(text)
+
+    def close(self) -> None:
+        self._source.close()
+
+    @property
+    def blocks(self) -> list[str]:
+        """The code of every fenced block."""
+        return [piece.text for piece in self._source.pieces if piece.kind == "fence"]
+
+    def forget(self) -> None:
+        """Drop what was laid out; it is made again when it is asked for."""
+        self._shape = None
+        self._strips = []
+
+    def strips(self, width: int, palette: Palette, until: float = float("inf")) -> tuple[list[Strip], bool]:
+        """The lines, and whether that is all: laying out stops when the clock passes `until`."""
+        if self._shape != (width, palette.name):
+            self._shape = (width, palette.name)
+            self._strips = []
+            self._done = self._start = self._open_lines = 0
+            self._columns = None
+        layout = Layout(width, palette)
+        pieces = self._source.pieces
+        fences = sum(piece.kind == "fence" for piece in pieces[: self._done])
+        while self._done < len(pieces) and pieces[self._done].closed:
+            if perf_counter() > until:
+                return self._strips, False
+            piece = pieces[self._done]
+            self._put(layout.piece(piece, str(fences)), self._gap(piece))
+            fences += piece.kind == "fence"
+            self._done += 1
+            self._start = len(self._strips)
+            self._open_lines = 0
+            self._columns = None
+        self._draw_open(layout, str(fences))
+        return self._strips, True
+
+    def _gap(self, piece: Piece) -> bool:
+        return self._start > 0 and not piece.joined
+
+    def _put(self, lines: list[Line], gap: bool) -> None:
+        """Lines in the place of everything that is not finished."""
+        del self._strips[self._start :]
+        if gap and lines:
+            self._strips.append(strip_of([]))
+        self._strips += map(strip_of, lines)
+
+    def _draw_open(self, layout: Layout, mark: str) -> None:
+        piece, tail = self._source.open, self._source.tail
+        if piece is None:
+            self._put(layout.text(mended(tail)) if tail.strip() else [], self._start > 0)
+        elif piece.kind == "fence":
+            self._grow(piece, CodeBlock(piece.language, layout.palette, layout.width, mark), tail)
+        elif piece.kind == "table" and len(piece.lines) > 1:
+            self._grow_table(piece, layout, tail)
+        else:
+            text = "\n".join([*piece.lines, tail] if tail else piece.lines)
+            self._put(layout.text(mended(text)), self._gap(piece))
+
+    def _grow(self, piece: Piece, block: CodeBlock, tail: str) -> None:
+        if self._open_lines == 0:
+            self._put(block.head(), self._gap(piece))
+            self._fixed = len(self._strips)
+        del self._strips[self._fixed :]
+        known = max(0, self._open_lines - 1)
+        self._strips += map(strip_of, block.lines(piece.lines[known:]))
+        self._fixed = len(self._strips)
+        self._open_lines = len(piece.lines) + 1
+        if tail.strip(" `~"):
+            self._strips += map(strip_of, block.unfinished(tail))
+
+    def _grow_table(self, piece: Piece, layout: Layout, tail: str) -> None:
+        lines = [*piece.lines, tail] if "|" in tail.strip().strip("|") else piece.lines
+        columns = self._columns
+        if columns is None or self._open_lines < tables.MEASURED:
+            columns = tables.columns(lines, layout.width, layout.inline)
+        if self._open_lines == 0 or columns != self._columns:
+            self._columns = columns
+            self._put(
+                [
+                    *tables.row(lines[0], columns, layout.palette, layout.inline, head=True),
+                    tables.rule(columns, layout.palette),
+                ],
+                self._gap(piece),
+            )
+            self._fixed = len(self._strips)
+            self._open_lines = 2
+        del self._strips[self._fixed :]
+        for line in piece.lines[self._open_lines :]:
+            self._strips += map(strip_of, tables.row(line, columns, layout.palette, layout.inline))
+        self._fixed = len(self._strips)
+        self._open_lines = len(piece.lines)
+        if len(lines) > len(piece.lines):
+            self._strips += map(strip_of, tables.row(tail, columns, layout.palette, layout.inline))

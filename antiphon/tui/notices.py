@@ -1,0 +1,88 @@
+"""What went wrong, in the words of the interface: what happened, its code, and what to do now."""
+
+from antiphon import (
+    AntiphonError,
+    ConnectionFailed,
+    Response,
+    StatusError,
+    StreamBroken,
+    TimedOut,
+    UnexpectedAnswer,
+)
+from antiphon.tui.chats import Node
+from antiphon.tui.entries import NoticeEntry
+
+_RETRY = "/retry asks again."
+_INCOMPLETE = {
+    "max_output_tokens": (
+        "The answer reached its limit of tokens",
+        "Write “go on” to continue it.",
+    ),
+    "content_filter": ("A content filter ended the answer", "Put the question another way."),
+}
+_CODES = {
+    "rate_limit_exceeded": "Wait a little; then /retry asks again.",
+    "insufficient_quota": "The account has no credit left; choose another model with /model.",
+    "model_not_found": "/model lists what the server offers.",
+    "context_length_exceeded": "Begin a new chat with Ctrl+N, or go back with /edit.",
+    "invalid_api_key": "Start again with --api-key, or set ANTIPHON_API_KEY.",
+    "previous_response_not_found": "The server no longer has this conversation; /retry sends all of it.",
+}
+_STATUSES = {
+    401: "Start again with --api-key, or set ANTIPHON_API_KEY.",
+    403: "The key may not do this; ask whoever runs the server.",
+    404: "/model lists what the server offers.",
+    413: "Attach less, or begin a new chat with Ctrl+N.",
+    429: "Wait a little; then /retry asks again.",
+}
+
+
+def failed(response: Response | Node) -> NoticeEntry:
+    """A response that came to its end as `failed`."""
+    error = response.error
+    code = error.code if error else ""
+    message = error.message if error else "the server gave no reason"
+    return NoticeEntry("The response failed", message, code=code, hint=_CODES.get(code, _RETRY), tone="error")
+
+
+def ended_early(response: Response | Node) -> NoticeEntry:
+    """One that is `incomplete`."""
+    reason = response.incomplete_details.reason if response.incomplete_details else "no reason given"
+    title, hint = _INCOMPLETE.get(reason, ("The answer is incomplete", "Write “go on” to continue it."))
+    return NoticeEntry(title, hint=hint, code=reason, tone="warning")
+
+
+def of_status(status: str) -> NoticeEntry:
+    return NoticeEntry(f"The response is {status}", tone="warning", hint=_RETRY)
+
+
+def stopped() -> NoticeEntry:
+    return NoticeEntry("Stopped", hint="The answer so far stays; /retry asks again.", tone="warning")
+
+
+def of_error(error: Exception) -> NoticeEntry:
+    """Whatever a call to the server raised."""
+    match error:
+        case StatusError():
+            hint = _CODES.get(error.code) or _STATUSES.get(error.status, _RETRY)
+            where = f" (at {error.param})" if error.param else ""
+            title = f"The server refused with {error.status}"
+            return NoticeEntry(
+                title, f"{error.message}{where}", code=error.code or error.type, hint=hint, tone="error"
+            )
+        case StreamBroken():
+            return NoticeEntry(
+                "The answer broke off", str(error), hint=f"What came is kept. {_RETRY}", tone="error"
+            )
+        case ConnectionFailed():
+            return NoticeEntry("The server cannot be reached", str(error), hint=_RETRY, tone="error")
+        case TimedOut():
+            return NoticeEntry("The server took too long", str(error), hint=_RETRY, tone="error")
+        case UnexpectedAnswer():
+            return NoticeEntry("This is no Open Responses server", str(error), tone="error")
+        case AntiphonError():
+            return NoticeEntry("This cannot be done", str(error), tone="error")
+        case _:
+            return NoticeEntry(
+                "Something unexpected failed", f"{type(error).__name__}: {error}", tone="error"
+            )

@@ -1,0 +1,312 @@
+"""Runs the turns of a chat one after the other: asks, shows what comes, stops, goes on with what waits."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from antiphon import (
+    AgentResult,
+    AgentRun,
+    AntiphonError,
+    ConnectionFailed,
+    Item,
+    Opaque,
+    Response,
+    ResponseCreatedEvent,
+    RunEnded,
+    StatusError,
+    StepEnded,
+    StepStarted,
+    StreamBroken,
+    TimedOut,
+    ToolCall,
+)
+from antiphon.tui import notices
+from antiphon.tui.answering import Answering
+from antiphon.tui.approval import Verdict
+from antiphon.tui.connection import Connection
+from antiphon.tui.conversation import Conversation, Point
+from antiphon.tui.entries import Entry, NoticeEntry, UserEntry
+from antiphon.tui.recording import Recording
+
+_FORGOTTEN = "previous_response_not_found"
+_TOGETHER = 64
+"""Events that are shown before others have their turn."""
+
+Ask = Callable[[str, str, str], "asyncio.Future[Verdict] | Any"]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A message that is to be sent, and from where in the chat."""
+
+    text: str
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    point: Point | None = None
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        content: str | list[dict[str, Any]] = self.text
+        if self.parts:
+            content = [*self.parts, {"type": "input_text", "text": self.text}]
+        return [{"type": "message", "role": "user", "content": content}]
+
+
+class Turns:
+    """One turn at a time. `add`, `changed` and `drop` act on the transcript, `told` hears of each change."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        conversation: Conversation,
+        add: Callable[[Entry], None],
+        changed: Callable[[Entry], None],
+        drop: Callable[[str], None],
+        ask: Ask,
+        told: Callable[[], None],
+    ) -> None:
+        self.queue: list[Draft] = []
+        self.answering: Answering | None = None
+        self.spent: dict[str, float] = {}
+        self._connection = connection
+        self._talk = conversation
+        self._add = add
+        self._changed = changed
+        self._drop = drop
+        self._ask = ask
+        self._told = told
+        self._always: set[str] = set()
+        self._run: AgentRun | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._following: str | None = None
+        self._stopped = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def begin(self) -> None:
+        """Another chat."""
+        self.queue.clear()
+        self._always.clear()
+        self.answering = None
+
+    def send(self, draft: Draft) -> None:
+        """Now, or after the turn that runs."""
+        if self.is_running:
+            self.queue.append(draft)
+            self._told()
+        else:
+            self._start(self._turn(draft))
+
+    def follow(self, response_id: str) -> None:
+        """A response that runs in the background, from its beginning."""
+        if not self.is_running:
+            self._start(self._follow(response_id))
+
+    def stop(self) -> bool:
+        """End the turn that runs; the server ends it too."""
+        if not self.is_running or self._task is None:
+            return False
+        self._stopped = True
+        if self._run is not None:
+            self._run.cancel()
+        else:
+            self._task.cancel()
+        return True
+
+    async def settle(self) -> None:
+        """Wait until nothing runs."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+
+    async def close(self) -> None:
+        """Leave: what runs in the background goes on, everything else ends."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def _start(self, work: Any) -> None:
+        self._stopped = False
+        self._task = asyncio.create_task(self._guarded(work))
+        self._told()
+
+    async def _guarded(self, work: Any) -> None:
+        try:
+            await work
+        except AntiphonError as error:
+            self._add(notices.of_error(error))
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            self._add(notices.stopped())
+        finally:
+            self._run = None
+            self._task = None
+            if self.answering is not None:
+                self.answering.close()
+            self._told()
+        if self.queue and not self._stopped:
+            self.send(self.queue.pop(0))
+
+    # --- a turn -------------------------------------------------------------------------------------------
+
+    async def _turn(self, draft: Draft) -> None:
+        point = self._talk.point if draft.point is None else draft.point
+        entry = UserEntry(draft.text, draft.names)
+        entry.point = point
+        self._add(entry)
+        await self._talk.named(draft.text)
+        self._told()
+        result = await self._play(draft.items, point, entry)
+        while result is not None and (answers := await self._approvals(result)):
+            result = await self._play(answers, self._talk.point, None)
+
+    async def _play(
+        self, items: Sequence[dict[str, Any]], point: Point, entry: UserEntry | None
+    ) -> AgentResult | None:
+        """Ask; once more with everything if the server has forgotten the conversation."""
+        try:
+            return await self._asked(items, point, entry, whole=False)
+        except StatusError as error:
+            if error.code != _FORGOTTEN or point.previous is None or not self._talk.path(point.previous):
+                raise
+        self._add(NoticeEntry("The server has forgotten this conversation", "All of it is sent again."))
+        return await self._asked(items, point, entry, whole=True)
+
+    async def _asked(
+        self, items: Sequence[dict[str, Any]], point: Point, entry: UserEntry | None, *, whole: bool
+    ) -> AgentResult | None:
+        show = self.answering = Answering(self._add, self._changed)
+        run = self._run = self._talk.ask(items, point, self._approve, whole=whole)
+        try:
+            async with run:
+                await self._listen(run, show, entry, point)
+        except (ConnectionFailed, TimedOut, StreamBroken) as error:
+            if isinstance(error, ConnectionFailed | StreamBroken):
+                self._connection.lost(error)
+            if isinstance(error, StreamBroken):
+                await self._keep_broken(error, point)
+            raise
+        finally:
+            self._run = None
+            show.close()
+        result = run.result
+        if result.stopped == "cancelled":
+            if self._talk.settings.background and show.response_id is not None:
+                await self._talk.client.responses.cancel(show.response_id)
+            self._add(notices.stopped())
+        elif result.stopped in ("steps", "tokens", "time"):
+            self._add(NoticeEntry("The model used its tools too often", code=result.stopped, tone="warning"))
+        if result.stopped != "failed":
+            self._talk.go_on_from(result)
+        return result
+
+    async def _keep_broken(self, error: StreamBroken, point: Point) -> None:
+        """One in the background goes on without us, and is followed again when the server is back."""
+        if error.response.background and error.response.id:
+            self._following = error.response.id
+
+    async def _listen(self, run: AgentRun, show: Answering, entry: UserEntry | None, point: Point) -> None:
+        request_input: list[Item] = []
+        previous: str | None = None
+        count = 0
+        async for event in run:
+            match event:
+                case StepStarted():
+                    show.begin()
+                    given = event.request.input
+                    request_input = given if isinstance(given, list) else []
+                    previous = event.request.previous_response_id
+                case StepEnded():
+                    await self._talk.keep(event.response, request_input, previous, running=False)
+                    self._told()
+                case RunEnded():
+                    pass
+                case _:
+                    self._record(event)
+                    show.take(event)
+                    if isinstance(event, ResponseCreatedEvent):
+                        show.response_id = event.response.id
+                        if entry is not None:
+                            entry.response_id = entry.response_id or event.response.id
+                        if event.response.background:
+                            await self._talk.keep(event.response, request_input, previous, running=True)
+            count += 1
+            if count % _TOGETHER == 0:
+                await asyncio.sleep(0)
+
+    def _record(self, event: Any) -> None:
+        if self._talk.recordings and self._talk.recordings[-1].is_translated and hasattr(event, "to_json"):
+            self._talk.recordings[-1].take(event)
+
+    # --- approvals ----------------------------------------------------------------------------------------
+
+    async def _approve(self, call: ToolCall) -> bool | str:
+        return await self._allowed(call.name, call.arguments, "", call.call_id)
+
+    async def _allowed(self, name: str, arguments: str, where: str, call_id: str = "") -> bool:
+        key = f"{where}/{name}"
+        if key in self._always:
+            return True
+        if self.answering is not None and call_id:
+            self.answering.asking(call_id, waits=True)
+        verdict: Verdict = await self._ask(name, arguments, where)
+        if self.answering is not None and call_id:
+            self.answering.asking(call_id, waits=False)
+        if verdict == "always":
+            self._always.add(key)
+        return verdict != "no"
+
+    async def _approvals(self, result: AgentResult) -> list[dict[str, Any]]:
+        """Answers to the calls that the server wants to have approved."""
+        response = result.response
+        answers: list[dict[str, Any]] = []
+        for item in response.output if response is not None and result.stopped == "answered" else ():
+            if isinstance(item, Opaque) and item.type == "mcp_approval_request":
+                fields = item.fields
+                given = (str(fields.get(name) or "") for name in ("name", "arguments", "server_label"))
+                allowed = await self._allowed(*given)
+                answers.append(
+                    {"type": "mcp_approval_response", "approval_request_id": item.id, "approve": allowed}
+                )
+        return answers
+
+    # --- in the background --------------------------------------------------------------------------------
+
+    async def _follow(self, response_id: str) -> None:
+        self._following = response_id
+        show = self.answering = Answering(self._add, self._changed)
+        show.begin()
+        show.response_id = response_id
+        recording = Recording()
+        self._talk.recordings.append(recording)
+        known = self._talk.nodes.get(response_id)
+        try:
+            stream = await self._talk.client.responses.retrieve(response_id, stream=True, watch=recording)
+            async with stream:
+                async for event in stream:
+                    show.take(event)
+                response: Response = stream.response
+        except asyncio.CancelledError:
+            if self._stopped:
+                await self._talk.client.responses.cancel(response_id)
+            raise
+        except (ConnectionFailed, StreamBroken) as error:
+            self._connection.lost(error)
+            raise
+        finally:
+            recording.end()
+            show.close()
+        self._following = None
+        previous = known.previous if known else response.previous_response_id
+        await self._talk.keep(response, known.input if known else [], previous, running=False)
+        self._talk.point = Point(response.id)
+
+    def take_up(self) -> None:
+        """The server is back: a response that ran in the background is followed again."""
+        if self._following is not None and not self.is_running:
+            self._drop(self._following)
+            self.follow(self._following)
