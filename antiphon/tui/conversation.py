@@ -60,7 +60,7 @@ class Settings:
         status.model = self.model or last.model
         if (usage := last.usage) is None:
             return status
-        facts = models.get(last.model) or ModelFacts()
+        facts = models.get(self.model or "") or models.get(last.model) or ModelFacts()
         cached = usage.input_tokens_details.cached_tokens
         status.tokens_in, status.tokens_out = usage.input_tokens, usage.output_tokens
         status.window = facts.window
