@@ -22,6 +22,7 @@ PARTS = {
     "concurrency": "concurrency",
     "bodies": "bodies",
     "workers": "workers",
+    "routes": "routes",
     "callbacks": "callbacks",
     "memory": "memory",
     "chain": "chain",

@@ -104,15 +104,15 @@ def upstream(where: Path) -> Iterator[Program]:
 
 
 def write_config(
-    where: Path, upstream: int, cache: str = DEFAULT_CACHE, providers: Iterable[str] = ()
+    where: Path, upstream: int, cache: str = DEFAULT_CACHE, providers: Iterable[str] = (), more: str = ""
 ) -> Path:
-    """`providers` are types of further ones, each of that name, behind the same upstream."""
+    """`providers` are types of further ones, each of that name, behind the same upstream; `more` is TOML."""
     where.mkdir(exist_ok=True)
     config = where / "antiphon.toml"
     key = hashlib.sha256(KEY.encode()).hexdigest()
     text = _CONFIG.format(key=key, folder=where / "data", upstream=upstream, cache=cache)
-    more = (_PROVIDER.format(name=name, upstream=upstream, key=KEY) for name in providers)
-    config.write_text("".join((text, *more)))
+    behind = (_PROVIDER.format(name=name, upstream=upstream, key=KEY) for name in providers)
+    config.write_text("".join((text, *behind, more)))
     return config
 
 
@@ -122,9 +122,10 @@ def start_ours(
     cache: str = DEFAULT_CACHE,
     workers: int = 1,
     providers: Iterable[str] = (),
+    more: str = "",
 ) -> Program:
     """As a user starts it: a key, receipts, and every response stored."""
-    config = write_config(where, upstream, cache, providers)
+    config = write_config(where, upstream, cache, providers, more)
     port = free_port()
     command = [sys.executable, "-m", "antiphon", "serve", "--config", str(config), "--port", str(port)]
     return Program(OURS, [*command, "--workers", str(workers)], port, log=where / "output.log")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import bodies, bridges, callbacks, chain, concurrency, gateway, providers, svg, wires
+from bench import bodies, bridges, callbacks, chain, concurrency, gateway, providers, routes, svg, wires
 from bench.contenders import LITELLM, LITELLM_CHAT, NGINX, OURS, SOCKET, STRAIGHT, UNSTORED
 from bench.figures import TIMES, Figure, Part, Run, amount
 
@@ -106,6 +106,18 @@ BUDGET = (
     Budget("longest callback of any request", "callbacks", callbacks.WORST_CALLBACK, most=50),
     Budget("two workers of one, CPU a request", "workers", "plain request, two / one", most=1.15),
     Budget(
+        "a route with one target of a bare alias, CPU a request",
+        "routes",
+        "plain request, route, one target / bare",
+        most=1.05,
+    ),
+    Budget(
+        "a route with one target of a bare alias, CPU a delta",
+        "routes",
+        "delta, one write a token, route, one target / bare",
+        most=1.05,
+    ),
+    Budget(
         "WebSocket delta of an SSE delta, one event a read",
         "gateway",
         "delta, paced, WebSocket / SSE",
@@ -155,6 +167,12 @@ TABLES = (
         "workers",
         (gateway.PLAIN, gateway.EACH),
         ("one worker", "two workers", "two / one"),
+    ),
+    Table(
+        "CPU time of a route beside a bare alias",
+        "routes",
+        (gateway.PLAIN, gateway.EACH),
+        (routes.BARE, routes.ONE, routes.TWO, *routes.RATIOS),
     ),
     Table(
         "CPU time with each provider behind the gateway, and of that of `chat`",

@@ -71,7 +71,7 @@ def skeleton(tmp_path: Path) -> Path:
     """Every layer, empty, under the project's own rule."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     layers = "spec stream wires config embedded providers catalogue store engine bridges server client"
-    for layer in ("", *layers.split(), "producer", "compliance", "cli", "vertice", "vtcode"):
+    for layer in ("", *layers.split(), "producer", "compliance", "tui", "cli", "vertice", "vtcode"):
         package = tmp_path / "antiphon" / layer
         package.mkdir()
         (package / "__init__.py").touch()
@@ -104,6 +104,8 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
         ("producer", "antiphon.client"),
         ("producer", "antiphon.server"),
         ("compliance", "antiphon.cli"),
+        ("tui", "antiphon.cli"),
+        ("tui", "antiphon.server"),
         ("cli", "antiphon.vertice"),
         ("vertice", "antiphon.server"),
         ("vtcode", "antiphon.vertice"),

@@ -12,6 +12,7 @@ from antiphon.wires.terminal_text import printable, printable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.segment import Segment
     from rich.text import Text
 
 _FENCES = ("```", "~~~")
@@ -121,13 +122,16 @@ class MarkdownPrinter:
         self._text = Text
         self._live = Live(console=console, get_renderable=self._tail, refresh_per_second=10, transient=True)
         self._is_live = False
+        self._has_shown = False
 
     def text(self, words: str) -> None:
         if not self._is_live:
             self._is_live = True
             self._live.start()
-        for block in self._blocks.feed(printable(words)):
-            self._show(block)
+        if finished := self._blocks.feed(printable(words)):
+            self._live.refresh()  # what is shown below no longer has these
+            for block in finished:
+                self._show(block)
 
     def close(self) -> None:
         rest, self._blocks = self._blocks.rest(), Blocks()
@@ -142,7 +146,23 @@ class MarkdownPrinter:
         return self._text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
     def _show(self, block: str) -> None:
+        """One line is left between two blocks, whatever kind they are."""
         from rich.markdown import Markdown
+        from rich.segment import Segment, Segments
 
         # Without hyperlinks: an address that is hidden behind words is what OSC 8 is misused for.
-        self._console.print(Markdown(block, hyperlinks=False))
+        lines = self._console.render_lines(Markdown(block, hyperlinks=False), pad=False)
+        while lines and _is_blank(lines[0]):
+            lines.pop(0)
+        while lines and _is_blank(lines[-1]):
+            lines.pop()
+        between: list[list[Segment]] = [[]] if self._has_shown else []
+        made = [segment for line in between + lines for segment in (*line, Segment.line())]
+        self._console.print(Segments(made), end="")
+        self._has_shown = True
+
+
+def _is_blank(line: "list[Segment]") -> bool:
+    """The edge of a code block is not: it has a colour."""
+    coloured = any(segment.style and segment.style.bgcolor for segment in line)
+    return not coloured and not "".join(segment.text for segment in line).strip()

@@ -162,6 +162,9 @@ def _live(arguments: argparse.Namespace, rules: "dict[str, ServerRule]") -> "Rep
     url = arguments.url.rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise CommandFailed(f"antiphon: {url} is no address; it begins with http:// or https://", MISTAKE)
+    if url.endswith("/responses"):
+        url = url.removesuffix("/responses")
+        print(f"antiphon: the base URL ends before /responses; going on with {url}", file=sys.stderr)
 
     async def judge() -> "Report":
         target = await with_version(_target(arguments, url, arguments.model or ""))

@@ -55,6 +55,8 @@ class AsyncClient:
             address = ServerAddress(LOCAL_URL, key_of(api_key or ""))
         else:
             address = resolve(base_url, api_key)
+            if (base := address.url.removesuffix("/responses")) != address.url:
+                raise UsageError(f"the base URL ends before `/responses`: {base!r}")
         if config is not None and transport != "local":
             raise UsageError("`config` is for transport='local'; a server has its own")
         chosen = LocalTransport(config) if transport == "local" else None

@@ -18,6 +18,7 @@ from antiphon.spec.codec import UNREADABLE, encode, to_builtins
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import EVENTS, AnyEvent
 from antiphon.spec.request import encode_request
+from antiphon.spec.response import Response
 from antiphon.stream import aliases
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import EventTooLarge
@@ -92,38 +93,48 @@ async def hashbrown_frames(
     if body.thread_id and (threads or body.loads_only):
         yield frames.THREAD_LOAD_START
         try:
-            if load_thread is None or not threads:
-                raise LookupError(frames.NO_THREADS)
-            thread = read_thread(await _awaited(load_thread(body.thread_id)))
+            thread = await _loaded(load_thread if threads else None, body.thread_id)
         except Exception as error:  # whatever a function of the program's own raises
             yield frames.thread_not_loaded(_said(error))
             return
         yield frames.thread_loaded(thread if body.loads_only else None)
         if body.loads_only:
             return
-    reader = Reader()
-    start = new_from(thread, messages)
+    reader, start = Reader(), new_from(thread, messages)
     try:
         address = _address(base_url, api_key)
         wire = await _wire(body, thread, messages, start, transform_request)
     except (SpecError, UsageError) as error:
-        wrong = ErrorPayload("invalid_request", str(error))
-        yield writer.fail(error.payload if isinstance(error, SpecError) else wrong)
+        yield writer.fail(_payload(error))
         return
     source = _Source(address, headers or {}, transport, timeouts or Timeouts())
     async with aclosing(source.events(wire, reader)) as batches:
         async for batch in batches:
-            told = writer.frames(batch) if isinstance(batch, list) else writer.fail(batch)
-            if told:
+            if told := (writer.frames(batch) if isinstance(batch, list) else writer.fail(batch)):
                 yield told
             if writer.ended:
                 break
     if not (threads and save_thread and reader.finished and writer.succeeds(reader.response)):
         return
     yield frames.THREAD_SAVE_START
-    said = to_messages(settled(reader.response.output))
-    kept = [one for one in (*thread, *messages[start:], *said) if not isinstance(one, ErrorMessage)]
-    yield await _saved(save_thread, [to_builtins(message) for message in kept], body.thread_id or None)
+    kept = _kept([*thread, *messages[start:]], reader.response)
+    yield await _saved(save_thread, kept, body.thread_id or None)
+
+
+async def _loaded(load_thread: LoadThread | None, id: str) -> list[AnyMessage]:
+    if load_thread is None:
+        raise LookupError(frames.NO_THREADS)
+    return read_thread(await _awaited(load_thread(id)))
+
+
+def _payload(error: SpecError | UsageError) -> ErrorPayload:
+    return error.payload if isinstance(error, SpecError) else ErrorPayload("invalid_request", str(error))
+
+
+def _kept(before: list[AnyMessage], response: Response) -> list[Json]:
+    """A thread as it is saved: what came before and what was said now, without notes of errors."""
+    messages = [*before, *to_messages(settled(response.output))]
+    return [to_builtins(one) for one in messages if not isinstance(one, ErrorMessage)]
 
 
 def endpoint(base_url: str) -> str:

@@ -1,6 +1,6 @@
 """How an embedded model is made to answer when the request leaves it open.
 
-All of it was chosen on the tuning half of `bench/knowledge`, for the default model alone; another model is
+All of it was chosen by an evaluation (docs/embedded-model.md), for the default model alone; another model is
 left as its publisher made it. What a request says wins: its sampling, and its instructions replace ours.
 """
 

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from antiphon.catalogue import ModelInfo
+from antiphon.engine.media import may_have_addresses
 from antiphon.engine.truncation import known_window
 from antiphon.providers.base import DROPPED, UNMET, Capabilities, Provider, Turn
 from antiphon.spec.codec import Opaque, encode, extras
@@ -58,23 +59,25 @@ def losses(turn: Turn, provider: Provider, info: ModelInfo) -> list[Loss]:
 
     The items of the turn have to be known. Nothing is sent, and no receipt is left.
     """
-    takes = provider.capabilities
+    takes, request = provider.capabilities, turn.request
     found = list(_unsupported(turn, takes))
     for kind, param in _media(turn.items).items():
         if not _takes(takes, kind):
             found.append(Loss(param, f"this provider takes no {_plural(kind)}", REFUSED))
         elif info.input_modalities is not None and kind not in info.input_modalities:
             found.append(Loss(param, f"this model takes no {_plural(kind)}", REFUSED))
-    found += _tools(turn, takes, info)
-    form = turn.request.text.format if turn.request.text is not None else None
+    if turn.tools:
+        found += _tools(turn, takes, info)
+    form = request.text.format if request.text is not None else None
     if isinstance(form, JsonSchemaFormat) and (not takes.json_schema or info.json_schema is False):
         reason = "the schema stands in the prompt, where a model may overlook it"
         found.append(Loss("text.format", reason, UNMET))
-    found += _reasoning(turn, takes, info)
-    if (asked := turn.request.max_output_tokens) and info.output_limit and asked > info.output_limit:
+    if request.reasoning is not None and info.reasoning_levels is not None:
+        found += _reasoning(turn, takes, info)
+    if (asked := request.max_output_tokens) and info.output_limit and asked > info.output_limit:
         reason = f"this model says {info.output_limit:,} tokens at most"
         found.append(Loss("max_output_tokens", reason, UNMET))
-    if fits(turn, info) is None and _seems_too_long(turn, info):
+    if info.context_window is not None and fits(turn, info) is None and _seems_too_long(turn, info):
         found.append(Loss("input", f"it may not fit {info.context_window:,} tokens", REFUSED))
     return found
 
@@ -123,8 +126,6 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
 
 
 def _tools(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:
-    if not turn.tools:
-        return
     if not takes.tools or info.tools is False:
         yield Loss("tools", f"this {'model' if takes.tools else 'provider'} calls no tools", REFUSED)
     elif not takes.custom_tools and any(isinstance(tool, CustomTool) for tool in turn.tools):
@@ -150,6 +151,8 @@ def _reasoning(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Los
 def _media(items: list[Item]) -> dict[_Kind, str]:
     """Each kind of content beside text, and where it first stands."""
     found: dict[_Kind, str] = {}
+    if not may_have_addresses(items):  # most are plain text
+        return found
     for n, item in enumerate(items):
         name, parts = parts_of(item)
         for m, part in enumerate(parts):

@@ -135,7 +135,7 @@ class Engine:
             provider = Silent()
         elif (route := self.routes.get(request.model or self.default_model)) is None:
             report_unsupported(turn, provider)
-        proofs = Proofs(self.seal, provider, turn)
+        first, proofs = provider, Proofs(self.seal, provider, turn)
         may_not_fit = provider.capabilities.counts_tokens
         if resolved is None:
             resolved = await self.resolve(request, caller, memory)
@@ -154,17 +154,19 @@ class Engine:
         dialect = caller.dialect
         shows = partial(dialect.shows, solicited=solicited(request.tools)) if request.tools else dialect.shows
         composer = Composer(
-            self._new_response(turn, takes, caller),
+            self._new_response(
+                turn, takes, caller, str(caller.asked.target) if route is not None and caller.asked else None
+            ),
             clock=self.clock,
             shows=shows,
-            hidden=partial(_hidden, turn, provider.name),
+            hidden=partial(_hidden, turn, first.name),
             first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
             seal=proofs.sealed,
             receipts=turn.receipts if counts_receipts or (turn.stream and dialect.slug is not None) else (),
         )
-        if isinstance(provider, Router):
-            self.follow(provider, composer, caller)
+        if route is not None and isinstance(provider, Router):
+            provider.composing = _Composing(self.seal, composer, caller.asked or Asked(), turn, first)
         if keeps_chunks:
             turn.keeps_chunks = composer.keeps_chunks = True
         # A background response is written by its job, together with its events.
@@ -172,12 +174,11 @@ class Engine:
         save = _Saving(self, caller, memory, keep) if saves else None
         return Run(turn, composer, resolved, provider, save, checks_of(provider, turn, self.schemas))
 
-    def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller) -> Response:
-        request, asked = turn.request, caller.asked
-        model = request.model or self.default_model
-        if asked is not None and self.routes.get(model) is not None:
-            model = str(asked.target)
-        response = new_response(request, model, self.clock(), takes.defaults)
+    def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller, model: str | None) -> Response:
+        """`model` is the target that is asked first, where there are several."""
+        request = turn.request
+        named = model or request.model or self.default_model
+        response = new_response(request, named, self.clock(), takes.defaults)
         if "service_tier" not in takes.parameters:
             response.service_tier = "default"
         if caller.receipts:
@@ -259,7 +260,7 @@ class Engine:
         self._read_hint(route, turn, caller)
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
-        if route.route.settings.affinity == "chain":
+        if route.keeps_chains:
             keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
             if request.store or memory is not None:
                 remembers = partial(_response_keys, tenant)
@@ -288,15 +289,20 @@ class Engine:
         """Whatever target the router asks, the response is composed as that target's."""
         router.composing = _Composing(self.seal, composer, caller.asked or Asked())
 
-    async def _prepare(
+    def _prepare(
         self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]
-    ) -> None:
+    ) -> Awaitable[None] | None:
         """Make the turn what this provider takes, with receipts for what it does not."""
         report_unsupported(turn, provider)
+        if resolved.is_plain and not provider.capabilities.counts_tokens:
+            turn.items = [*resolved.items, *added]
+            if self.media is None or not may_have_addresses(turn.items):
+                return None
+        return self._fit(resolved, provider, turn, added)
+
+    async def _fit(self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]) -> None:
         items = await self.shown(resolved, provider, turn)
-        turn.items = [*items, *added]
-        if provider.capabilities.counts_tokens or may_have_addresses(turn.items):
-            turn.items = await self.fitted(provider, turn, turn.items)
+        turn.items = await self.fitted(provider, turn, [*items, *added])
 
     def shown(self, resolved: Resolved, provider: Provider, turn: Turn) -> Awaitable[list[Item]]:
         """The items as this provider may see them."""
@@ -373,6 +379,9 @@ class _Composing(Struct, eq=False):
     seal: Seal
     composer: Composer
     asked: Asked
+    turn: Turn | None = None
+    """What the composer is made for already, and for whom."""
+    provider: Provider | None = None
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -382,7 +391,11 @@ class _Composing(Struct, eq=False):
 
     def begins(self, target: Target, provider: Provider, turn: Turn) -> None:
         composer = self.composer
-        composer.response.model = str(target)
+        composer.response.model = turn.target
+        if turn is self.turn and provider is self.provider:
+            self.asked.target = target
+            return
+        self.turn, self.provider = turn, provider
         composer.seal = Proofs(self.seal, provider, turn).sealed
         composer.hidden = partial(_hidden, turn, provider.name)
         self.asked.target, self.asked.turn = target, turn

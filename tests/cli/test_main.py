@@ -140,8 +140,11 @@ def test_every_command_has_a_manual_with_examples(run: Run) -> None:
     groups = commands(parser().format_help())
     assert groups == [
         "serve",
+        "ask",
+        "chat",
         "config",
         "models",
+        "route",
         "store",
         "comply",
         "audit",

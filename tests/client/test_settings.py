@@ -120,3 +120,9 @@ async def test_a_key_that_the_server_repeats_is_not_in_the_error(caplog: pytest.
     assert caught.value.status == 401
     assert "sk-secret" not in "".join(traceback.format_exception(caught.value)) + caplog.text
     assert "***" in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://a.test/v1/responses", "http://a.test/v1/responses/"])
+def test_the_address_of_the_endpoint_is_not_its_base_url(url: str) -> None:
+    with pytest.raises(UsageError, match=r"the base URL ends before `/responses`: 'http://a\.test/v1'"):
+        AsyncClient(url)

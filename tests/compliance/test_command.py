@@ -47,11 +47,12 @@ def test_the_model_is_the_first_that_is_listed(gateway: Serving, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["model"] == "model"
 
 
-def test_an_address_without_its_version_is_understood_and_told(
-    gateway: Serving, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("path", ["", "/v1/responses"])
+def test_an_address_that_ends_too_early_or_too_late_is_understood_and_told(
+    gateway: Serving, capsys: pytest.CaptureFixture[str], path: str
 ) -> None:
     arguments = ["--api-key", KEYS["alice"], "--only", "basic-response"]
-    assert main(["comply", gateway.url, *arguments]) == 0
+    assert main(["comply", gateway.url + path, *arguments]) == 0
     assert f"going on with {gateway.url}/v1" in capsys.readouterr().err
 
 

@@ -35,19 +35,20 @@ class Scenes(Playing):
 
 
 class World:
-    """An alias `r` over these providers, each with the model `m`."""
+    """An alias `r` over these providers, each with the model `m` or one of `models`."""
 
     def __init__(
         self,
         store: SqliteStore,
         *providers: Provider,
         catalogue: dict[str, ModelFacts] | None = None,
+        models: dict[str, str] | None = None,
         **settings: Any,
     ) -> None:
         self.now = 1000.0
         self.providers = {provider.name: provider for provider in providers}
         spare = settings.get("context_window_fallback", "").partition("/")[0]
-        listed = tuple(f"{name}/m" for name in self.providers if name != spare)
+        listed = tuple(f"{name}/{(models or {}).get(name, 'm')}" for name in self.providers if name != spare)
         config = Config(
             default_model="r",
             providers={name: ProviderSettings(type="playing") for name in self.providers},

@@ -52,7 +52,8 @@ class Shell:
         body: dict[str, Any] = answer.json()
         kind = KINDS.get(body.get("object", ""))
         if kind == "ITEM":
-            self.variables |= {kind: one["id"] for one in body["data"][:1] if "id" in one}
+            if body["data"] and "id" in body["data"][0]:
+                self.variables[kind] = body["data"][0]["id"]
         elif kind and body.get("background"):
             self.variables["BACKGROUND"] = body["id"]
         elif kind and kind not in self.variables:

@@ -68,6 +68,34 @@ def test_it_answers_without_configuration_and_counts_with_its_own_tokenizer(clie
     assert (response["temperature"], response["top_p"]) == (0.0, 0.9)
 
 
+def test_our_instructions_are_there_only_where_nothing_else_is_asked_for(client: Client) -> None:
+    def counted(**body: Any) -> int:
+        tokens: int = client.ok("POST", "/v1/responses/input_tokens", json={"input": "Hi.", **body})[
+            "input_tokens"
+        ]
+        return tokens
+
+    assert counted() > 100
+    theirs = {
+        "instructions": counted(instructions="Be brief."),
+        "a system message": counted(
+            input=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi."}]
+        ),
+        "a developer message": counted(
+            input=[{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi."}]
+        ),
+        "tools": counted(tools=[WEATHER]),
+        "JSON": counted(text={"format": {"type": "json_schema", "name": "person", "schema": PERSON}}),
+    }
+    assert max(theirs.values()) < 50, theirs
+
+
+def test_the_sampling_of_the_request_wins(client: Client) -> None:
+    response = client.create(input="Say hello.", temperature=0.5, top_p=0.5, max_output_tokens=16)
+    assert (response["temperature"], response["top_p"]) == (0.5, 0.5)
+    assert response["instructions"] is None
+
+
 def test_it_streams_word_by_word(client: Client) -> None:
     with client.listen(
         "/v1/responses", input="Explain how rain forms.", stream=True, max_output_tokens=32

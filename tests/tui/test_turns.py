@@ -7,6 +7,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.stream.deltas import Finish, ItemDelta
 from antiphon.tui.approval import Approval
 from antiphon.tui.entries import CallEntry, ReasoningEntry
+from antiphon.tui.turns import Draft
 from tests.client.scripted_server import Player, composed, error, events, say, streamed
 from tests.providers.fake_server import Received, Wire
 from tests.tui.conftest import Start, scenes, script
@@ -102,15 +103,23 @@ async def test_escape_stops_the_answer_upstream_and_the_chat_goes_on(chat: Start
 
 
 async def test_a_message_waits_for_the_answer_before_it(chat: Start) -> None:
-    async with chat(system=script({"text": "slow ", "times": 80, "delay": 0.02})) as chatting:
-        await chatting.send("first")
-        await chatting.until(lambda: chatting.app.turns.is_running)
-        await chatting.send("second")
-        assert [draft.text for draft in chatting.app.turns.queue] == ["second"]
+    async with chat(system=script({"text": "An answer."})) as chatting:
+        turns = chatting.app.turns
+        turns.send(Draft("first"))
+        turns.send(Draft("second"))
+        assert [draft.text for draft in turns.queue] == ["second"]
         assert chatting.app.query_one("#queue").has_class("shown")
-        await chatting.until(lambda: not chatting.app.turns.queue)
+        await chatting.until(lambda: not turns.queue)
         await chatting.settle()
-        assert chatting.text.index("▎ first") < chatting.text.index("slow") < chatting.text.index("▎ second")
+        text = chatting.text
+        assert text.index("▎ first") < text.index("An answer.") < text.index("▎ second")
+        chatting.app.settings.system = script({"text": "Endless. ", "times": 2000, "delay": 0.02})
+        turns.send(Draft("third"))
+        await chatting.send("fourth")
+        await chatting.press("escape")
+        await chatting.settle()
+        assert turns.queue == []
+        assert chatting.composer.text == "fourth"
 
 
 async def test_a_tool_runs_after_a_yes_and_then_always(chat: Start) -> None:

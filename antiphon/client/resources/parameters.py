@@ -1,6 +1,7 @@
 """From Python arguments to the body of a request."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TypedDict
 
 from msgspec import Struct
@@ -102,9 +103,9 @@ def request_body(input: Input | None, model: str | None, parameters: Parameters)
     unknown = parameters.keys() - _KNOWN
     if unknown:
         names = ", ".join(sorted(unknown))
-        raise UsageError(
-            f"unknown parameter {names}; what the specification does not have goes in `extra_body`"
-        )
+        near = get_close_matches(min(unknown), _KNOWN, 1)
+        other = "what the specification does not have goes in `extra_body`"
+        raise UsageError(f"unknown parameter {names}; {f'did you mean {near[0]}?' if near else other}")
     body: dict[str, object] = {"model": model, "input": items_of(input)}
     body |= {_WIRE_NAMES.get(name, name): value for name, value in parameters.items() if name not in _OPTIONS}
     tools = parameters.get("tools")
@@ -120,6 +121,8 @@ def items_of(input: Input | None) -> str | list[InputItem] | None:
     """The input as it goes on the wire: a text, or a list of items."""
     if input is None or isinstance(input, str):
         return input
+    if isinstance(input, bytes | bytearray):
+        raise UsageError("input is a text or a list of items, and not bytes; decode them first")
     if isinstance(input, Struct | Opaque | Mapping):
         return [input]
     try:

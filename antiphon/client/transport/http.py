@@ -34,6 +34,7 @@ log = logging.getLogger("antiphon.client")
 MAX_BODY = 256 * 1024 * 1024
 _MAX_ERROR_BODY = 1024 * 1024
 _CLOSING = 1.0
+_NO_TLS = "WRONG_VERSION_NUMBER"
 _NO_TIMEOUTS = Timeouts()
 _CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 
@@ -332,8 +333,9 @@ async def _translated(address: ServerAddress, limits: Timeouts) -> AsyncIterator
     except (httpx.ConnectTimeout, httpx.PoolTimeout):
         raise TimedOut("connect", limits.connect or 0.0) from None
     except httpx.ConnectError as error:
+        why = "is it one for http://, without TLS?" if _NO_TLS in str(error) else "is it running?"
         raise ConnectionFailed(
-            f"no connection to {where}: {_said(error)}; is it running?", sent=False
+            f"no connection to {where}: {_said(error)}; {why}", sent=False
         ) from without_traceback(error)
     except httpx.ProxyError as error:
         message = f"the proxy refused {where}: {_said(error)}"

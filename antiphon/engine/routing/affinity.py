@@ -38,6 +38,8 @@ def key_of(tenant: str, kind: Kind, name: str) -> int:
 
 def chain_keys(request: Request, tenant: str, socket: str = "") -> list[int]:
     """What the request goes on with, the closest first; `socket` names the WebSocket that it came over."""
+    if not (request.previous_response_id or request.conversation or request.prompt_cache_key or socket):
+        return []
     named: list[tuple[Kind, str | None]] = [
         ("response", request.previous_response_id),
         ("conversation", request.conversation),
@@ -71,10 +73,14 @@ class Affinity:
         """These keys are on this target now, whose cache holds so many tokens of them."""
         cells = self._cells
         for key in keys:
-            entries = self._entries(key)
-            at = next((at for at in entries if cells[at + _KEY] == key), None)
-            if at is None:
-                at = min(entries, key=lambda entry: int(cells[entry + _SEEN]))
+            # In one pass, because every response has a key that is new.
+            at, oldest = -1, 1 << 64
+            for entry in self._entries(key):
+                if cells[entry + _KEY] == key:
+                    at = entry
+                    break
+                if (seen := cells[entry + _SEEN]) < oldest:
+                    at, oldest = entry, seen
             cells[at + _TARGET], cells[at + _TOKENS] = self._numbers[target], max(tokens, 0)
             cells[at + _SEEN], cells[at + _KEY] = max(int(now), 0), key
 

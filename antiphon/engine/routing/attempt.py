@@ -7,7 +7,9 @@ another can begin anew. How the attempt ended is kept for the router to judge: a
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from antiphon.providers.base import Sink, WrappingSink
+from msgspec import Struct
+
+from antiphon.providers.base import Sink
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import type_of
 from antiphon.spec.response import Usage
@@ -32,14 +34,11 @@ Shows = Callable[[str], str | None]
 _ENDS = (Finish, Failure)
 
 
-class Follower(Protocol):
-    """Who wants to know how far an attempt is."""
+class Viewer(Protocol):
+    """Who knows what the client sees."""
 
-    def begins(self) -> None:
-        """The first content has come."""
-
-    def finishes(self, usage: Usage | None) -> None:
-        """The answer is whole, and its end is about to be put."""
+    def shows(self, item_type: str) -> str | None:
+        """The type under which the client sees such an item, or None if it does not."""
 
 
 def announces(delta: AnyDelta, shows: Shows) -> bool:
@@ -61,40 +60,56 @@ def announces(delta: AnyDelta, shows: Shows) -> bool:
     return False
 
 
-class Attempt(WrappingSink):
-    """Holds back until content comes, or until the end if nobody follows the answer."""
+class Attempt(Struct, eq=False):
+    """Holds back until content comes, or until the end if nobody follows the answer.
 
-    def __init__(self, sink: Sink, shows: Shows, follower: Follower, *, holds_all: bool) -> None:
-        super().__init__(sink)
-        self._shows = shows
-        self._follower = follower
-        self._holds_all = holds_all
-        self._held: list[AnyDelta] = []
-        self.is_accepted = False
-        self.has_content = False
-        """The client has some of it."""
-        self.is_finished = False
-        self.failure: ErrorPayload | None = None
-        """What the provider put as the end of its answer, if that was a failure."""
+    It stands on the path of every delta, so once there is content it only looks at the last of a batch.
+    """
+
+    sink: Sink
+    viewer: Viewer
+    holds_all: bool
+    is_accepted: bool = False
+    has_content: bool = False
+    """The client has some of it."""
+    is_finished: bool = False
+    failure: ErrorPayload | None = None
+    """What the provider put as the end of its answer, if that was a failure."""
+    _held: list[AnyDelta] | None = None
+
+    __repr__ = object.__repr__  # which shows no prompt
 
     def accepted(self) -> None:
         self.is_accepted = True
-        self._sink.accepted()
+        self.sink.accepted()
+
+    def begins(self) -> None:
+        """The first content has come."""
+
+    def finishes(self, usage: Usage | None) -> None:
+        """The answer is whole, and its end is about to be put."""
+
+    def queued(self) -> None:
+        self.sink.queued()
+
+    async def ready(self) -> None:
+        await self.sink.ready()
 
     def put(self, deltas: list[AnyDelta]) -> bool:
+        if self.has_content and deltas and type(deltas[-1]) is TextDelta:
+            return self.sink.put(deltas)
         if deltas and type(deltas[-1]) in _ENDS:
             return self._end(deltas)
-        if self.has_content:
-            return self._sink.put(deltas)
-        return self._wait(deltas)
+        return self.sink.put(deltas) if self.has_content else self._wait(deltas)
 
     def _wait(self, deltas: list[AnyDelta]) -> bool:
-        self._held += deltas
-        if self._holds_all or not self._has_content(deltas):
+        held = deltas if self._held is None else [*self._held, *deltas]
+        if self.holds_all or not self._has_content(deltas):
+            self._held = held
             return True
-        held, self._held, self.has_content = self._held, [], True
-        self._follower.begins()
-        return self._sink.put(held)
+        self._held, self.has_content = None, True
+        self.begins()
+        return self.sink.put(held)
 
     def _end(self, deltas: list[AnyDelta]) -> bool:
         last = deltas[-1]
@@ -104,15 +119,15 @@ class Attempt(WrappingSink):
             self.failure = last.error
             return True
         self.is_finished = True
-        if self._held:
-            deltas, self._held = [*self._held, *deltas], []
+        if self._held is not None:
+            deltas, self._held = [*self._held, *deltas], None
         if not self.has_content:
-            self._follower.begins()
-        self._follower.finishes(_usage(deltas))
-        return self._sink.put(deltas)
+            self.begins()
+        self.finishes(_usage(deltas))
+        return self.sink.put(deltas)
 
     def _has_content(self, deltas: Iterable[AnyDelta]) -> bool:
-        shows = self._shows
+        shows = self.viewer.shows
         return any(announces(delta, shows) for delta in deltas)
 
 

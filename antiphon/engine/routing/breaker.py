@@ -36,6 +36,11 @@ class Breaker:
         self.cells = cells
         self._is_alive = is_alive
 
+    @property
+    def is_closed(self) -> bool:
+        """Then anybody may be sent, and nothing changes by that."""
+        return not self.cells[1]
+
     def state(self, now: float) -> BreakerState:
         if not self.reopens_at:
             return "closed"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.engine.routing.seam import Seam
-from antiphon.providers.base import Provider, Sink, WrappingSink
+from antiphon.providers.base import Provider, Sink, Turn, WrappingSink
 from antiphon.spec.content import InputText, OutputText, Refusal, UrlCitation
 from antiphon.spec.items import (
     CustomToolCall,
@@ -131,13 +131,12 @@ class Continuation(Struct):
     resent_tokens: int
 
     @classmethod
-    def on(cls, provider: Provider, model: str, before: Unfinished) -> "Continuation":
+    def on(cls, provider: Provider, turn: Turn, before: Unfinished) -> "Continuation":
         added = list(_sendable(before.items))
         text = before.text.rstrip()
-        prefill = provider.capabilities.prefill
         if text:
             added.append(Message(role="assistant", content=[OutputText(text)]))
-            if prefill is None or not prefill.search(model):
+            if not _takes_prefill(provider, turn):
                 added.append(_ask(_GO_ON + _anchor(text)))
         elif added:
             added.append(_ask(_GO_ON_AFTER))
@@ -169,6 +168,12 @@ class Continuation(Struct):
     def closing(self) -> list[AnyDelta]:
         """What has to be put before the next target speaks."""
         return [ItemEnd(None, "completed")] if self.before.has_open_reasoning else []
+
+
+def _takes_prefill(provider: Provider, turn: Turn) -> bool:
+    """Does the model go on by itself? None does that is asked to think first."""
+    prefill = provider.capabilities.prefill
+    return prefill is not None and turn.request.reasoning is None and bool(prefill.search(turn.model))
 
 
 def _sendable(items: list[Item]) -> Iterator[Item]:

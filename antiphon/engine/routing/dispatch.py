@@ -3,9 +3,10 @@
 No I/O and no clock: whoever drives this asks the targets, waits, and tells how it went.
 """
 
-from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from antiphon.config import RouteSettings, Target
 from antiphon.engine.routing.breaker import Admission
@@ -22,16 +23,13 @@ LONGEST_WAIT = 8.0
 _HOPELESS: frozenset[Kind] = frozenset({"auth"})
 
 
-class Ask(NamedTuple):
+class Ask(Struct, eq=False):
     """Ask this target now."""
 
     candidate: Candidate
+    target: Target
     admission: Admission
     reason: str
-
-    @property
-    def target(self) -> Target:
-        return self.candidate.target
 
 
 class Wait(NamedTuple):
@@ -40,70 +38,64 @@ class Wait(NamedTuple):
     seconds: float
 
 
-class Dispatch:
+class Dispatch(Struct, eq=False):
     """Call `next`, do what it says, and tell `answered`, `failed` or `left`; until `next` gives None."""
 
-    def __init__(
-        self,
-        settings: RouteSettings,
-        states: States,
-        candidates: Sequence[Candidate],
-        *,
-        spare: Candidate | None = None,
-        random: Random | None = None,
-    ) -> None:
-        """`spare` is for a context that is too long for the candidates."""
-        self._settings = settings
-        self._states = states
-        self._untried = list(candidates)
-        self._spare = spare
-        self._again: list[Candidate] = []  # those that failed in a way which may pass
-        self._random: Callable[[], float] = (random or Random()).random
-        self._attempts = 0
-        self._retries = 0
-        self._is_due = False  # the wait before a retry is over
-        self._is_over = False
-        self._why = ""
+    settings: RouteSettings
+    states: States
+    untried: list[Candidate]
+    """Who can be asked, in order; it is used up."""
+    spare: Candidate | None = None
+    """Who is asked when the context is too long for those."""
+    random: Random | None = None
+    _again: list[Candidate] = []  # those that failed in a way which may pass
+    _attempts: int = 0
+    _retries: int = 0
+    _is_due: bool = False  # the wait before a retry is over
+    _is_over: bool = False
+    _why: str = ""
 
     @property
     def has_candidates(self) -> bool:
         """Is there anybody who could be asked, now or later?"""
-        return bool(self._untried or self._again)
+        return bool(self.untried or self._again)
 
     def next(self, now: float) -> Ask | Wait | None:
-        if self._is_over or self._attempts > self._settings.retries:
+        if self._is_over or self._attempts > self.settings.retries:
             return None
-        for candidate in self._untried:
+        for candidate in self.untried:
+            if candidate.state.breaker.is_closed:
+                return self._ask(candidate, "ordinary", now)
             if candidate.state.breaker.admits(now):
-                with self._states.changing():
-                    admission = candidate.state.breaker.admit(now, self._states.owner)
+                with self.states.changing():
+                    admission = candidate.state.breaker.admit(now, self.states.owner)
                 if admission is not None:
                     return self._ask(candidate, admission, now)
         return self._probe_early(now) or self._retry(now)
 
     def retry_after(self, now: float) -> float:
         """In how many seconds somebody may be asked, when nobody can be now."""
-        waits = [one.state.breaker.wait(now) for one in (*self._untried, *self._again)]
+        waits = [one.state.breaker.wait(now) for one in (*self.untried, *self._again)]
         return max(1.0, min(waits, default=1.0))
 
     def answering(self, ask: Ask) -> Ask:
         """Its first words have come. A probe has shown then that the target is there; others may follow."""
-        if ask.admission == "ordinary":
-            return ask
-        with self._states.changing():
-            ask.candidate.state.breaker.proved(self._settings.failures)
-        return ask._replace(admission="ordinary")
+        if ask.admission == "probe":
+            with self.states.changing():
+                ask.candidate.state.breaker.proved(self.settings.failures)
+            ask.admission = "ordinary"
+        return ask
 
     def answered(self, ask: Ask) -> None:
         breaker = ask.candidate.state.breaker
         if breaker.failures or ask.admission == "probe":
-            with self._states.changing():
+            with self.states.changing():
                 breaker.succeeded(ask.admission)
 
     def left(self, ask: Ask) -> None:
         """The attempt ended, and says nothing about the target."""
         if ask.admission == "probe":
-            with self._states.changing():
+            with self.states.changing():
                 ask.candidate.state.breaker.released(ask.admission)
 
     def refused(self, ask: Ask, *, is_too_long: bool = False) -> None:
@@ -111,8 +103,8 @@ class Dispatch:
         self.left(ask)
         self._attempts -= 1
         self._why = f"{ask.target} cannot take this request"
-        if is_too_long and not self._untried and self._spare is not None:
-            self._untried, self._spare = [self._spare], None
+        if is_too_long and not self.untried and self.spare is not None:
+            self.untried, self.spare = [self.spare], None
 
     def end(self) -> None:
         """Nobody is to be asked any more."""
@@ -120,18 +112,18 @@ class Dispatch:
 
     def failed(self, ask: Ask, kind: Kind, now: float, retry_after: float | None = None) -> bool:
         """Is there anything left to try after such a failure?"""
-        candidate, settings = ask.candidate, self._settings
+        candidate, settings = ask.candidate, self.settings
         if kind in ("request", "too_long", "unsupported"):
             self.answered(ask)  # it has said no to this request, and is well
-            self._is_over = kind != "too_long" or self._spare is None
-            if not self._is_over and self._spare is not None:
-                self._untried, self._again, self._spare = [self._spare], [], None
+            self._is_over = kind != "too_long" or self.spare is None
+            if not self._is_over and self.spare is not None:
+                self.untried, self._again, self.spare = [self.spare], [], None
                 self._why = "the context is too long for the others"
             return not self._is_over
         state = candidate.state
         state.errors += 1
         state.failed_at = now
-        with self._states.changing():
+        with self.states.changing():
             state.breaker.failed(
                 now,
                 ask.admission,
@@ -147,23 +139,19 @@ class Dispatch:
         return not self._is_over
 
     def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
-        self._untried.remove(candidate)
-        candidate.state.budget.sent(now)
-        reason = "probe" if admission == "probe" else self._why or candidate.reason
-        return self._asked(candidate, admission, reason)
-
-    def _asked(self, candidate: Candidate, admission: Admission, reason: str) -> Ask:
+        self.untried.remove(candidate)
+        candidate.state.sent(now)
         self._attempts += 1
-        candidate.state.requests += 1
-        return Ask(candidate, admission, reason)
+        reason = "probe" if admission == "probe" else self._why or candidate.reason
+        return Ask(candidate, candidate.target, admission, reason)
 
     def _probe_early(self, now: float) -> Ask | None:
         """When all are open, the one that reopens soonest gets one probe, if it has not forbidden that."""
-        if not self._untried or any(one.state.breaker.state(now) == "closed" for one in self._again):
+        if not self.untried or any(one.state.breaker.state(now) == "closed" for one in self._again):
             return None
-        soonest = min(self._untried, key=lambda one: one.state.breaker.reopens_at)
-        with self._states.changing():
-            admission = soonest.state.breaker.admit_early(now, self._states.owner)
+        soonest = min(self.untried, key=lambda one: one.state.breaker.reopens_at)
+        with self.states.changing():
+            admission = soonest.state.breaker.admit_early(now, self.states.owner)
         return None if admission is None else self._ask(soonest, admission, now)
 
     def _retry(self, now: float) -> Ask | Wait | None:
@@ -171,18 +159,20 @@ class Dispatch:
         if self._is_due:
             self._is_due = False
             for candidate in self._again:
-                with self._states.changing():
+                with self.states.changing():
                     state = candidate.state
                     if state.breaker.admits(now) and state.budget.take(now):
-                        admission = state.breaker.admit(now, self._states.owner)
+                        admission = state.breaker.admit(now, self.states.owner)
                         assert admission is not None
                         self._retries += 1
-                        return self._asked(candidate, admission, f"again {self._why}")
+                        self._attempts += 1
+                        state.requests += 1
+                        return Ask(candidate, candidate.target, admission, f"again {self._why}")
             return None
         waits = [one.state.breaker.wait(now) for one in self._again if one.state.budget.left(now)]
         soonest = min(waits, default=LONGEST_WAIT + 1)
         if soonest > LONGEST_WAIT:
             return None
         self._is_due = True
-        jitter = self._random() * min(LONGEST_WAIT, FIRST_WAIT * 2**self._retries)
+        jitter = (self.random or Random()).random() * min(LONGEST_WAIT, FIRST_WAIT * 2**self._retries)
         return Wait(soonest + jitter)

@@ -24,9 +24,10 @@ class Estimates:
 
     def answered(self, first_token: float, tokens: int, seconds: float) -> None:
         """An answer came: its first words after so long, then so many tokens in so many seconds."""
-        self.first_token = _moved(self.first_token, max(first_token, 1e-6))
+        cells = self.cells
+        cells[0] = _moved(cells[0], max(first_token, 1e-6))
         if tokens and seconds >= _SHORTEST:
-            self.speed = _moved(self.speed, tokens / seconds)
+            cells[1] = _moved(cells[1], tokens / seconds)
 
     def duration(self, tokens: int) -> float | None:
         """How many seconds an answer of so many tokens would take; None if nothing is known."""

@@ -46,8 +46,7 @@ class RetryBudget:
 
     def _slot(self, now: float) -> int:
         second = int(now)
-        slot = second % _SLOTS * 3
-        cells = self.cells
-        if cells[slot + _SECOND] != second:
-            cells[slot + _SECOND], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0
+        slot, cells = second % _SLOTS * 3, self.cells
+        if cells[slot] != second:
+            cells[slot], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0
         return slot

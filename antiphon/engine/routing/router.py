@@ -6,6 +6,7 @@ receipts, the items as it may see them, how much of them fits) is done anew for 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
 from typing import Protocol
 
 from msgspec import UNSET, Struct
@@ -29,8 +30,8 @@ ROUTER = "router"
 """Who a receipt names for what is decided here."""
 UNAVAILABLE = "targets_unavailable"
 
-Prepare = Callable[[Provider, Turn, Sequence[Item]], Awaitable[None]]
-"""Makes a turn what this provider takes, with these items after its own."""
+Prepare = Callable[[Provider, Turn, Sequence[Item]], Awaitable[None] | None]
+"""Makes a turn what this provider takes, with these items after its own; None if that is done at once."""
 
 
 class Composing(Protocol):
@@ -63,7 +64,20 @@ class _Trouble(Struct):
 class Router:
     """Answers one request with the targets of one route."""
 
-    name = ROUTER
+    __slots__ = (
+        "_attempts",
+        "_held",
+        "_keys",
+        "_prepare",
+        "_remembers",
+        "_route",
+        "_routes",
+        "_targets",
+        "_unfinished",
+        "capabilities",
+        "composing",
+        "name",
+    )
 
     def __init__(
         self,
@@ -74,6 +88,7 @@ class Router:
         remembers: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
         """`keys` say which chain the request goes on with, `remembers` under which its response is found."""
+        self.name = ROUTER
         self._route = route
         self._routes = route.routes
         self._targets = targets
@@ -94,10 +109,13 @@ class Router:
         dispatch = self._route.dispatch(turn, self._route.plan(turn, self._targets, self._held))
         trouble: _Trouble | None = None
         mine = turn
-        while (ask := await self._next(dispatch)) is not None:
-            mine.model = ask.target.upstream_model
-            turn.target = mine.target = str(ask.target)
-            trouble = await self._try(dispatch, ask, turn, mine, sink)
+        while (step := dispatch.next(routes.clock())) is not None:
+            if isinstance(step, Wait):
+                await asyncio.sleep(step.seconds)
+                continue
+            mine.model = step.target.upstream_model
+            turn.target = mine.target = step.candidate.state.name
+            trouble = await self._try(dispatch, step, turn, mine, sink)
             if trouble is None:
                 return
             mine = replace(turn, upstream_status=0, upstream_id="")
@@ -113,69 +131,68 @@ class Router:
     async def close(self) -> None:
         return
 
-    async def _next(self, dispatch: Dispatch) -> Ask | None:
-        while True:
-            step = dispatch.next(self._routes.clock())
-            if not isinstance(step, Wait):
-                return step
-            await asyncio.sleep(step.seconds)
-
     async def _try(self, dispatch: Dispatch, ask: Ask, turn: Turn, mine: Turn, sink: Sink) -> _Trouble | None:
         """Ask one target; None if it has answered, else why it has not. `dispatch` learns of it."""
-        routes = self._routes
-        provider, mark = routes.providers[ask.target.provider], len(turn.receipts)
-        going = _Going(self, dispatch, ask, turn)
+        provider, mark = self._routes.providers[ask.target.provider], len(turn.receipts)
         added: Sequence[Item] = ()
         self.composing.begins(ask.target, provider, mine)
         if self._unfinished is not None:
-            joined = self._join(going, provider, mine, sink)
+            joined = self._join(self._unfinished, ask, provider, turn, mine, sink)
             if joined is None:
                 dispatch.left(ask)
                 return None
             sink, added = joined
-        attempt = Attempt(sink, self.composing.shows, going, holds_all=not turn.stream)
+        attempt = _Attempt(
+            sink,
+            self.composing,
+            not turn.stream,
+            router=self,
+            dispatch=dispatch,
+            ask=ask,
+            turn=turn,
+            began=perf_counter(),
+        )
         try:
-            await self._prepare(provider, mine, added)
+            if (preparing := self._prepare(provider, mine, added)) is not None:
+                await preparing
             await provider.answer(mine, attempt)
         except (UpstreamError, SpecError) as error:
             retry_after = error.retry_after if isinstance(error, UpstreamError) else None
             trouble = _Trouble(error.payload, error.status, retry_after, error)
         except BaseException:
-            dispatch.left(going.ask)
+            dispatch.left(ask)
             raise
         else:
             if attempt.is_finished:
-                dispatch.answered(going.ask)
+                dispatch.answered(ask)
                 return None
             payload = attempt.failure
             trouble = (
                 _Trouble(payload) if payload else _Trouble(CLOSED, 502, raised=UpstreamError(CLOSED, 502))
             )
-        self._judge(going, attempt, trouble, turn, mine)
+        self._judge(attempt, trouble, turn, mine)
         if not attempt.has_content and self._unfinished is None:
             del turn.receipts[mark:]
         return trouble
 
     def _join(
-        self, going: "_Going", provider: Provider, mine: Turn, sink: Sink
+        self, before: Unfinished, ask: Ask, provider: Provider, turn: Turn, mine: Turn, sink: Sink
     ) -> tuple[Sink, Sequence[Item]] | None:
         """A sink in which the target goes on with what there is, and what it is given for that.
 
         None if nothing may follow: the budget is used up, and that is the end of the answer.
         """
-        before, turn = self._unfinished, going.turn
-        assert before is not None
-        how = Continuation.on(provider, mine.model, before)
+        how = Continuation.on(provider, mine, before)
         request = how.request(turn.request)
         if request is None:
-            going.finishes(None)
+            self._tell(turn)
             sink.put([*how.closing(), UsageDelta(how.usage(Usage())), Finish("length")])
             return None
         mine.request = request
         if closing := how.closing():
             sink.put(closing)
         if before.place:
-            reason = f"{going.ask.target} goes on with this text at character {len(before.text):,}"
+            reason = f"{ask.target} goes on with this text at character {len(before.text):,}"
             turn.receipts.append(Receipt(before.place, CONTINUED, reason, ROUTER))
 
         def left_out() -> None:
@@ -183,11 +200,11 @@ class Router:
 
         return Continued(sink, how, len(self._attempts), left_out), how.added
 
-    def _judge(self, going: "_Going", attempt: Attempt, trouble: _Trouble, turn: Turn, mine: Turn) -> None:
+    def _judge(self, attempt: "_Attempt", trouble: _Trouble, turn: Turn, mine: Turn) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
-        dispatch, ask, routes = going.dispatch, going.ask, self._routes
+        dispatch, ask, routes = attempt.dispatch, attempt.ask, self._routes
         kind = kind_of(trouble.payload, trouble.status)
-        going.note(kind)
+        attempt.note(kind)
         if routes.report is not None:
             code = trouble.payload.code or trouble.payload.type
             routes.report(FailedAttempt(mine, ask.target, kind, code, self._attempts[-1].milliseconds))
@@ -218,15 +235,32 @@ class Router:
         return _Trouble(payload, 503, raised=UpstreamError(payload, 503, wait))
 
     def _give_up(self, trouble: _Trouble, turn: Turn, sink: Sink) -> None:
-        self.tell(turn)
+        self._tell(turn)
         if trouble.raised is not None:
             raise trouble.raised
         sink.put([Failure(trouble.payload)])
 
-    def noted(self, attempt: RouteAttempt) -> None:
+    @property
+    def tells(self) -> bool:
+        """Was anything decided? Not where the only target was asked once."""
+        return self._route.has_choice or bool(self._attempts)
+
+    def ended(self, turn: Turn, target: Target, attempt: RouteAttempt) -> None:
+        """An attempt has answered; its end has not been put yet, so that it can tell all this."""
+        self._attempts.append(attempt)
+        self._tell(turn)
+        keys = self._keys
+        if self._remembers is not None:
+            keys = [*keys, *self._remembers(self.composing.response.id)]
+        if keys:
+            usage, routes = attempt.usage, self._routes
+            tokens = usage.total_tokens if isinstance(usage, Usage) else 0
+            routes.states.affinity.keep(keys, target, tokens, routes.clock())
+
+    def failed(self, attempt: RouteAttempt) -> None:
         self._attempts.append(attempt)
 
-    def tell(self, turn: Turn) -> None:
+    def _tell(self, turn: Turn) -> None:
         """The receipt of the route: who was asked, and what a move cost."""
         if not self._attempts:
             return
@@ -241,49 +275,36 @@ class Router:
             reason += "" if price is None else f", for ${price:.6f}"
         turn.receipts.append(Receipt("model", ROUTE, reason, ROUTER, tuple(self._attempts)))
 
-    def remember(self, target: Target, usage: Usage | None) -> None:
-        """The chain is on this target now."""
-        keys = list(self._keys)
-        if self._remembers is not None:
-            keys += self._remembers(self.composing.response.id)
-        if keys:
-            routes, tokens = self._routes, usage.total_tokens if usage else 0
-            routes.states.affinity.keep(keys, target, tokens, routes.clock())
 
+class _Attempt(Attempt, eq=False, kw_only=True):
+    """One attempt of a router: it measures the time, and tells of its first words and of its end."""
 
-class _Going:
-    """One attempt under way: it is told of its first words and of its end, and measures the time."""
+    router: Router
+    dispatch: Dispatch
+    ask: Ask
+    turn: Turn
+    began: float
+    first: float = 0.0
 
-    __slots__ = ("_began", "_first", "_router", "ask", "dispatch", "turn")
-
-    def __init__(self, router: Router, dispatch: Dispatch, ask: Ask, turn: Turn) -> None:
-        self._router = router
-        self.dispatch = dispatch
-        self.ask = ask
-        self.turn = turn
-        self._began = router._routes.timer()
-        self._first = 0.0
+    __repr__ = object.__repr__
 
     def begins(self) -> None:
-        self._first = self._router._routes.timer()
-        self.ask = self.dispatch.answering(self.ask)
+        self.first = perf_counter()
+        self.dispatch.answering(self.ask)
 
     def finishes(self, usage: Usage | None) -> None:
-        """Before the last event is made, so that it can tell."""
-        router, target = self._router, self.ask.target
-        now = router._routes.timer()
-        if self._first:
-            tokens = usage.output_tokens if usage else 0
-            estimates = self.ask.candidate.state.estimates
-            estimates.answered(self._first - self._began, tokens, now - self._first)
-        self.note("answered", usage)
-        router.tell(self.turn)
-        router.remember(target, usage)
+        now, router, ask = perf_counter(), self.router, self.ask
+        tokens = usage.output_tokens if usage is not None else 0
+        ask.candidate.state.estimates.answered(self.first - self.began, tokens, now - self.first)
+        if router.tells:
+            router.ended(self.turn, ask.target, self._told("answered", now, usage))
 
-    def note(self, outcome: str, usage: Usage | None = None) -> None:
-        elapsed = self._router._routes.timer() - self._began
-        self._router.noted(
-            RouteAttempt(
-                str(self.ask.target), self.ask.reason, round(elapsed * 1000), outcome, usage or UNSET
-            )
+    def note(self, outcome: str) -> None:
+        """It came to nothing."""
+        self.router.failed(self._told(outcome, perf_counter()))
+
+    def _told(self, outcome: str, now: float, usage: Usage | None = None) -> RouteAttempt:
+        milliseconds = round((now - self.began) * 1000)
+        return RouteAttempt(
+            self.ask.candidate.state.name, self.ask.reason, milliseconds, outcome, usage or UNSET
         )

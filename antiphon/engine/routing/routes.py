@@ -1,6 +1,5 @@
 """Every route of the configuration, with the state of its targets and what is known about them."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -51,7 +50,6 @@ class Routes:
         self.providers = providers
         self.catalogue = Catalogue(config, providers)
         self.clock = clock
-        self.timer: Callable[[], float] = time.perf_counter
         self.report = report
         self.random = Random(seed)
         found = [route for alias in config.models if (route := config.route(alias)) is not None]
@@ -77,15 +75,23 @@ class RouteInUse:
     def __init__(self, route: Route, routes: Routes, seed: int) -> None:
         self.route = route
         self.routes = routes
+        self.has_choice = len(route.targets) > 1 or route.spare is not None
+        """Is there more than one target?"""
         self.is_enabled = all(target.provider in routes.providers for target in route.targets)
         """Can every target be used?"""
-        self.capabilities = cache(self._capabilities)
-        """What these targets promise together, before one of them is asked."""
+        self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
+        self._shared = cache(self._together)
+        self._all = self._together(route.targets) if self.is_enabled else None
+        first = route.targets[0]
+        self._only = [Candidate(first, routes.states[first], reason="listed")]
+        """Where there is no choice, the same for every request."""
         self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
 
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
+        if not self.has_choice and turn.hint is None:
+            return self._only
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
@@ -119,7 +125,7 @@ class RouteInUse:
             last = None
         if last is not None and not candidates:
             candidates, last = [last], None
-        return Dispatch(self.route.settings, routes.states, candidates, spare=last, random=routes.random)
+        return Dispatch(self.route.settings, routes.states, [*candidates], last, routes.random)
 
     def price_of_moving(self, held: Held, to: Target) -> float | None:
         """What it costs that another target reads what the old one had in its cache; None if unknown."""
@@ -130,7 +136,11 @@ class RouteInUse:
         kept = here.cost(Usage.of(held.tokens, 0, cached=held.tokens))
         return None if anew is None or kept is None else max(0.0, anew - kept)
 
-    def _capabilities(self, targets: tuple[Target, ...]) -> Capabilities:
+    def capabilities(self, targets: tuple[Target, ...]) -> Capabilities:
+        """What these targets promise together, before one of them is asked."""
+        return self._all if self._all is not None and targets is self.route.targets else self._shared(targets)
+
+    def _together(self, targets: tuple[Target, ...]) -> Capabilities:
         """As the first target, a schema only if all enforce it; each sees to tokens and media by itself."""
         takes = [self.routes.providers[target.provider].capabilities for target in targets]
         enforces = all(one.enforces_schema for one in takes)

@@ -36,7 +36,7 @@ SIZE = _ESTIMATES + retry_budget.SIZE
 class TargetState:
     """What is known about one target."""
 
-    __slots__ = ("breaker", "budget", "cells", "estimates", "target")
+    __slots__ = ("breaker", "budget", "cells", "estimates", "name", "target")
 
     requests = Cell(0)
     errors = Cell(1)
@@ -44,10 +44,16 @@ class TargetState:
 
     def __init__(self, target: Target, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
         self.target = target
+        self.name = str(target)
         self.cells = cells
         self.breaker = Breaker(cells[_COUNTS:_BREAKER], is_alive)
         self.estimates = Estimates(cells[_BREAKER:_ESTIMATES])
         self.budget = RetryBudget(cells[_ESTIMATES:])
+
+    def sent(self, now: float) -> None:
+        """A client's request goes there for the first time."""
+        self.cells[0] += 1
+        self.budget.sent(now)
 
     @classmethod
     def alone(cls, target: Target, is_alive: Callable[[int], bool] = bool) -> "TargetState":

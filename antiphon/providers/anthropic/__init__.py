@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from antiphon.config import ModelFacts
 from antiphon.providers import model_lists, queries
+from antiphon.providers.anthropic.models import PREFILL
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, Prepared, prepare
 from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.anthropic.stream import AnthropicStream
@@ -114,6 +115,7 @@ def _capabilities(shape: AnthropicOptions) -> Capabilities:
         files=True,
         file_urls=True,
         custom_tools=True,
+        prefill=PREFILL,
         reasoning=True,
         proofs=True,
         counts_tokens=True,

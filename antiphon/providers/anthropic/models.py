@@ -37,6 +37,9 @@ class ClaudeModel:
 
 UNKNOWN = ClaudeModel()
 
+PREFILL = re.compile(r"claude-(?:[23]|instant|haiku-4-5|(?:opus|sonnet)-4(?:-[015])?(?:-\d{8}|@|$))")
+"""Models that go on with a last message of their own; those from 4.6 on refuse it."""
+
 LEAST_BUDGET = 1_024
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 32_768}
 

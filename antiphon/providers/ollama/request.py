@@ -1,5 +1,6 @@
 """From a turn to the body of Ollama's `/api/chat`."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ _EXTRA_OPTIONS = {
 _EFFORTS: dict[str, bool | str] = {"none": False, "low": "low", "medium": "medium", "high": "high"}
 
 CAPABILITIES = Capabilities(
+    prefill=re.compile(""),
     parameters=frozenset({*_OPTIONS, *_EXTRA_OPTIONS, "reasoning", "top_logprobs"}),
     images=True,
     custom_tools=True,

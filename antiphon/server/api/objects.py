@@ -55,7 +55,7 @@ class ChatObject(Struct, kw_only=True):
     pinned: bool
 
 
-class ChatBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ChatEditBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body that makes a chat or changes it; what is left out stays as it is."""
 
     title: ChatTitle | None = None

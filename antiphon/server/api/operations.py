@@ -267,7 +267,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Create a chat",
         "With `current`, a response that is in no chat yet becomes its newest, and all that it continues "
         "comes with it.",
-        body=objects.ChatBody,
+        body=objects.ChatEditBody,
         body_required=False,
         answer=objects.ChatObject,
         errors=(400, 404, 413, 415),
@@ -280,7 +280,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         CHATS,
         "Update a chat",
         "Renames it, pins it, or moves it to another branch. What is left out stays.",
-        body=objects.ChatBody,
+        body=objects.ChatEditBody,
         body_required=False,
         answer=objects.ChatObject,
         errors=(400, 404, 413, 415),

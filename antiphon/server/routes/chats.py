@@ -2,7 +2,7 @@
 
 from antiphon.engine.chats import chat_not_found, check_free
 from antiphon.server.api.objects import (
-    ChatBody,
+    ChatEditBody,
     ChatList,
     ChatObject,
     ChatResponse,
@@ -110,17 +110,17 @@ async def responses(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(await in_worker_thread(_listed, page) if is_large else _listed(page))
 
 
-async def _body(gateway: Gateway, exchange: Exchange) -> ChatBody:
+async def _body(gateway: Gateway, exchange: Exchange) -> ChatEditBody:
     try:
         return await exchange.decoded(_read, gateway.config.server.body_limit)
     except SpecError as error:
         if error.payload.code != "no_body":
             raise
-        return ChatBody()
+        return ChatEditBody()
 
 
-def _read(raw: bytes, max_bytes: int) -> ChatBody:
-    return decode_body(ChatBody, raw, max_bytes=max_bytes)
+def _read(raw: bytes, max_bytes: int) -> ChatEditBody:
+    return decode_body(ChatEditBody, raw, max_bytes=max_bytes)
 
 
 async def _check_current(gateway: Gateway, tenant: str, response: str, chat: str) -> None:

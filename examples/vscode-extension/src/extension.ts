@@ -85,6 +85,9 @@ class Models implements vscode.LanguageModelChatProvider {
     };
     try {
       for await (const line of gateway.chat(await this.settings(), body, signalOf(token))) {
+        if (token.isCancellationRequested) {
+          return; // what came in the same piece as the last part is no longer wanted
+        }
         if (line.type === "finish") {
           this.end(line);
         } else if (line.type !== "start") {

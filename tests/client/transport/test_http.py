@@ -434,3 +434,10 @@ async def test_what_is_no_json_is_told_before_anything_is_sent(input: Any) -> No
         with pytest.raises(UsageError, match="an id is needed"):
             await client.responses.retrieve("")
     assert server.requests == []
+
+
+async def test_https_where_there_is_no_tls_is_told(gateway: Serving) -> None:
+    address = f"{gateway.url}/v1".replace("http://", "https://")
+    async with AsyncClient(address, trust_env=False, retries=QUICK) as client:
+        with pytest.raises(ConnectionFailed, match="is it one for http://, without TLS"):
+            await client.responses.create("Hello")

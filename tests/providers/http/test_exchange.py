@@ -155,7 +155,17 @@ async def test_a_packed_answer_is_not_read_faster_than_it_is_unpacked() -> None:
 
 
 async def test_patience_begins_anew_with_what_a_follower_takes(http: UpstreamClient) -> None:
-    limits = UpstreamTimeouts(connect=0, first_byte=0, idle=0.3, total=0)
+    times, idle = await followed(http, 0.3), 0.3
+    while len(times) < 4 and idle < 10:  # a machine that is busy was later than that
+        idle *= 4
+        times = await followed(http, idle)
+    assert len(times) == 4
+    assert asyncio.get_running_loop().time() - times[-1] >= idle * 0.97
+
+
+async def followed(http: UpstreamClient, idle: float) -> list[float]:
+    """When each of four pieces came, half of the patience apart, until patience was at an end."""
+    limits = UpstreamTimeouts(connect=0, first_byte=0, idle=idle, total=0)
     loop = asyncio.get_running_loop()
     gates = [asyncio.Event() for _ in range(4)]
     times: list[float] = []
@@ -163,7 +173,7 @@ async def test_patience_begins_anew_with_what_a_follower_takes(http: UpstreamCli
     def follower(data: bytes) -> bool:
         times.append(loop.time())
         if len(times) < len(gates):
-            loop.call_later(0.15, gates[len(times)].set)
+            loop.call_later(idle / 2, gates[len(times)].set)
         return True
 
     gates[0].set()
@@ -171,10 +181,9 @@ async def test_patience_begins_anew_with_what_a_follower_takes(http: UpstreamCli
     says = FakeChat().says(Wire([*pieces, Step.HANG]))
     async with says as upstream, post(http, upstream, timeouts=limits) as response:
         with pytest.raises(UpstreamError, match="did not go on"):
-            async with asyncio.timeout(SOON):
+            async with asyncio.timeout(SOON + 4 * idle):
                 await response.follow(follower)
-        assert len(times) == len(gates)
-        assert loop.time() - times[-1] >= 0.29
+    return times
 
 
 async def test_a_follower_who_leaves_is_not_called_again(http: UpstreamClient) -> None:
