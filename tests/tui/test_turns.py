@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from antiphon.spec.codec import Opaque
-from antiphon.stream.deltas import Finish, ItemDelta
+from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta
 from antiphon.tui.approval import Approval
 from antiphon.tui.entries import CallEntry, ReasoningEntry
 from antiphon.tui.turns import Draft
@@ -205,3 +205,29 @@ async def test_nothing_that_a_terminal_obeys_gets_through(chat: Start) -> None:
         text = chatting.text + "".join(shown)
         assert not any(sign in text for sign in OBEYED)
         assert "link" in text
+
+
+async def test_what_a_server_does_by_itself_is_told_in_a_line(chat: Start) -> None:
+    call = {"type": "mcp_call", "name": "read", "server_label": "files", "arguments": '{"a": 1}'}
+    made: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"type": "web_search_call", "action": {"type": "search", "query": "antiphons"}}, {}),
+        (call, {"output": "the text"}),
+        (call, {"error": "gone"}),
+        ({"type": "image_generation_call", "revised_prompt": "a choir", "result": "QUJD"}, {}),
+    ]
+    deltas: list[AnyDelta] = []
+    for n, (fields, end) in enumerate(made):
+        named = fields | {"id": f"it_{n}"}
+        deltas.append(ItemDelta(Opaque.make(**named, status="in_progress"), key=n))
+        deltas.append(ItemDelta(Opaque.make(**named, **end, status="completed"), key=n))
+    stream = events([b"".join(composed([*deltas, Finish()])[1])])
+    async with (
+        Player(only_responses(stream)) as server,
+        chat(base_url=server.base_url, size=(80, 40)) as chatting,
+    ):
+        text = await chatting.say("Look around")
+        assert "Web search · antiphons" in text
+        assert "● read on files" in text
+        assert "│ the text" in text
+        assert "✗ read on files" in text
+        assert "Image · a choir (3 bytes)" in text
