@@ -20,7 +20,7 @@ from antiphon.client.async_client import AsyncClient
 from antiphon.client.errors import AntiphonError, ConnectionFailed, TimedOut, UsageError
 from antiphon.client.settings import Retries
 from antiphon.client.transport.local import LOCAL_URL, LocalTransport
-from antiphon.spec.codec import encode
+from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.content import OutputText, Refusal
 from antiphon.spec.decode import decode_request
 from antiphon.spec.events import OutputTextDeltaEvent, RefusalDeltaEvent
@@ -199,7 +199,7 @@ def _answers() -> dict[str, str]:
     """The last response of this command on each server."""
     try:
         return msgspec.json.decode(_state().read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return {}
 
 

@@ -101,7 +101,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     stream_options: StreamOptions | None = None
     """`include_obfuscation: true` hides the length of words in the size of packets."""
     chat: str | None = field(name="antiphon:chat", default=None)
-    """The chat of the gateway that the response joins."""
+    """The chat that the response joins, under the one that it continues. Needs `store`."""
 
     def last_user_text(self) -> str:
         """What the user said last, as text; empty when no message of a user is in the input.

@@ -1,5 +1,7 @@
 """What is known of a model: who is believed first, and what stays unknown."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +177,17 @@ def test_nothing_is_known_before_it_is_loaded() -> None:
     fresh = PriceTable()
     assert not fresh.loaded
     assert fresh.find(settings("openai"), "gpt-5-mini") is None
+
+
+def test_without_the_extra_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
+    fresh = PriceTable()
+    fresh.load()
+    assert fresh.loaded
+    assert fresh.find(settings("openai"), "gpt-5-mini") is None
+
+
+def test_the_table_is_not_read_at_the_start() -> None:
+    code = "import sys, antiphon.server.app, antiphon.catalogue; print('genai_prices' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

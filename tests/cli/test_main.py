@@ -141,6 +141,7 @@ def test_every_command_has_a_manual_with_examples(run: Run) -> None:
     assert groups == [
         "serve",
         "ask",
+        "chat",
         "config",
         "models",
         "route",

@@ -49,7 +49,7 @@ def test_every_parameter_says_what_it_does_in_the_words_of_the_description() -> 
         said = {member.name: member.doc for member in surface[address].members if member.kind == "keyword"}
         assert [name for name, doc in said.items() if not doc] == []
         assert {name: doc for name, doc in said.items() if name in PARAMETERS}.items() <= PARAMETERS.items()
-    assert PARAMETERS.keys() == {*Request.__struct_fields__}
+    assert PARAMETERS.keys() == {*Request.__struct_encode_fields__}
 
 
 @pytest.mark.parametrize(

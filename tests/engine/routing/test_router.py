@@ -7,6 +7,7 @@ import json
 import pytest
 
 from antiphon.config import ModelFacts
+from antiphon.engine import compaction
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller
 from antiphon.engine.routing import dispatch
@@ -14,6 +15,7 @@ from antiphon.providers.base import Capabilities, Sink, UpstreamError
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.request import CompactRequest
 from antiphon.store import SqliteStore
 from antiphon.stream.deltas import Finish, TextDelta
 from tests.engine.played import Heard, Step
@@ -295,3 +297,20 @@ async def test_nothing_is_left_of_a_thousand_failing_requests(store: SqliteStore
     gc.collect()
     assert len(asyncio.all_tasks()) == tasks
     assert len(gc.get_objects()) - before < 500
+
+
+async def test_a_conversation_is_compacted_by_whoever_can(store: SqliteStore) -> None:
+    a, b = Scenes("a", [error("timeout", 504)]), Scenes("b", FINE)
+    world, caller = World(store, a, b), Caller()
+    request = CompactRequest(model="r", input="a long conversation")
+    run = await compaction.start(world.engine, request, caller)
+    resource = await compaction.finish(world.engine, run, caller)
+    assert resource.object == "response.compaction"
+    assert [len(target.turns[0].items) for target in (a, b)] == [2, 2]
+
+
+async def test_a_warm_up_asks_nobody(store: SqliteStore) -> None:
+    a = Scenes("a", FINE)
+    run, _ = await World(store, a, Scenes("b", FINE)).stream(is_socket=True, generate=False)
+    assert run.response.status == "completed"
+    assert not a.turns

@@ -138,6 +138,21 @@ def test_the_state_of_the_targets_is_shown(server: Serving) -> None:
     assert whole["time_to_first_token"] is not None
 
 
+def test_when_all_targets_rest_the_client_is_told_for_how_long(serve: Serve) -> None:
+    step = '{ error = { type = "too_many_requests", message = "slow", retry_after = 20 } }'
+    block = f"```script\nsteps = [{step}]\n```"
+    server = serve(
+        '[providers.s]\ntype = "script"\nfrom_requests = true\n[models]\none = "s/m"\n[routes.one]\n'
+    )
+    client = server.client()
+    first = client.post("/v1/responses", json={"model": "one", "input": block})
+    assert (first.status_code, first.headers["retry-after"]) == (429, "20")
+    second = client.post("/v1/responses", json={"model": "one", "input": "hi"})
+    assert second.status_code == 503
+    assert second.json()["error"]["code"] == "targets_unavailable"
+    assert 18 <= int(second.headers["retry-after"]) <= 20
+
+
 def test_a_failed_attempt_has_a_line_in_the_log(server: Serving, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "antiphon.requests"):
         server.client(X_Request_Id="req_7").create(model="head-continue", input="secret words")
