@@ -104,6 +104,8 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
         ("producer", "antiphon.client"),
         ("producer", "antiphon.server"),
         ("compliance", "antiphon.cli"),
+        ("tui", "antiphon.cli"),
+        ("tui", "antiphon.server"),
         ("cli", "antiphon.vertice"),
         ("vertice", "antiphon.server"),
         ("vtcode", "antiphon.vertice"),

@@ -1,9 +1,7 @@
 """`antiphon chat`: a conversation in the terminal."""
 
 import argparse
-import os
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed, add_command
@@ -55,10 +53,11 @@ def chat(arguments: argparse.Namespace) -> int:
             f"antiphon: this needs the package {missing.name}, which is not installed; "
             "install it with: pip install 'antiphon[tui]'"
         ) from None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
+    tools, servers = _tools(arguments)
     if arguments.local and arguments.url:
         raise CommandFailed("antiphon: with --local there is no server; leave the address out", MISTAKE)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
     app = ChatApp(
         Options(
             base_url=arguments.url,
@@ -72,20 +71,18 @@ def chat(arguments: argparse.Namespace) -> int:
             chat=arguments.chat,
             resume=arguments.resume,
             light=arguments.light or None,
-            tools=tuple(_tool(named) for named in arguments.tool),
-            mcp=tuple(arguments.mcp),
+            tools=tools,
+            mcp=servers,
         )
     )
     app.run()
     return app.return_code or 0
 
 
-def _tool(named: str) -> Any:
-    """The function that `module:function` names, looked for in the working directory too."""
-    module, _, name = named.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise CommandFailed(f"antiphon: the tool {named!r} cannot be loaded: {error}", MISTAKE) from None
+def _tools(arguments: argparse.Namespace) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Functions and MCP servers; without any, the client need not be imported before the first paint."""
+    if not (arguments.tool or arguments.mcp):
+        return (), ()
+    from antiphon.cli.ask_question import function_of, mcp_server_of
+
+    return tuple(map(function_of, arguments.tool)), tuple(map(mcp_server_of, arguments.mcp))

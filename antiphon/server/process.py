@@ -129,7 +129,7 @@ def banner(config: Config, listener: socket.socket) -> str:
 def _asking(config: Config, address: str) -> str:
     """The same with the command that comes along."""
     key = "ANTIPHON_API_KEY=YOUR_KEY " if config.keys else ""
-    return f"{key}antiphon ask" if address == _USUAL else f"{key}antiphon ask --url {address}/v1"
+    return key + command("ask" if address == _USUAL else f"ask --url {address}/v1")
 
 
 def _discovered(config: Config) -> str:

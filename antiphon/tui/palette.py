@@ -60,10 +60,6 @@ class Palette:
     def warned(self) -> Style:
         return Style(color=self.warning)
 
-    @cached_property
-    def succeeded(self) -> Style:
-        return Style(color=self.good)
-
     def theme(self) -> Theme:
         """The same for the widgets around the transcript."""
         return Theme(

@@ -124,6 +124,20 @@ def test_an_alias_with_one_target_says_what_it_always_said(serve: Serve) -> None
     assert server.client().ok("GET", "/v1/antiphon/routes") == {"object": "list", "data": []}
 
 
+def test_a_route_is_there_as_long_as_one_of_its_targets_is(serve: Serve) -> None:
+    off = '[providers.off]\ntype = "groq"\napi_key_env = "ANTIPHON_TEST_NO_SUCH_KEY"\n'
+    server = serve(
+        off + '[providers.s]\ntype = "script"\n[models]\nboth = ["off/m", "s/m"]\nnone = ["off/m", "off/n"]\n'
+    )
+    client = server.client()
+    assert client.create(model="both", input="hi")["model"] == "s/m"
+    assert client.ok("GET", "/v1/models/both")["owned_by"] == "s"
+    assert [one["id"] for one in client.ok("GET", "/v1/models")["data"]][:1] == ["both"]
+    states = [one["state"] for one in client.ok("GET", "/v1/antiphon/routes")["data"][0]["targets"]]
+    assert states == ["disabled", "closed"]
+    assert client.refused(503, "POST", "/v1/responses", json={"model": "none"})["code"] == "model_unavailable"
+
+
 def test_the_state_of_the_targets_is_shown(server: Serving) -> None:
     client = server.client()
     client.create(model="limit-fail", input="hi")
