@@ -327,6 +327,7 @@ def test_fields_of_other_types_than_they_should_have_are_read_past() -> None:
     reader = read(CREATED, done, {"type": "error", "error": {"type": "t", "message": "m", "code": 7}})
     assert [call.function.arguments for call in reader.state.tool_calls] == ["{}"]
     assert reader.state.error == ErrorPayload("t", "m")
-    for error in ("no", 7, [], {"code": 7, "message": None}):
+    errors: list[Any] = ["no", 7, [], {"code": 7, "message": None}]
+    for error in errors:
         failed = {"type": "response.failed", "response": {"status": 7, "error": error}}
         assert read(CREATED, failed).state.error == ErrorPayload("server_error", "it failed")
