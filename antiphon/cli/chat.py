@@ -1,10 +1,8 @@
 """`antiphon chat`: a conversation in the terminal."""
 
 import argparse
-import os
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed, add_command
 
@@ -59,6 +57,8 @@ def chat(arguments: argparse.Namespace) -> int:
         raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
     if arguments.local and arguments.url:
         raise CommandFailed("antiphon: with --local there is no server; leave the address out", MISTAKE)
+    from antiphon.cli.ask_question import function_of
+
     app = ChatApp(
         Options(
             base_url=arguments.url,
@@ -72,20 +72,9 @@ def chat(arguments: argparse.Namespace) -> int:
             chat=arguments.chat,
             resume=arguments.resume,
             light=arguments.light or None,
-            tools=tuple(_tool(named) for named in arguments.tool),
+            tools=tuple(function_of(name) for name in arguments.tool),
             mcp=tuple(arguments.mcp),
         )
     )
     app.run()
     return app.return_code or 0
-
-
-def _tool(named: str) -> Any:
-    """The function that `module:function` names, looked for in the working directory too."""
-    module, _, name = named.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise CommandFailed(f"antiphon: the tool {named!r} cannot be loaded: {error}", MISTAKE) from None
