@@ -20,7 +20,7 @@ from antiphon.tui import commands
 from antiphon.tui.approval import Approval
 from antiphon.tui.chooser import Choice, Chooser
 from antiphon.tui.composer import Completion, Composer
-from antiphon.tui.entries import AnswerEntry, Entry, NoticeEntry, UserEntry, as_markdown
+from antiphon.tui.entries import AnswerEntry, Entry, NoticeEntry, UserEntry
 from antiphon.tui.figures import day, shortened
 from antiphon.tui.files import CannotAttach, FileFinder, content
 from antiphon.tui.options import Options
@@ -235,13 +235,10 @@ class ChatApp(App[None]):
             self.turns.take_up()
             if self.talk.book.is_local and self.talk.chat is None:
                 self._find_chats()
-        elif not self.transcript.entries or "cannot be reached" not in self.transcript.entries[-1].plain():
-            hint = "Looking for it until it is back. `antiphon serve` starts one; --local needs none."
-            self._show(
-                NoticeEntry(
-                    "The server cannot be reached", self.connection.problem, hint=hint, tone="warning"
-                )
-            )
+        elif not self.turns.is_running:  # a turn says so itself
+            from antiphon.tui.notices import unreachable
+
+            self._show(unreachable(self.connection.problem))
 
     @work(group="chat")
     async def _find_chats(self) -> None:
@@ -435,19 +432,6 @@ class ChatApp(App[None]):
         if chat is not None and chat.running is not None:
             self._drop(chat.running)
             self.turns.follow(chat.running)
-
-    def export(self, name: str) -> None:
-        """The transcript as Markdown."""
-        path = self.options.folder / (name or "chat.md")
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(as_markdown(self.transcript.entries))
-        except FileExistsError:
-            self.say(f"{path.name} exists already; write /export and another name.")
-        except OSError as error:
-            self.say(f"{path} cannot be written: {error.strerror}")
-        else:
-            self.say(f"Written to {path.name}")
 
     # --- choices ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from antiphon.tui.composer import Completion
+from antiphon.tui.entries import as_markdown
 
 if TYPE_CHECKING:
     from antiphon.tui.app import ChatApp
@@ -66,7 +67,16 @@ async def _branch(app: "ChatApp", text: str) -> None:
 
 
 async def _export(app: "ChatApp", text: str) -> None:
-    app.export(text)
+    path = app.options.folder / (text or "chat.md")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(as_markdown(app.transcript.entries))
+    except FileExistsError:
+        app.say(f"{path.name} exists already; write /export and another name.")
+    except OSError as error:
+        app.say(f"{path} cannot be written: {error.strerror}")
+    else:
+        app.say(f"Written to {path.name}")
 
 
 async def _clear(app: "ChatApp", text: str) -> None:
