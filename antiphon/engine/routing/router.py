@@ -76,8 +76,9 @@ class Router:
         "_unfinished",
         "capabilities",
         "composing",
-        "name",
     )
+
+    name = ROUTER
 
     def __init__(
         self,
@@ -88,7 +89,6 @@ class Router:
         remembers: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
         """`keys` say which chain the request goes on with, `remembers` under which its response is found."""
-        self.name = ROUTER
         self._route = route
         self._routes = route.routes
         self._targets = targets
