@@ -47,6 +47,7 @@ class Asked(Struct, eq=False):
     model: str = ""
     target: Target | None = None
     turn: Turn | None = None
+    route: RouteInUse | None = None
 
 
 class Caller(Struct, eq=False):
@@ -130,10 +131,12 @@ class Engine:
             await check_chat(request, caller.tenant, self.store)
         resolved = alone(request)
         provider, turn = self.target(request, caller, resolved.items if resolved else None)
-        route: RouteInUse | None = None
+        asked = caller.asked
+        assert asked is not None
+        route = asked.route
         if isinstance(request, WebSocketCreate) and not request.generate:
-            provider = Silent()
-        elif (route := self.routes.get(request.model or self.default_model)) is None:
+            provider, route = Silent(), None
+        elif route is None:
             report_unsupported(turn, provider)
         first, proofs = provider, Proofs(self.seal, provider, turn)
         may_not_fit = provider.capabilities.counts_tokens
@@ -154,9 +157,7 @@ class Engine:
         dialect = caller.dialect
         shows = partial(dialect.shows, solicited=solicited(request.tools)) if request.tools else dialect.shows
         composer = Composer(
-            self._new_response(
-                turn, takes, caller, str(caller.asked.target) if route is not None and caller.asked else None
-            ),
+            self._new_response(turn, takes, caller, None if route is None else str(asked.target)),
             clock=self.clock,
             shows=shows,
             hidden=partial(_hidden, turn, first.name),
@@ -166,7 +167,7 @@ class Engine:
             receipts=turn.receipts if counts_receipts or (turn.stream and dialect.slug is not None) else (),
         )
         if route is not None and isinstance(provider, Router):
-            provider.composing = _Composing(self.seal, composer, caller.asked or Asked(), turn, first)
+            provider.composing = _Composing(self.seal, composer, asked, turn, first)
         if keeps_chunks:
             turn.keeps_chunks = composer.keeps_chunks = True
         # A background response is written by its job, together with its events.
@@ -196,10 +197,11 @@ class Engine:
             raise SpecError(
                 ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
             ) from None
-        if (route := self.routes.get(asked.model)) is None:
+        asked.route = self.routes.get(asked.model)
+        if asked.route is None:
             self.check_use(target.provider, caller)
         else:
-            target = self.usable(route, caller)[0]
+            target = self.usable(asked.route, caller)[0]
         asked.target = target
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or isinstance(request, WebSocketCreate)
@@ -270,13 +272,13 @@ class Engine:
     def decide(self, request: Request, caller: Caller) -> RoutingDecision:
         """Which target a request that goes on with nothing would go to; nothing is sent."""
         _, turn = self.target(request, caller, input_items(request.input))
-        route = self.routes.get(request.model or self.default_model)
-        if route is None:
-            assert caller.asked is not None
-            assert caller.asked.target is not None
-            return one_target(caller.asked.target)
-        self._read_hint(route, turn, caller)
-        return route.decide(turn, self.usable(route, caller))
+        asked = caller.asked
+        assert asked is not None
+        if asked.route is None:
+            assert asked.target is not None
+            return one_target(asked.target)
+        self._read_hint(asked.route, turn, caller)
+        return asked.route.decide(turn, self.usable(asked.route, caller))
 
     def _read_hint(self, route: RouteInUse, turn: Turn, caller: Caller) -> None:
         if route.route.settings.strategy == "tiers":

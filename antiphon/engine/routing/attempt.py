@@ -4,7 +4,7 @@ Content is whatever makes the Composer announce an item. Until then the attempt 
 another can begin anew. How the attempt ended is kept for the router to judge: a failure is not passed on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -133,9 +133,9 @@ class Attempt(Struct, eq=False):
         return any(announces(delta, shows) for delta in deltas)
 
 
-def _usage(deltas: Iterable[AnyDelta]) -> Usage | None:
-    found = None
-    for delta in deltas:
+def _usage(deltas: Sequence[AnyDelta]) -> Usage | None:
+    """The last that was counted, which most often stands right before the end."""
+    for delta in reversed(deltas):
         if type(delta) is UsageDelta:
-            found = delta.usage
-    return found
+            return delta.usage
+    return None

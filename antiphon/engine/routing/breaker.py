@@ -13,6 +13,8 @@ from antiphon.engine.routing.cells import Cell, Cells
 SIZE = 5
 LONGEST_PROBE = 600.0
 """After so many seconds a probe without an outcome is taken for lost."""
+LONGEST_REST = 86400.0
+"""After so many seconds a target is probed whatever it said itself."""
 
 Admission = Literal["ordinary", "probe"]
 BreakerState = Literal["closed", "open", "half_open"]
@@ -28,7 +30,7 @@ class Breaker:
     reopens_at = Cell(1)
     """From then on a probe is admitted; 0 while it is closed."""
     not_before = Cell(2)
-    """The target itself said that it is not to be asked before this."""
+    """It is not probed before this: the target said so itself, or a probe has failed."""
     probe_owner = Cell(3)
     probe_since = Cell(4)
 
@@ -64,7 +66,7 @@ class Breaker:
         return self._begin_probe(now, owner)
 
     def admit_early(self, now: float, owner: int) -> Admission | None:
-        """A probe before its time, for when every target is open; never before the target allows it."""
+        """A probe before its time, for when every target is open; just one, and never against its will."""
         if now < self.not_before or self.is_probed(now):
             return None
         return self._begin_probe(now, owner) if self.reopens_at else "ordinary"
@@ -97,15 +99,15 @@ class Breaker:
     ) -> None:
         """The target has failed; `is_limited` says that it had too many requests, which opens it at once."""
         self.failures += 1
+        rest = cooldown if retry_after is None else min(retry_after, LONGEST_REST)
         if admission == "probe":
             self.probe_owner = 0.0
-        if is_limited or admission == "probe" or self.failures >= limit:
-            rest = cooldown if retry_after is None else retry_after
-            # A request that was sent before it opened says nothing new about when it is back.
-            if not self.reopens_at or admission == "probe" or is_limited:
-                self.reopens_at = max(self.reopens_at, now + rest)
-        if retry_after is not None:
-            self.not_before = max(self.not_before, now + retry_after)
+        # Any other request that was sent before it opened says nothing new about when it is back.
+        if is_limited or admission == "probe" or (self.failures >= limit and not self.reopens_at):
+            self.reopens_at = max(self.reopens_at, now + rest)
+        # Where all targets fail, one early probe after another would be as many as there are requests.
+        if retry_after is not None or admission == "probe":
+            self.not_before = max(self.not_before, now + rest)
 
     def released(self, admission: Admission) -> None:
         """What was sent ended without saying anything about the target."""

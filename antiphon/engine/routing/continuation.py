@@ -57,6 +57,7 @@ _GO_ON_AFTER = (
     "Your answer broke off after what you have said so far. Go on from there, and repeat nothing of it. If "
     "nothing is missing, answer with nothing."
 )
+_NO_WORDS = (UsageDelta, Finish)
 _NOT_YET = "The result of this call comes later. Go on with the answer without it, and do not call again."
 
 
@@ -207,8 +208,20 @@ class Continued(WrappingSink):
     out. Keys are made different from those of the attempt before.
     """
 
-    def __init__(self, sink: Sink, how: Continuation, number: int, left_out: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        how: Continuation,
+        number: int,
+        *,
+        begins: Callable[[], None],
+        left_out: Callable[[], None],
+    ) -> None:
+        """`begins` is called before the first thing that the target adds, `left_out` for its thoughts."""
         super().__init__(sink)
+        self.has_added = False
+        """Has the target said anything that was not there before?"""
+        self._begins = begins
         self._how = how
         self._number = number
         self._left_out = left_out
@@ -222,6 +235,9 @@ class Continued(WrappingSink):
         passed: list[AnyDelta] = []
         for delta in deltas:
             passed += self._joined(delta)
+        if not self.has_added and any(type(delta) not in _NO_WORDS for delta in passed):
+            self.has_added = True
+            self._begins()
         return self._sink.put(passed) if passed else True
 
     def _joined(self, delta: AnyDelta) -> list[AnyDelta]:

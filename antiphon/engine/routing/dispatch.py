@@ -106,6 +106,10 @@ class Dispatch(Struct, eq=False):
         if is_too_long and not self.untried and self.spare is not None:
             self.untried, self.spare = [self.spare], None
 
+    def goes_on(self) -> None:
+        """There is content: others may go on with it, and nobody is asked again."""
+        self._again.clear()
+
     def end(self) -> None:
         """Nobody is to be asked any more."""
         self._is_over = True

@@ -76,8 +76,9 @@ class Router:
         "_unfinished",
         "capabilities",
         "composing",
-        "name",
     )
+
+    name = ROUTER
 
     def __init__(
         self,
@@ -88,7 +89,6 @@ class Router:
         remembers: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
         """`keys` say which chain the request goes on with, `remembers` under which its response is found."""
-        self.name = ROUTER
         self._route = route
         self._routes = route.routes
         self._targets = targets
@@ -135,13 +135,15 @@ class Router:
         """Ask one target; None if it has answered, else why it has not. `dispatch` learns of it."""
         provider, mark = self._routes.providers[ask.target.provider], len(turn.receipts)
         added: Sequence[Item] = ()
-        self.composing.begins(ask.target, provider, mine)
-        if self._unfinished is not None:
+        continued: Continued | None = None
+        if self._unfinished is None:
+            self.composing.begins(ask.target, provider, mine)
+        else:
             joined = self._join(self._unfinished, ask, provider, turn, mine, sink)
             if joined is None:
                 dispatch.left(ask)
                 return None
-            sink, added = joined
+            (continued, added), sink = joined, joined[0]
         attempt = _Attempt(
             sink,
             self.composing,
@@ -170,14 +172,15 @@ class Router:
             trouble = (
                 _Trouble(payload) if payload else _Trouble(CLOSED, 502, raised=UpstreamError(CLOSED, 502))
             )
-        self._judge(attempt, trouble, turn, mine)
-        if not attempt.has_content and self._unfinished is None:
+        is_heard = attempt.has_content if continued is None else continued.has_added
+        if not is_heard:
             del turn.receipts[mark:]
+        self._judge(attempt, trouble, turn, mine, is_heard=is_heard)
         return trouble
 
     def _join(
         self, before: Unfinished, ask: Ask, provider: Provider, turn: Turn, mine: Turn, sink: Sink
-    ) -> tuple[Sink, Sequence[Item]] | None:
+    ) -> tuple[Continued, Sequence[Item]] | None:
         """A sink in which the target goes on with what there is, and what it is given for that.
 
         None if nothing may follow: the budget is used up, and that is the end of the answer.
@@ -191,16 +194,26 @@ class Router:
         mine.request = request
         if closing := how.closing():
             sink.put(closing)
+        # The response has the name of the target whose words are there, so that changes with its first word.
+        response, spoke = self.composing.response, self.composing.response.model
+        self.composing.begins(ask.target, provider, mine)
+        response.model = spoke
         if before.place:
             reason = f"{ask.target} goes on with this text at character {len(before.text):,}"
             turn.receipts.append(Receipt(before.place, CONTINUED, reason, ROUTER))
 
+        def begins() -> None:
+            response.model = mine.target
+
         def left_out() -> None:
             turn.receipt(ROUTER, "output", "reasoning in the middle of a text is left out", SUPPRESSED)
 
-        return Continued(sink, how, len(self._attempts), left_out), how.added
+        joined = Continued(sink, how, len(self._attempts), begins=begins, left_out=left_out)
+        return joined, how.added
 
-    def _judge(self, attempt: "_Attempt", trouble: _Trouble, turn: Turn, mine: Turn) -> None:
+    def _judge(
+        self, attempt: "_Attempt", trouble: _Trouble, turn: Turn, mine: Turn, *, is_heard: bool
+    ) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
         dispatch, ask, routes = attempt.dispatch, attempt.ask, self._routes
         kind = kind_of(trouble.payload, trouble.status)
@@ -219,7 +232,9 @@ class Router:
                 self._unfinished = unfinished(self.composing.snapshot(), turn.request)
             if self._unfinished is None:
                 dispatch.end()
-            else:
+                return
+            dispatch.goes_on()
+            if is_heard:
                 self._count(self._unfinished, turn)
         elif attempt.is_accepted and turn.stream and on_cut == "fail":
             dispatch.end()

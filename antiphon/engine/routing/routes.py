@@ -58,9 +58,8 @@ class Routes:
         self.states = States(list(targets), folder if found else None)
         first = self.random.randrange(1, 2**31)
         self._routes = {route.name: RouteInUse(route, self, first + n) for n, route in enumerate(found)}
-
-    def get(self, alias: str) -> "RouteInUse | None":
-        return self._routes.get(alias)
+        self.get: Callable[[str], RouteInUse | None] = self._routes.get
+        """The route behind an alias, if it is one; every request asks."""
 
     def __iter__(self) -> Iterator["RouteInUse"]:
         return iter(self._routes.values())
@@ -79,6 +78,7 @@ class RouteInUse:
         """Is there more than one target?"""
         self.is_enabled = all(target.provider in routes.providers for target in route.targets)
         """Can every target be used?"""
+        self._spare = route.spare if route.spare and route.spare.provider in routes.providers else None
         self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
         self._shared = cache(self._together)
         self._all = self._together(route.targets) if self.is_enabled else None
@@ -116,15 +116,16 @@ class RouteInUse:
 
     def dispatch(self, turn: Turn, candidates: Sequence[Candidate]) -> Dispatch:
         """What leads a request through these candidates, and to the spare target in the end."""
-        routes, spare = self.routes, self.route.spare
-        last: Candidate | None = None
-        if spare is not None and spare.provider in routes.providers:
-            last = Candidate(spare, routes.states[spare], reason="the context is too long for the others")
+        routes, last = self.routes, None
+        if self._spare is not None:
+            last = Candidate(
+                self._spare, routes.states[self._spare], reason="the context is too long for the others"
+            )
             self._describe(last, turn, None)
-        if last is not None and last.is_too_small:
-            last = None
-        if last is not None and not candidates:
-            candidates, last = [last], None
+            if last.is_too_small:
+                last = None
+            elif not candidates:
+                candidates, last = [last], None
         return Dispatch(self.route.settings, routes.states, [*candidates], last, routes.random)
 
     def price_of_moving(self, held: Held, to: Target) -> float | None:

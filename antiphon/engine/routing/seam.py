@@ -2,7 +2,7 @@
 
 Whoever goes on with a text tends to repeat its last words, or all of it. The overlap is the longest beginning
 of the new text that is also the end of the old one. Short ones are no overlap but chance ("1000" and "000"),
-unless they are the whole of the old text.
+unless they are the whole of the old text. Blanks before the overlap and after it may differ.
 """
 
 LEAST = 8
@@ -40,14 +40,36 @@ class Seam:
     def _may_grow(self) -> bool:
         """Does what is held stand in the old text, so that more of it could follow?"""
         held, before = self._held, self._before
-        return self._unsent.startswith(held) or before.find(held, 0, len(before) - 1) >= 0
+        if self._unsent.startswith(held) or not (words := held.lstrip()):
+            return True
+        return any(before.find(one, 0, len(before) - 1) >= 0 for one in (held, words))
 
     def _overlap(self, held: str) -> int:
         before = self._before
-        start = held[: min(LEAST, len(before))]
-        at = before.find(start) if len(start) == min(LEAST, len(before)) else -1
-        while at >= 0:
-            if held.startswith(before[at:]):
-                return len(before) - at
-            at = before.find(start, at + 1)
-        return len(self._unsent) if self._unsent and held.startswith(self._unsent) else 0
+        if held.startswith(before):
+            return len(before)
+        blanks = len(held) - len(held.lstrip())
+        for start in (0, blanks):
+            for end in (before, before[: len(before) - len(self._unsent)]):
+                if repeated := _repeated(end, held[start:]):
+                    return self._without_blanks(held, start + repeated)
+        return self._without_blanks(held, 0)
+
+    def _without_blanks(self, held: str, at: int) -> int:
+        """Where the text goes on after the blanks that the client has already."""
+        for ours, theirs in zip(self._unsent, held[at:], strict=False):
+            if ours != theirs:
+                break
+            at += 1
+        return at
+
+
+def _repeated(before: str, held: str) -> int:
+    """How long the longest beginning of `held` is that `before` ends with; 0 if that may be chance."""
+    start = held[:LEAST]
+    at = before.find(start) if len(start) == LEAST else -1
+    while at >= 0:
+        if held.startswith(before[at:]):
+            return len(before) - at
+        at = before.find(start, at + 1)
+    return 0

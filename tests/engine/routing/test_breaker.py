@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.engine.routing.breaker import LONGEST_PROBE, SIZE, Breaker
+from antiphon.engine.routing.breaker import LONGEST_PROBE, LONGEST_REST, SIZE, Breaker
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_too_many_requests_open_it_at_once_for_as_long_as_it_says(breaker: Break
     assert breaker.admit(7, 1) == "probe"
     breaker.failed(7, "probe", limit=3, cooldown=60, is_limited=True)
     assert breaker.wait(7) == 60
-    assert breaker.admit_early(8, 1) == "probe"
+    assert breaker.admit_early(8, 1) is None
 
 
 def test_what_was_sent_before_it_opened_neither_closes_it_nor_keeps_it_open(breaker: Breaker) -> None:
@@ -85,3 +85,17 @@ def test_what_was_sent_before_it_opened_neither_closes_it_nor_keeps_it_open(brea
     assert breaker.state(1) == "open"
     breaker.failed(50, "ordinary", limit=3, cooldown=60)
     assert breaker.state(60) == "half_open"
+
+
+def test_one_early_probe_goes_out_until_the_cooldown_is_over(breaker: Breaker) -> None:
+    breaker.failed(0, "ordinary", limit=3, cooldown=60, is_limited=True)
+    assert breaker.admit_early(1, 1) == "probe"
+    breaker.failed(2, "probe", limit=3, cooldown=60)
+    assert breaker.admit_early(61, 1) is None
+    assert breaker.admit(62, 1) == "probe"
+
+
+def test_nobody_is_left_alone_for_ever(breaker: Breaker) -> None:
+    breaker.failed(0, "ordinary", limit=3, cooldown=60, retry_after=1e11, is_limited=True)
+    assert breaker.admit_early(LONGEST_REST - 1, 1) is None
+    assert breaker.admit(LONGEST_REST, 1) == "probe"

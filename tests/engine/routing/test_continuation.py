@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -141,6 +142,53 @@ async def test_when_nobody_can_go_on_the_response_fails_with_what_there_is(store
     run, _ = await World(store, a, b, on_cut="continue").stream()
     assert run.response.status == "failed"
     assert run.response.output_text == "Half"
+
+
+async def test_what_has_content_is_never_asked_of_the_same_target_again(store: SqliteStore) -> None:
+    a, b = Scenes("a", [[], [TextDelta("Half")], CUT]), Scenes("b", [CUT])
+    run, _ = await World(store, a, b, on_cut="continue", retries=5).stream()
+    assert run.response.status == "failed"
+    assert (len(a.turns), len(b.turns)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("second", "status"),
+    [
+        ([CUT], "failed"),
+        ([[], [TextDelta("Half of th")], CUT], "failed"),
+        ([[], [Finish()]], "completed"),
+        ([[], [TextDelta("Half of the text")], [UsageDelta(Usage.of(9, 4)), Finish()]], "completed"),
+    ],
+)
+async def test_the_model_is_the_one_whose_words_are_there(
+    store: SqliteStore, second: list[Step], status: str
+) -> None:
+    a, b = Scenes("a", [[], [TextDelta("Half of the text")], CUT]), Scenes("b", second)
+    run, _ = await World(store, a, b, on_cut="continue").stream()
+    assert (run.response.status, run.response.output_text) == (status, "Half of the text")
+    assert run.response.model == "a/m"
+
+
+async def test_a_budget_that_is_used_up_leaves_the_model_as_it_is(store: SqliteStore) -> None:
+    a, b = Scenes("a", [[], [TextDelta("x" * 400)], CUT]), Scenes("b", said("y", [Finish()]))
+    run, _ = await World(store, a, b, on_cut="continue").stream(max_output_tokens=100)
+    assert run.response.model == "a/m"
+
+
+@pytest.mark.parametrize("dead", [[CUT], [[], [TextDelta("Half of th")], CUT]])
+async def test_a_target_that_adds_nothing_leaves_no_receipt_but_its_attempt(
+    store: SqliteStore, dead: list[Step]
+) -> None:
+    a, b = Scenes("a", [[], [TextDelta("Half of the text ")], CUT]), Scenes("b", dead)
+    c = Scenes("c", [[], [TextDelta("is here.")], [UsageDelta(Usage.of(90, 2)), Finish()]])
+    run, _ = await World(store, a, b, c, on_cut="continue").stream()
+    assert run.response.output_text == "Half of the text is here."
+    assert [receipt.reason.split()[0] for receipt in seams(run.turn.receipts)] == ["c/m"]
+    (estimate,) = [receipt for receipt in run.turn.receipts if receipt.action == "estimated"]
+    assert estimate.reason.startswith("a/m ")
+    attempts = route_of(run).attempts
+    assert isinstance(attempts, tuple)
+    assert [one.target for one in attempts if isinstance(one.usage, Usage)] == ["a/m", "c/m"]
 
 
 async def test_citations_of_the_rest_stand_at_their_place(store: SqliteStore) -> None:

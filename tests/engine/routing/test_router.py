@@ -151,6 +151,16 @@ async def test_when_all_rest_one_probe_goes_out_and_all_others_are_told_when_to_
     assert len(a.turns) == 5
 
 
+async def test_targets_that_are_all_dead_get_one_probe_in_a_cooldown(store: SqliteStore) -> None:
+    a, b = Scenes("a", *LATE), Scenes("b", *LATE)
+    world = World(store, a, b)
+    for _ in range(50):
+        with pytest.raises(UpstreamError) as refused:
+            await world.stream()
+    assert (refused.value.status, refused.value.payload.code) == (503, "targets_unavailable")
+    assert (len(a.turns), len(b.turns)) == (4, 4)
+
+
 async def test_nobody_is_probed_before_the_time_that_it_named(store: SqliteStore) -> None:
     a = Scenes("a", [error("rate_limit_exceeded", 429, "too_many_requests", retry_after=20)], FINE)
     world = World(store, a, retries=0)

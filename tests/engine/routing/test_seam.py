@@ -28,11 +28,18 @@ def longest_overlap(before: str, after: str) -> int:
     return max(lengths, default=0)
 
 
+def longest_repetition(before: str, after: str) -> int:
+    """The longest overlap, or else the one after the blanks that `after` begins with."""
+    blanks = len(after) - len(after.lstrip())
+    later = longest_overlap(before, after[blanks:])
+    return longest_overlap(before, after) or (blanks + later if later >= LEAST else 0)
+
+
 @given(st.text("abc ", max_size=40), st.text("abc ", max_size=40), st.lists(st.integers(1, 5), max_size=30))
 def test_the_longest_overlap_is_said_once_however_the_pieces_fall(
     before: str, after: str, sizes: list[int]
 ) -> None:
-    assert joined(before, after, sizes) == before + after[longest_overlap(before, after) :]
+    assert joined(before, after, sizes) == before + after[longest_repetition(before, after) :]
 
 
 @given(WORDS, st.floats(0, 1), st.floats(0, 1), st.lists(st.integers(1, 9), max_size=30))
@@ -63,3 +70,14 @@ def test_blanks_that_were_not_sent_are_not_doubled() -> None:
     assert joined("The cat ", " sat", [1], unsent=" ") == "The cat sat"
     assert joined("The cat ", "sat", [1], unsent=" ") == "The cat sat"
     assert joined("a:\n\n", "\n\n- b", [1, 1], unsent="\n\n") == "a:\n\n- b"
+
+
+def test_a_repetition_is_found_when_its_blanks_differ() -> None:
+    line = "Line one is here."
+    assert joined(f"{line}\n\n", f"{line}\nLine two.", [5] * 4, unsent="\n\n") == f"{line}\n\nLine two."
+    assert joined(f"{line} ", f"{line}\n\nLine two.", [1] * 30, unsent=" ") == f"{line} \n\nLine two."
+    assert (
+        joined("Line one is here, and", "\nLine one is here, and two.", [1, 3])
+        == "Line one is here, and two."
+    )
+    assert joined("I ", "It was", [1], unsent=" ") == "I It was"
