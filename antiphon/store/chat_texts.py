@@ -37,7 +37,7 @@ _BY_LOOKING = "SELECT chat FROM chat_texts WHERE text LIKE ? ESCAPE '\\'"
 _WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_WORD = re.compile(r"\w")
+_WORD = re.compile(r"[^\W_]")  # an underscore is no part of a word to FTS5
 _SPECIAL = re.compile(r"([\\%_])")
 
 

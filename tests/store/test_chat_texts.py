@@ -94,6 +94,15 @@ def test_what_user_and_model_say_is_searched_and_nothing_else() -> None:
     assert said_in(items("Hi"), b",".join([hidden, call, odd, made]), None, b"") == "Hi\nNo"
 
 
+async def test_what_fts5_takes_for_no_word_is_looked_for(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path)
+    await store.create_chat(chat("t1", title="What is __init__?"))
+    for search in ("__", "_", "__init", "?"):
+        assert await titles(store, search) == ["What is __init__?"], search
+    assert await titles(store, "___") == []
+    await store.close()
+
+
 @given(st.text())
 def test_no_search_is_a_mistake(search: str) -> None:
     sql, values = condition(search)
