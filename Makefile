@@ -9,29 +9,31 @@ FLOOR = $(PY) -m coverage json --quiet -o - | $(PY) scripts/coverage_floor.py $(
 	|| { $(PY) -m coverage report; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check docs judge bench format lock clean setup model clients
+.PHONY: help serve test check docs judge bench format lock clean setup model clients web browser
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 serve: export SETUP := serve
-serve: setup model ## start the gateway on 127.0.0.1:8080 (options: make serve ARGS="--port 9000")
+serve: setup model web ## start the gateway on 127.0.0.1:8080 (options: make serve ARGS="--port 9000")
 	@exec .venv/bin/antiphon serve $(ARGS)
 
 # Each process that starts would compile what it imports anew where nothing may be kept.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: setup model clients ## run every test, and hold the package to its coverage
+test: setup model clients web browser ## run every test, and hold the package to its coverage
 	$(PYTEST) tests/spec tests/stream -m counted --cov --cov-report=
 	@$(call FLOOR,antiphon/spec:95:95 antiphon/stream:95:95)
 	$(PYTEST) tests -m "not counted" $(OTHERS:%/=--cov=%) --cov-append --cov-report=
 	@$(call FLOOR,antiphon:90)
+	@scripts/web_checks test
 
-check: setup ## format, lint, strict types, layer rule, who may change a state and make an event
+check: setup web ## format, lint, strict types, layer rule, who may change a state and make an event
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy $(SOURCES)
 	.venv/bin/lint-imports
 	$(PY) scripts/laws.py antiphon
+	@scripts/web_checks check
 
 docs: export SETUP := serve
 docs: setup ## make a site of the documentation, in build/site
@@ -47,6 +49,7 @@ bench: setup model ## run the benchmarks
 format: setup ## format, and fix what the linter can
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
+	@scripts/web_checks format
 
 lock: setup ## write the lock again from pyproject.toml (newest versions: make lock ARGS=--upgrade)
 	@scripts/lock $(ARGS)
@@ -54,7 +57,7 @@ lock: setup ## write the lock again from pyproject.toml (newest versions: make l
 clean: ## remove everything that make made
 	rm -rf .venv .docs .cache .setup.lock .judge build dist .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	rm -rf tests/bridges/node/node_modules
+	rm -rf tests/bridges/node/node_modules web/node_modules antiphon/server/web .node
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup:
@@ -67,3 +70,9 @@ model: setup
 
 clients:
 	@scripts/clients
+
+web: setup ## build the web app that the gateway serves at /
+	@scripts/web $${SETUP:-dev}
+
+browser:
+	@scripts/browser

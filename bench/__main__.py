@@ -27,6 +27,7 @@ PARTS = {
     "memory": "memory",
     "chain": "chain",
     "terminal": "terminal",
+    "web": "web",
     "embedded": "embedded",
     "knowledge": "knowledge",
 }

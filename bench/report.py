@@ -196,6 +196,7 @@ TABLES = (
     Table("Memory", "memory"),
     Table("Start", "startup"),
     Table("The terminal interface", "terminal"),
+    Table("The web app", "web"),
     Table("The embedded model", "embedded"),
     Table("The upstream client alone", "upstream"),
     Table(

@@ -23,7 +23,7 @@ _COUNTED = {_TESTS / name for name in ("spec", "stream")}
 _NOT_COUNTED = {
     *(
         _TESTS / name
-        for name in ("bench", "engine", "providers/conformance", "server/http1", "store", "wires")
+        for name in ("bench", "engine", "providers/conformance", "server/http1", "store", "web", "wires")
     ),
     *(_TESTS / "compliance" / f"test_{name}.py" for name in ("broken", "clients", "providers")),
     *(_TESTS / "server").glob("test_*.py"),

@@ -19,6 +19,7 @@ NOT_NAMES = {
     "antiphon.toml",
     "antiphon.db",
     "antiphon.chat",
+    "antiphon.session",
     "antiphon.audit",
     "antiphon.requests",
     *(

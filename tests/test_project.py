@@ -104,6 +104,8 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
         ("producer", "antiphon.client"),
         ("producer", "antiphon.server"),
         ("compliance", "antiphon.cli"),
+        ("tui", "antiphon.cli"),
+        ("tui", "antiphon.server"),
         ("cli", "antiphon.vertice"),
         ("vertice", "antiphon.server"),
         ("vtcode", "antiphon.vertice"),
@@ -191,3 +193,17 @@ def test_a_package_below_its_floor_of_coverage_fails(floors: list[str], passes: 
     script = [sys.executable, str(ROOT / "scripts" / "coverage_floor.py"), *floors]
     done = subprocess.run(script, input=json.dumps(report), capture_output=True, text=True)
     assert (done.returncode == 0) == passes, done.stdout + done.stderr
+
+
+def test_the_lock_of_the_web_app_pins_versions_and_names_no_address() -> None:
+    package = json.loads((ROOT / "web" / "package.json").read_text())
+    wanted = package["dependencies"] | package["devDependencies"]
+    assert [name for name, version in wanted.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)] == []
+    lock = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
+    assert {name: lock[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert [name for name, locked in lock.items() if "resolved" in locked] == []
+    # Of the binaries for other platforms only the version is known where a mirror does not have them.
+    unsure = {name for name, locked in lock.items() if name and "integrity" not in locked}
+    assert [
+        name for name in unsure if not (lock[name].get("optional") and {"os", "cpu"} & set(lock[name]))
+    ] == []

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed, add_command
 
@@ -53,12 +53,11 @@ def chat(arguments: argparse.Namespace) -> int:
             f"antiphon: this needs the package {missing.name}, which is not installed; "
             "install it with: pip install 'antiphon[tui]'"
         ) from None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
+    tools, servers = _tools(arguments)
     if arguments.local and arguments.url:
         raise CommandFailed("antiphon: with --local there is no server; leave the address out", MISTAKE)
-    from antiphon.cli.ask_question import function_of
-
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
     app = ChatApp(
         Options(
             base_url=arguments.url,
@@ -72,9 +71,18 @@ def chat(arguments: argparse.Namespace) -> int:
             chat=arguments.chat,
             resume=arguments.resume,
             light=arguments.light or None,
-            tools=tuple(function_of(name) for name in arguments.tool),
-            mcp=tuple(arguments.mcp),
+            tools=tools,
+            mcp=servers,
         )
     )
     app.run()
     return app.return_code or 0
+
+
+def _tools(arguments: argparse.Namespace) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Functions and MCP servers; without any, the client need not be imported before the first paint."""
+    if not (arguments.tool or arguments.mcp):
+        return (), ()
+    from antiphon.cli.ask_question import function_of, mcp_server_of
+
+    return tuple(map(function_of, arguments.tool)), tuple(map(mcp_server_of, arguments.mcp))

@@ -150,21 +150,22 @@ class Router:
         await self.close()
 
     def _hint(self, complexity: TaskComplexity | str, speed: SpeedRequirement | str) -> dict[str, object]:
-        words = {"complexity": _word(TaskComplexity, complexity), "speed": _word(SpeedRequirement, speed)}
+        words = {
+            "complexity": task_word(TaskComplexity, complexity),
+            "speed": task_word(SpeedRequirement, speed),
+        }
         without = [name for name, status in self.statuses.items() if not status.can_use()]
         return {**words, "without": without} if without else {**words}
 
     def _failed(self, error: AntiphonError) -> ErrorPayload:
-        reason = str(error)
+        told = provider_failed(error)
         if isinstance(error, ResponseFailed):
             self._learn(error.response)
-            reason = error.message
         elif isinstance(error, StatusError):
-            reason = error.message
-            provider = reason.partition(": ")[0]
+            provider = told.message.partition(": ")[0]
             if provider in self.statuses:
-                self.statuses[provider].record_error(f"{error.status} {reason}")
-        return ErrorPayload("server_error", reason, PROVIDER_FAILED)
+                self.statuses[provider].record_error(f"{error.status} {told.message}")
+        return told
 
     def _learn(self, response: Response) -> None:
         """From the receipt of the route: who was asked, and what came of it."""
@@ -176,12 +177,19 @@ class Router:
                 status.record_error(attempt.outcome)
 
 
+def provider_failed(error: AntiphonError) -> ErrorPayload:
+    """What a router says when nobody answered, or the one that had begun broke off."""
+    reason = error.message if isinstance(error, ResponseFailed | StatusError) else str(error)
+    return ErrorPayload("server_error", reason, PROVIDER_FAILED)
+
+
 def _attempts(response: Response) -> Iterable[RouteAttempt]:
     for receipt in [] if response.receipts is UNSET else response.receipts:
         yield from () if receipt.attempts is UNSET else receipt.attempts
 
 
-def _word(kind: type[Word], given: Word | str) -> Word:
+def task_word(kind: type[Word], given: Word | str) -> Word:
+    """One of the words for a task, or `UsageError` with those that there are."""
     try:
         return kind(given)
     except ValueError:

@@ -32,6 +32,7 @@ class AccessControl:
             )
             for name, key in config.keys.items()
         ]
+        self._named = {identity[1]: (digest, identity) for digest, identity in self._keys}
         # What was found out before: by the digest of a header that let somebody in, and hosts that are ours.
         self._admitted: dict[bytes, Identity] = {}
         self._known_hosts: set[bytes] = set()
@@ -44,7 +45,11 @@ class AccessControl:
 
     def admit(self, headers: Mapping[bytes, bytes]) -> Caller:
         """The caller behind these headers; raises when there is none that may come in."""
-        tenant, key, dialect = self._identity(headers)
+        return self.caller(headers, self._identity(headers))
+
+    def caller(self, headers: Mapping[bytes, bytes], identity: Identity) -> Caller:
+        """Somebody who was let in, with what these headers ask for."""
+        tenant, key, dialect = identity
         named = headers.get(b"x-antiphon-dialect")
         try:
             chosen = dialect if named is None else _configured(str(named, "latin-1"))
@@ -63,6 +68,16 @@ class AccessControl:
             via=_passed_on_by(headers) if self._minds_proxies else "",
             hint=None if task is None else hint_in(str(task, "latin-1")),
         )
+
+    def key_digest(self, name: str) -> str | None:
+        """Of the key of this name, if there is one."""
+        found = self._named.get(name)
+        return None if found is None else found[0]
+
+    def identity_of(self, name: str) -> Identity | None:
+        """Whom the key of this name stands for."""
+        found = self._named.get(name)
+        return None if found is None else found[1]
 
     def check_source(self, headers: Mapping[bytes, bytes]) -> str | None:
         """Refuse foreign hosts and pages; returns the origin that may read the answer, if one asked."""

@@ -19,8 +19,10 @@ from antiphon.server.routes import (
     info,
     responses,
     routing,
+    session,
     stored_responses,
     vscode,
+    web,
     websocket,
 )
 from antiphon.spec.errors import SpecError, invalid_request, not_found
@@ -32,6 +34,8 @@ _NOT_OPEN = "the server must run the lifespan protocol"
 _OPEN_PATHS = frozenset(
     {"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs", "/favicon.svg"}
 )
+# The web app's own files: they hold no data, and ask for the key themselves.
+_OPEN_FOLDERS = ("/c/", "/assets/")
 _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/responses": {"POST": responses.create},
     "/v1/responses/compact": {"POST": compaction.compact},
@@ -62,12 +66,19 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/models/{id...}": {"GET": info.model},
     "/v1/audit": {"GET": info.audit},
     "/v1/antiphon/routes": {"GET": routing.routes},
+    "/v1/antiphon/session": {
+        "GET": session.retrieve,
+        "POST": session.create,
+        "DELETE": session.delete,
+    },
     "/healthz": {"GET": info.healthz},
     "/readyz": {"GET": info.readyz},
     "/openapi.json": {"GET": info.openapi},
     "/docs": {"GET": info.docs},
     "/favicon.svg": {"GET": info.favicon},
-    "/": {"GET": info.docs},
+    "/": {"GET": web.page},
+    "/c/{chat}": {"GET": web.page},
+    "/assets/{name}": {"GET": web.asset},
 }
 
 
@@ -106,7 +117,11 @@ class App:
         log = gateway.requests
         try:
             exchange.memory = gateway.memory
-            handler = _admit(gateway.gate, head)
+            try:
+                handler = _admit(gateway.gate, head)
+            except SpecError as refusal:
+                head.caller = await gateway.sessions.admit(head.headers, refusal)
+                handler = _find_handler(head)
             exchange.caller = head.caller.asking(exchange.request_id)
             await handler(gateway, exchange)
             if exchange.problem is not None or log.access:
@@ -153,7 +168,7 @@ def _admit(gate: AccessControl, head: Head) -> Handler:
         head.extra_headers = _cors(origin)
     if origin is not None and head.method == "OPTIONS":
         return _preflight
-    if head.path not in _OPEN_PATHS:
+    if head.path not in _OPEN_PATHS and not head.path.startswith(_OPEN_FOLDERS):
         head.caller = gate.admit(head.headers)
     return _find_handler(head)
 

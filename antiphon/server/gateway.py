@@ -24,6 +24,7 @@ from antiphon.server.auditing import Audits
 from antiphon.server.logs import RequestLog
 from antiphon.server.memory import BodyMemory
 from antiphon.server.models import ModelLists
+from antiphon.server.sessions import Sessions
 from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
 from antiphon.wires.sealing import Seal
 
@@ -55,6 +56,7 @@ class Gateway:
         self.requests = RequestLog(config.log.access)
         self.memory = BodyMemory(config.server.memory_limit)
         self.store = store
+        self.sessions = Sessions(self.gate, store, time.time)
         media = MediaFetcher(config.media, http)
         self.engine = Engine(config, providers, store, seal, time.time, media, routes)
         routes.report = self.requests.attempt_failed

@@ -29,6 +29,7 @@ from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
 from antiphon.server.http1.connection import ClientConnection
 from antiphon.server.http1.websockets import WebSocketConnection
+from antiphon.server.routes.web import is_built
 from antiphon.store import StoreError
 
 log = logging.getLogger("antiphon.server")
@@ -112,7 +113,8 @@ def banner(config: Config, listener: socket.socket) -> str:
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}"
     head = f"Antiphon serves Open Responses on {address}/v1/responses\n"
-    docs = f"{_discovered(config)}docs:   {address}/docs\n"
+    app = f"app:    {address}\n" if is_built() else ""
+    docs = f"{_discovered(config)}{app}docs:   {address}/docs\n"
     if not config.available():
         return f"{head}models: {_without_models(config)}\n{docs}"
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
@@ -127,7 +129,7 @@ def banner(config: Config, listener: socket.socket) -> str:
 def _asking(config: Config, address: str) -> str:
     """The same with the command that comes along."""
     key = "ANTIPHON_API_KEY=YOUR_KEY " if config.keys else ""
-    return f"{key}antiphon ask" if address == _USUAL else f"{key}antiphon ask --url {address}/v1"
+    return key + command("ask" if address == _USUAL else f"ask --url {address}/v1")
 
 
 def _discovered(config: Config) -> str:

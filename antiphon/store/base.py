@@ -256,6 +256,16 @@ class ChatNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """A browser that stands for a key: the digest of its id, and the key's name and digest."""
+
+    digest: str
+    key_name: str
+    key_digest: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     bytes: int
     responses: int
@@ -398,6 +408,12 @@ class Store(Protocol):
     async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
         """The responses from the beginning of a chat to this one; None when it is not in the chat."""
         ...
+
+    async def create_session(self, session: Session) -> None: ...
+
+    async def session(self, digest: str) -> Session | None: ...
+
+    async def delete_session(self, digest: str) -> bool: ...
 
     async def prune(self, now: float) -> int:
         """Removes what has expired, a little at a time; returns how many things that were."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from antiphon.store import chat_texts, chats, conversations
+from antiphon.store import chat_texts, chats, conversations, sessions
 from antiphon.store.base import Size
 from antiphon.store.responses import BODY, whole
 
@@ -95,7 +95,8 @@ def prune(db: sqlite3.Connection, now: float, at_once: int = AT_ONCE) -> int:
     ).fetchall()
     for tenant, id in expired:
         conversations.delete(db, tenant, id)
-    return len(doomed) + len(expired) + _prune_chats(db, now, at_once)
+    others = _prune_chats(db, now, at_once) + sessions.prune(db, now, at_once)
+    return len(doomed) + len(expired) + others
 
 
 def _prune_chats(db: sqlite3.Connection, now: float, at_once: int) -> int:

@@ -167,8 +167,20 @@ FOURTH = (
 # The chats of the AI SDK bridge were conversations before.
 FIFTH = (carry_over,)
 
+# Of a browser that stays signed in, only the digest of its cookie.
+SIXTH = (
+    """
+    CREATE TABLE sessions (
+        digest TEXT PRIMARY KEY,
+        key_name TEXT NOT NULL,
+        key_digest TEXT NOT NULL,
+        expires_at INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+)
+
 Migration = tuple[str, ...] | tuple[Callable[[sqlite3.Connection], None], ...]
-MIGRATIONS: tuple[Migration, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
+MIGRATIONS: tuple[Migration, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)
 
 
 def migrate(db: sqlite3.Connection, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:

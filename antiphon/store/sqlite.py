@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeVar
 
-from antiphon.store import background, chats, conversations, responses, retention
+from antiphon.store import background, chats, conversations, responses, retention, sessions
 from antiphon.store.backlog import SHARED, SOON, Backlog, adopt
 from antiphon.store.base import (
     RUNNING,
@@ -34,6 +34,7 @@ from antiphon.store.base import (
     LoggedEvent,
     NewResponse,
     Page,
+    Session,
     Size,
     Stats,
     StoreConflict,
@@ -418,6 +419,15 @@ class SqliteStore:
 
     async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
         return await self._read(lambda db: chats.path(db, tenant, id, last))
+
+    async def create_session(self, session: Session) -> None:
+        await self._write(lambda db: sessions.create(db, session))
+
+    async def session(self, digest: str) -> Session | None:
+        return await self._read(lambda db: sessions.get(db, digest))
+
+    async def delete_session(self, digest: str) -> bool:
+        return await self._write(lambda db: sessions.delete(db, digest))
 
     async def prune(self, now: float) -> int:
         with suppress(StoreFull):

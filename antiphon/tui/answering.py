@@ -192,12 +192,17 @@ class Answering:
                     self._changed(entry)
         elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
             self._output(item)
-        elif isinstance(entry := self._items.get(("item", index)), ItemEntry | CallEntry):
-            whole = hosted_entry(item)
-            entry.__dict__.update(
-                {k: v for k, v in whole.__dict__.items() if k not in ("is_folded", "drawn")}
-            )
-            entry.change()
+        else:
+            self._hosted_done(index, hosted_entry(item))
+
+    def _hosted_done(self, index: int, whole: Entry) -> None:
+        """An item of the server that was announced before it was complete."""
+        entry = self._items.get(("item", index))
+        if isinstance(entry, CallEntry) and isinstance(whole, CallEntry):
+            entry.finish(whole.result, failed=whole.state == "failed")
+            self._changed(entry)
+        elif isinstance(entry, ItemEntry) and isinstance(whole, ItemEntry):
+            entry.tell(whole.described, whole.detail)
             self._changed(entry)
 
     def _call(self, index: int, item: FunctionCall | CustomToolCall) -> None:

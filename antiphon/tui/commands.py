@@ -37,7 +37,7 @@ async def _effort(app: "ChatApp", text: str) -> None:
 
 async def _system(app: "ChatApp", text: str) -> None:
     app.settings.system = text or None
-    app.say(f"The model is told: {text}" if text else "The model gets no instructions.")
+    app.say(f"The instructions are now: {text}" if text else "The model gets no instructions.")
 
 
 async def _tools(app: "ChatApp", text: str) -> None:

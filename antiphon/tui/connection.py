@@ -9,7 +9,6 @@ from antiphon import (
     AntiphonError,
     AsyncClient,
     ConnectionFailed,
-    MCPServer,
     PythonTool,
     Retries,
     StatusError,
@@ -87,9 +86,8 @@ class Connection:
         found: list[Tool] = []
         for one in self._options.tools:
             found.append(one if isinstance(one, Tool) else PythonTool(one))
-        for target in self._options.mcp:
-            server = await self._open.enter_async_context(_mcp(target))
-            found += server.tools
+        for server in self._options.mcp:
+            found += (await self._open.enter_async_context(server)).tools
         return found
 
     async def close(self) -> None:
@@ -97,13 +95,3 @@ class Connection:
             self._waiting.cancel()
         await self._open.aclose()
         await self.client.close()
-
-
-def _mcp(target: str) -> MCPServer:
-    """An address, or a command with its arguments."""
-    if target.startswith(("http://", "https://")):
-        return MCPServer.http(target)
-    import shlex
-
-    command, *arguments = shlex.split(target)
-    return MCPServer.stdio(command, arguments)

@@ -1,7 +1,7 @@
 """One chat with a model, without a screen: its tree of responses, and the next turn from anywhere in it."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +14,7 @@ from antiphon import (
     AgentRun,
     AsyncClient,
     AsyncEventStream,
-    FunctionTool,
     Item,
-    Opaque,
     ReasoningParam,
     Request,
     Response,
@@ -60,7 +58,7 @@ class Settings:
         status.model = self.model or last.model
         if (usage := last.usage) is None:
             return status
-        facts = models.get(last.model) or ModelFacts()
+        facts = models.get(self.model or "") or models.get(last.model) or ModelFacts()
         cached = usage.input_tokens_details.cached_tokens
         status.tokens_in, status.tokens_out = usage.input_tokens, usage.output_tokens
         status.window = facts.window
@@ -196,7 +194,6 @@ class Conversation:
         items: Sequence[dict[str, Any]],
         point: Point,
         approve: Callable[[ToolCall], Any],
-        hosted: Iterable[FunctionTool | Opaque] = (),
         *,
         whole: bool = False,
     ) -> AgentRun:
@@ -207,7 +204,7 @@ class Conversation:
             reasoning = msgspec.convert({"effort": settings.effort}, ReasoningParam)
         agent = Agent(
             model=settings.model,
-            tools=[*settings.tools, *hosted],
+            tools=settings.tools,
             instructions=settings.system,
             client=WatchedModel(self.client, self.chat.id if self.chat else None, self.recordings.append),
             request=Request(reasoning=reasoning, background=settings.background),

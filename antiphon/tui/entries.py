@@ -61,21 +61,17 @@ class Entry:
 class UserEntry(Entry):
     """A message of the user, and the names of what is attached to it."""
 
-    def __init__(self, text: str, attached: Sequence[str] = (), *, waits: bool = False) -> None:
+    def __init__(self, text: str, attached: Sequence[str] = ()) -> None:
         super().__init__()
         self.text = printable(text)
         self.attached = [printable_line(name) for name in attached]
-        self.waits = waits
         self.point: object = None
         """Where the conversation stood before it."""
 
     def lines(self, width: int, palette: Palette) -> list[Line]:
-        bar = Segment("▎ ", palette.dim if self.waits else palette.marked)
-        style = palette.dim if self.waits else palette.text
-        lines = kept_lines(self.text, style, width - 2) if self.text else []
+        bar = Segment("▎ ", palette.marked)
+        lines = kept_lines(self.text, palette.text, width - 2) if self.text else []
         lines += [[Segment(f"+ {shortened(name, width - 4)}", palette.dim)] for name in self.attached]
-        if self.waits:
-            lines.append([Segment("waits until the answer before it is complete", palette.dim)])
         return [[bar, *line] for line in lines]
 
     def plain(self) -> str:
@@ -185,7 +181,7 @@ class CallEntry(Entry):
         self.seconds: float | None = None
         self.is_folded = True
         self._arguments: list[str] = []
-        self._result = ""
+        self.result = ""
 
     def feed(self, arguments: str) -> None:
         self._arguments.append(printable(arguments))
@@ -196,7 +192,7 @@ class CallEntry(Entry):
         self.change()
 
     def finish(self, result: str, *, failed: bool = False, taken: float | None = None) -> None:
-        self._result = printable(result)
+        self.result = printable(result)
         self.seconds = taken
         self.move("failed" if failed else "done")
 
@@ -214,7 +210,7 @@ class CallEntry(Entry):
         lines = [[Segment(f"{_MARKS[self.state]} ", mark), *line] for line in wrap(head, width - 2)[:1]]
         lines += self._part("".join(self._arguments), _ARGUMENT_LINES, width, palette, palette.dim)
         style = palette.failed if self.state in ("failed", "denied") else palette.text
-        lines += self._part(self._result, _RESULT_LINES, width, palette, style)
+        lines += self._part(self.result, _RESULT_LINES, width, palette, style)
         return lines
 
     def _part(self, text: str, most: int, width: int, palette: Palette, style: Style) -> list[Line]:
@@ -231,7 +227,7 @@ class CallEntry(Entry):
         return [[Segment("  │ ", palette.rule), *line] for line in lines]
 
     def plain(self) -> str:
-        return f"{self.name}({''.join(self._arguments)})\n{self._result}".rstrip()
+        return f"{self.name}({''.join(self._arguments)})\n{self.result}".rstrip()
 
 
 Tone = Literal["info", "warning", "error"]
@@ -305,6 +301,11 @@ class ItemEntry(Entry):
         self.detail = printable(detail)
         self.is_folded = True
 
+    def tell(self, described: str, detail: str) -> None:
+        self.described = described
+        self.detail = detail
+        self.change()
+
     def lines(self, width: int, palette: Palette) -> list[Line]:
         mark = "  " if not self.detail else "▸ " if self.is_folded else "▾ "
         spans: list[Span] = [
@@ -319,20 +320,6 @@ class ItemEntry(Entry):
 
     def plain(self) -> str:
         return f"{self.kind} {self.described}\n{self.detail}".strip()
-
-
-class FootEntry(Entry):
-    """What an answer took: a quiet line below it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = printable_line(text)
-
-    def lines(self, width: int, palette: Palette) -> list[Line]:
-        return wrap([(self._text, palette.rule if palette.is_dark else palette.dim)], width)
-
-    def plain(self) -> str:
-        return self._text
 
 
 def as_markdown(entries: Sequence[Entry]) -> str:

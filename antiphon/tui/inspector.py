@@ -1,6 +1,6 @@
 """The inspector: what a response looked like on the wire, while it comes and afterwards."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
@@ -31,21 +31,19 @@ class Inspector(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f12,escape", "close", "Close"),
         Binding("slash", "filter", "Filter"),
-        Binding("s", "save", "Save capture"),
+        Binding("ctrl+s", "save", "Save capture", priority=True),
         Binding("left_square_bracket", "turn(-1)", "Earlier", key_display="["),
         Binding("right_square_bracket", "turn(1)", "Later", key_display="]"),
     ]
 
-    def __init__(
-        self, recordings: Sequence[Recording], folder: Path, clock: Callable[[], float] = perf_counter
-    ) -> None:
+    def __init__(self, recordings: Sequence[Recording], folder: Path) -> None:
         super().__init__()
         self._recordings = recordings
         self._place = len(recordings) - 1
         self._follows = True
         self._folder = folder
-        self._clock = clock
         self._drawn: tuple[int, int, bool] = (-1, -1, False)
+        self._items: list[tuple[int, Any, Any]] = []
 
     def compose(self) -> ComposeResult:
         yield Static(id="verdict", markup=False)
@@ -135,9 +133,9 @@ class Inspector(Screen[None]):
                 item = payload.get("item")
                 found[int(payload.get("output_index", 0))] = item if isinstance(item, dict) else {}
         shown = [(index, item.get("type"), item.get("status")) for index, item in sorted(found.items())]
-        if shown == getattr(tree, "_shown_items", None):
+        if shown == self._items:
             return
-        tree._shown_items = shown  # type: ignore[attr-defined]
+        self._items = shown
         tree.clear()
         for index, item in sorted(found.items()):
             status = f"  {item['status']}" if item.get("status") else ""

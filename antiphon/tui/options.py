@@ -24,7 +24,7 @@ class Options:
     light: bool | None = None
     tools: tuple[Any, ...] = ()
     """Tools or functions that the model may call, each after an approval."""
-    mcp: tuple[str, ...] = ()
-    """Commands or addresses of MCP servers whose tools the model may call."""
+    mcp: tuple[Any, ...] = ()
+    """MCP servers, not yet entered, whose tools the model may call."""
     folder: Path = field(default_factory=Path.cwd)
     data: Path = field(default_factory=lambda: default_data_folder() / "terminal")

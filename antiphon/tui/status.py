@@ -69,22 +69,31 @@ def cost_of(facts: ModelFacts, tokens_in: int, tokens_out: int, cached: int) -> 
 
 
 def facts_of(extra: Mapping[str, object]) -> ModelFacts:
-    """From the fields of a model in a server's list that the specification does not have."""
+    """From the fields of a model in a server's list that the specification does not have.
 
-    def number(source: object, *names: str) -> float | None:
-        if not isinstance(source, Mapping):
-            return None
+    Antiphon tells them under `antiphon:model`, with prices for a million tokens; others at most a window.
+    Prices that change with the size of a request are left out.
+    """
+    told = extra.get("antiphon:model")
+    details = told if isinstance(told, Mapping) else {}
+    prices = details.get("prices")
+    if isinstance(prices, Mapping) and prices.get("steps"):
+        prices = None
+    window = _number(details, "context_window") or _number(
+        extra, "context_window", "context_length", "max_model_len"
+    )
+    return ModelFacts(
+        int(window) if window else None,
+        _number(prices, "input"),
+        _number(prices, "output"),
+        _number(prices, "cached_input"),
+    )
+
+
+def _number(source: object, *names: str) -> float | None:
+    if isinstance(source, Mapping):
         for name in names:
             value = source.get(name)
             if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
                 return float(value)
-        return None
-
-    window = number(extra, "context_window", "context_length", "max_model_len", "antiphon:context_window")
-    prices = extra.get("antiphon:pricing") or extra.get("pricing")
-    return ModelFacts(
-        int(window) if window else None,
-        number(prices, "input"),
-        number(prices, "output"),
-        number(prices, "cached_input", "input_cached"),
-    )
+    return None

@@ -20,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from antiphon.tui.entries import AnswerEntry, Entry, FootEntry, UserEntry
+from antiphon.tui.entries import AnswerEntry, Entry, UserEntry
 from antiphon.tui.palette import DARK, Palette
 
 WIDEST = 100
@@ -74,6 +74,10 @@ class Transcript(ScrollView, can_focus=True):
         self._places[id(entry)] = len(self.entries)
         self.entries.append(entry)
         self._starts.append(self._starts[-1])
+        if isinstance(entry, UserEntry):
+            self.follows = True
+        if len(self.entries) > _KEPT:
+            self.entries[-_KEPT - 1].forget()  # it is drawn again if somebody scrolls to it
         self.changed(entry)
 
     def changed(self, entry: Entry) -> None:
@@ -105,6 +109,7 @@ class Transcript(ScrollView, can_focus=True):
         self._starts = [0] * (len(self.entries) + 1)
         self._dirty.clear()
         self._chosen = None
+        self._resized()  # first of all, so that no place in the old entries is kept
         self.follows = True
         self._lay_out_anew()
 
@@ -170,8 +175,7 @@ class Transcript(ScrollView, can_focus=True):
         first = min(heights)
         sizes = [end - start for start, end in pairwise(self._starts[first:])]
         for place, height in heights.items():
-            gap = 0 if place == 0 or isinstance(self.entries[place], FootEntry) else 1
-            sizes[place - first] = height + gap if height else 0
+            sizes[place - first] = height + (1 if place else 0) if height else 0
         del self._starts[first + 1 :]
         for size in sizes:
             self._starts.append(self._starts[-1] + size)
@@ -234,11 +238,9 @@ class Transcript(ScrollView, can_focus=True):
             self.action_select(-1)
 
     def action_select(self, step: int) -> None:
-        """To the next entry, or the one before; the lines at the foot of answers are skipped."""
+        """To the next entry, or the one before."""
         place = len(self.entries) if self._chosen is None else self._chosen
         place += step
-        while 0 <= place < len(self.entries) and isinstance(self.entries[place], FootEntry):
-            place += step
         if 0 <= place < len(self.entries):
             self._chosen = place
             self._reveal(place)

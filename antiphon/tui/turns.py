@@ -69,7 +69,6 @@ class Turns:
     ) -> None:
         self.queue: list[Draft] = []
         self.answering: Answering | None = None
-        self.spent: dict[str, float] = {}
         self._connection = connection
         self._talk = conversation
         self._add = add

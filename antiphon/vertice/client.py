@@ -11,6 +11,7 @@ from antiphon.client import AntiphonError, Client, Model, ResponseFailed, Timeou
 from antiphon.client.agent.run import ModelStream
 from antiphon.client.agent.tasks import LLMClientWithOpenResponsesProtocol
 from antiphon.client.event_text import event_text
+from antiphon.client.router import provider_failed, task_word
 from antiphon.client.sync.streams import from_another_loop
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload, model_error
@@ -24,13 +25,10 @@ Messages = Sequence[Mapping[str, Any]]
 _LOOKING = Timeouts(connect=2.0, read=5.0, idle=5.0, total=5.0)
 
 
-class VertexAIProvider:
-    """One model of the server that a client calls; without a client, of the one that the environment names.
+class _Served:
+    """One model of the server that a client calls."""
 
-    The name is Vértice's. Which provider answers, Vertex AI or another, is the server's configuration.
-    """
-
-    def __init__(self, model_name: str | None = None, *, client: Client | None = None) -> None:
+    def __init__(self, model_name: str | None, client: Client | None) -> None:
         self.model_id = model_name
         self._client = client or Client()
         self._owns_client = client is None
@@ -73,22 +71,6 @@ class VertexAIProvider:
             if stream.response.status == "failed":
                 raise ResponseFailed(stream.response)
 
-    async def stream_open_responses(
-        self,
-        messages: Messages,
-        system_prompt: str | None = None,
-        max_tokens: int = 8192,
-        temperature: float = 0.7,
-        **options: Any,
-    ) -> AsyncIterator[str]:
-        """The server's events as the text of server-sent events, to `[DONE]`.
-
-        What fails on the way ends the stream with `response.failed` and the code `generation_failed`.
-        """
-        opened = self._open(messages, system_prompt, max_tokens, temperature, **options)
-        async for text in event_text(opened, VERTICE, self.model_id or "", _generation_failed):
-            yield text
-
     def _models(self) -> Sequence[Model]:
         try:
             return self._client.models.list(timeouts=_LOOKING)
@@ -115,15 +97,14 @@ class VertexAIProvider:
         )
 
 
-def _generation_failed(error: AntiphonError) -> ErrorPayload:
-    return model_error(str(error)).with_code("generation_failed")
+class VertexAIProvider(_Served):
+    """One model of the server that a client calls; without a client, of the one that the environment names.
 
+    The name is Vértice's. Which provider answers, Vertex AI or another, is the server's configuration.
+    """
 
-class VerticeRouter(VertexAIProvider):
-    """The server as a router: it chooses the model, by its own configuration."""
-
-    def __init__(self, *, client: Client | None = None) -> None:
-        super().__init__(client=client)
+    def __init__(self, model_name: str | None = None, *, client: Client | None = None) -> None:
+        super().__init__(model_name, client)
 
     async def stream_open_responses(
         self,
@@ -131,18 +112,56 @@ class VerticeRouter(VertexAIProvider):
         system_prompt: str | None = None,
         max_tokens: int = 8192,
         temperature: float = 0.7,
-        *,
-        complexity: TaskComplexity | str | None = None,
-        speed: SpeedRequirement | str | None = None,
         **options: Any,
     ) -> AsyncIterator[str]:
-        """The same; where the server's model is a route of tiers, complexity and speed choose."""
-        hint = {"complexity": complexity, "speed": speed}
-        if given := {name: word for name, word in hint.items() if word is not None}:
-            options["extra_body"] = {PARAMETER: given, **options.get("extra_body", {})}
-        async for text in super().stream_open_responses(
-            messages, system_prompt, max_tokens, temperature, **options
-        ):
+        """The server's events as the text of server-sent events, to `[DONE]`.
+
+        What fails on the way ends the stream with `response.failed` and the code `generation_failed`.
+        """
+        opened = self._open(messages, system_prompt, max_tokens, temperature, **options)
+        async for text in event_text(opened, VERTICE, self.model_id or "", _generation_failed):
+            yield text
+
+
+def _generation_failed(error: AntiphonError) -> ErrorPayload:
+    return model_error(str(error)).with_code("generation_failed")
+
+
+class VerticeRouter(_Served):
+    """The server as a router: its default model, and the providers that it has.
+
+    Where that model is a route of tiers, complexity and speed choose among its targets. `antiphon.Router`
+    is a router inside of the program, with `route` and the status of each provider.
+    """
+
+    def __init__(self, *, client: Client | None = None) -> None:
+        super().__init__(None, client)
+
+    async def stream_open_responses(
+        self,
+        messages: Messages,
+        system_prompt: str | None = None,
+        complexity: TaskComplexity | str | None = None,
+        speed: SpeedRequirement | str | None = None,
+        *,
+        max_tokens: int = 8192,
+        temperature: float = 0.7,
+        **options: Any,
+    ) -> AsyncIterator[str]:
+        """The server's events as the text of server-sent events, to `[DONE]`.
+
+        What fails ends the stream with `response.failed` and the code `provider_failed`. Without complexity
+        and speed the server takes the task for a moderate one in no haste.
+        """
+        hint: dict[str, str] = {}
+        if complexity is not None:
+            hint["complexity"] = task_word(TaskComplexity, complexity)
+        if speed is not None:
+            hint["speed"] = task_word(SpeedRequirement, speed)
+        if hint:
+            options["extra_body"] = {PARAMETER: hint, **options.get("extra_body", {})}
+        opened = self._open(messages, system_prompt, max_tokens, temperature, **options)
+        async for text in event_text(opened, VERTICE, "", provider_failed, retells=True):
             yield text
 
     def get_available_providers(self) -> list[str]:

@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from antiphon.spec.codec import encode
+from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.decode import decode_event
 from antiphon.spec.events import AnyEvent
 from antiphon.stream.dialects import VERTICE
 from antiphon.stream.framing import frames
+from antiphon.stream.lifecycle import RESPONSE_FAILED
 
 
 class StreamEvent:
@@ -29,6 +30,8 @@ class StreamEvent:
 
     def __init__(self, **fields: Any) -> None:
         named = {**fields, "type": self._type} if self._type else fields
+        if "error" in named and named.get("type") == RESPONSE_FAILED:
+            named = _with_its_error(to_builtins(named))
         self._event = decode_event(encode(named))
 
     @classmethod
@@ -71,6 +74,15 @@ class StreamEvent:
         return f"{type(self).__name__}({self.type!r}, {self.sequence_number})"
 
 
+def _with_its_error(failed: dict[str, Any]) -> dict[str, Any]:
+    """Vértice has an error beside its response, the specification inside of it."""
+    response, beside = failed.get("response") or {}, failed.pop("error") or {}
+    if not beside or response.get("error"):
+        return failed
+    inside = {"code": beside.get("code") or beside.get("type"), "message": beside.get("message", "")}
+    return {**failed, "response": {**response, "error": inside}}
+
+
 class ResponseCreatedEvent(StreamEvent, type="response.created"):
     """The first event: the request was accepted."""
 
@@ -83,7 +95,7 @@ class ResponseCompletedEvent(StreamEvent, type="response.completed"):
     """The response ended as it should; `response` is whole."""
 
 
-class ResponseFailedEvent(StreamEvent, type="response.failed"):
+class ResponseFailedEvent(StreamEvent, type=RESPONSE_FAILED):
     """The response failed; the reason stands in `response["error"]`, and in `error` once more."""
 
 

@@ -169,3 +169,10 @@ async def test_the_response_of_a_task_that_failed_on_the_server_has_its_id_too(c
     assert failed.error is not None
     assert failed.error.code == "execution_failed"
     assert (await client.responses.retrieve(failed.id)).status == "failed"
+
+
+async def test_the_response_of_a_task_that_the_server_refused_says_why(client: AsyncClient) -> None:
+    refused = await Agent(model="demo", client=client).execute_open_responses("Go on.", "resp_unheard_of")
+    assert refused.error is not None
+    assert refused.error.code == "execution_failed"
+    assert "the response 'resp_unheard_of' does not exist" in refused.error.message

@@ -56,7 +56,7 @@ async def test_events_items_request_receipts_verdict_and_a_capture(chat: Start, 
         assert "POST http" in told(screen, "request")
         assert "receipts" in told(screen, "receipts").casefold()
         assert told(screen, "violations") == "No rule was broken."
-        await chatting.press("s")
+        await chatting.press("ctrl+s")
         capture = tmp_path / "antiphon-capture-1.sse"
         await chatting.until(capture.exists)
         report = audit_capture("it", read(capture.read_bytes()))

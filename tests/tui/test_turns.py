@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 from antiphon.spec.codec import Opaque
-from antiphon.stream.deltas import Finish, ItemDelta
+from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta
 from antiphon.tui.approval import Approval
 from antiphon.tui.entries import CallEntry, ReasoningEntry
+from antiphon.tui.turns import Draft
 from tests.client.scripted_server import Player, composed, error, events, say, streamed
 from tests.providers.fake_server import Received, Wire
 from tests.tui.conftest import Start, scenes, script
@@ -102,15 +103,23 @@ async def test_escape_stops_the_answer_upstream_and_the_chat_goes_on(chat: Start
 
 
 async def test_a_message_waits_for_the_answer_before_it(chat: Start) -> None:
-    async with chat(system=script({"text": "slow ", "times": 80, "delay": 0.02})) as chatting:
-        await chatting.send("first")
-        await chatting.until(lambda: chatting.app.turns.is_running)
-        await chatting.send("second")
-        assert [draft.text for draft in chatting.app.turns.queue] == ["second"]
+    async with chat(system=script({"text": "An answer."})) as chatting:
+        turns = chatting.app.turns
+        turns.send(Draft("first"))
+        turns.send(Draft("second"))
+        assert [draft.text for draft in turns.queue] == ["second"]
         assert chatting.app.query_one("#queue").has_class("shown")
-        await chatting.until(lambda: not chatting.app.turns.queue)
+        await chatting.until(lambda: not turns.queue)
         await chatting.settle()
-        assert chatting.text.index("▎ first") < chatting.text.index("slow") < chatting.text.index("▎ second")
+        text = chatting.text
+        assert text.index("▎ first") < text.index("An answer.") < text.index("▎ second")
+        chatting.app.settings.system = script({"text": "Endless. ", "times": 2000, "delay": 0.02})
+        turns.send(Draft("third"))
+        await chatting.send("fourth")
+        await chatting.press("escape")
+        await chatting.settle()
+        assert turns.queue == []
+        assert chatting.composer.text == "fourth"
 
 
 async def test_a_tool_runs_after_a_yes_and_then_always(chat: Start) -> None:
@@ -196,3 +205,29 @@ async def test_nothing_that_a_terminal_obeys_gets_through(chat: Start) -> None:
         text = chatting.text + "".join(shown)
         assert not any(sign in text for sign in OBEYED)
         assert "link" in text
+
+
+async def test_what_a_server_does_by_itself_is_told_in_a_line(chat: Start) -> None:
+    call = {"type": "mcp_call", "name": "read", "server_label": "files", "arguments": '{"a": 1}'}
+    made: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"type": "web_search_call", "action": {"type": "search", "query": "antiphons"}}, {}),
+        (call, {"output": "the text"}),
+        (call, {"error": "gone"}),
+        ({"type": "image_generation_call", "revised_prompt": "a choir", "result": "QUJD"}, {}),
+    ]
+    deltas: list[AnyDelta] = []
+    for n, (fields, end) in enumerate(made):
+        named = fields | {"id": f"it_{n}"}
+        deltas.append(ItemDelta(Opaque.make(**named, status="in_progress"), key=n))
+        deltas.append(ItemDelta(Opaque.make(**named, **end, status="completed"), key=n))
+    stream = events([b"".join(composed([*deltas, Finish()])[1])])
+    async with (
+        Player(only_responses(stream)) as server,
+        chat(base_url=server.base_url, size=(80, 40)) as chatting,
+    ):
+        text = await chatting.say("Look around")
+        assert "Web search · antiphons" in text
+        assert "● read on files" in text
+        assert "│ the text" in text
+        assert "✗ read on files" in text
+        assert "Image · a choir (3 bytes)" in text

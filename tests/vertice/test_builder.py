@@ -22,6 +22,7 @@ from antiphon.vertice import (
     ResponseFailedEvent,
     StreamEvent,
     TokenUsage,
+    format_open_responses_event,
 )
 from tests.spec.validators import EVENT_SCHEMAS, assert_valid_event
 
@@ -283,6 +284,33 @@ def test_every_event_can_be_made_without_arguments(kind: type[StreamEvent]) -> N
 def test_a_field_that_an_event_does_not_have() -> None:
     with pytest.raises(AttributeError, match=r"response\.output_text\.delta has no 'item'"):
         _ = OutputTextDeltaEvent(delta="x").item
+
+
+@pytest.mark.parametrize(
+    ("beside", "inside"),
+    [
+        ({"type": "server_error", "message": "no"}, {"code": "server_error", "message": "no"}),
+        ({"code": "c", "message": "no"}, {"code": "c", "message": "no"}),
+        (ERROR, {"code": "generation_failed", "message": "no"}),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_error_of_a_failed_response_is_told_once_in_each_place(beside: Any, inside: Any) -> None:
+    event = ResponseFailedEvent(response={"id": "resp_1", "status": "failed"}, error=beside)
+    assert event.to_dict()["response"]["error"] == event.error == inside
+    told = event.to_sse()
+    assert told == format_open_responses_event(
+        "response.failed", {"response": event.response, "error": beside}
+    )
+    pairs = json.loads(told.partition("data: ")[2], object_pairs_hook=list)
+    assert [name for name, _ in pairs].count("error") == 1
+
+
+def test_what_a_failed_response_says_itself_stays() -> None:
+    own = {"code": "mine", "message": "no"}
+    event = ResponseFailedEvent(response={"status": "failed", "error": own}, error={"code": "other"})
+    assert event.error == event.response["error"] == own
 
 
 def test_an_event_of_a_vendor() -> None:

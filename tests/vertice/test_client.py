@@ -1,23 +1,26 @@
 """Provider, router and client of Vértice, over a real gateway and over servers that fail."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from antiphon.client import Client, ResponseFailed, Retries
+from antiphon.client import Client, ResponseFailed, Retries, UsageError
 from antiphon.stream.auditor import audit, audit_sse
 from antiphon.vertice import (
     LLMClient,
     LLMClientWithOpenResponsesProtocol,
     OpenResponsesEvent,
+    SpeedRequirement,
+    TaskComplexity,
     VertexAIProvider,
     VerticeRouter,
 )
 from tests.client.scripted_server import PATIENT, Player, composed, error, events, say
 from tests.client.test_gateway import script
 from tests.providers.fake_server import Received
+from tests.server.servers import Serving, configure
 
 HELLO = [{"role": "user", "content": "Say hello."}]
 FAILS = [
@@ -137,6 +140,77 @@ async def test_a_router_leaves_the_choice_to_the_server(sync_client: Client) -> 
     events = await told(VerticeRouter(client=sync_client).stream_open_responses(HELLO))
     assert data(events[-2])["response"]["model"] == "demo"
     assert "[DONE]" in events[-1]
+
+
+ROUTED = """
+default_model = "any"
+[providers.small]
+type = "script"
+[providers.large]
+type = "script"
+[models]
+any = ["small/m", "large/m"]
+[routes.any]
+strategy = "tiers"
+retries = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(configure(tmp_path_factory.mktemp("routed"), ROUTED)) as serving:
+        yield serving
+
+
+@pytest.fixture
+def router(routed: Serving) -> Iterator[VerticeRouter]:
+    with Client(f"{routed.url}/v1", timeouts=PATIENT, trust_env=False) as client:
+        yield VerticeRouter(client=client)
+
+
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [
+        ((TaskComplexity.SIMPLE, SpeedRequirement.NORMAL), "small/m"),
+        ((TaskComplexity.CRITICAL, SpeedRequirement.NORMAL), "large/m"),
+        (("critical", "normal"), "large/m"),
+        (("simple",), "small/m"),
+        ((), "small/m"),
+    ],
+)
+async def test_complexity_and_speed_choose_where_the_servers_model_is_a_route(
+    router: VerticeRouter, task: tuple[Any, ...], model: str
+) -> None:
+    """In the order of that document: messages, system prompt, complexity, speed."""
+    assert isinstance(router, LLMClientWithOpenResponsesProtocol)
+    events = await told(router.stream_open_responses(HELLO, "Be brief.", *task, max_tokens=99))
+    assert audit_sse("".join(events).encode()) == []
+    response = data(events[-2])["response"]
+    assert (response["model"], response["instructions"]) == (model, "Be brief.")
+    assert response["max_output_tokens"] == 99
+
+
+async def test_a_client_reads_a_router_as_it_reads_a_provider(router: VerticeRouter) -> None:
+    found = [event async for event in LLMClient(router).stream_open_responses(HELLO, complexity="critical")]
+    assert found[-1].data["response"]["model"] == "large/m"
+    assert router.get_available_providers() == ["large", "small"]
+
+
+async def test_a_word_for_a_task_that_is_none_is_refused(router: VerticeRouter) -> None:
+    with pytest.raises(UsageError, match="there is no TaskComplexity 'hard'; there are 'simple', "):
+        await told(router.stream_open_responses(HELLO, complexity="hard"))
+    with pytest.raises(UsageError, match="there is no SpeedRequirement 'warp'"):
+        await told(router.stream_open_responses(HELLO, speed="warp"))
+
+
+@pytest.mark.parametrize("steps", [[], [{"text": "so far"}]], ids=["before the first word", "after it"])
+async def test_a_router_says_that_a_provider_failed(router: VerticeRouter, steps: list[Any]) -> None:
+    fails = script([*steps, {"error": {"message": "out of order", "status": 500}}])
+    events = await told(router.stream_open_responses([{"role": "user", "content": fails}]))
+    assert audit_sse("".join(events).encode()) == []
+    assert [text.count("event: response.created") for text in events].count(1) == 1
+    error = data(events[-2])["response"]["error"]
+    assert (error["code"], error["message"]) == ("provider_failed", "out of order")
 
 
 # --- reading ----------------------------------------------------------------------------------------------

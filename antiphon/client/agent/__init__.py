@@ -230,7 +230,10 @@ class Agent(Generic[T]):
 
         async def work() -> str:
             nonlocal result
-            result = await self.run(task, previous_response_id=previous_response_id)
+            try:
+                result = await self.run(task, previous_response_id=previous_response_id)
+            except AntiphonError as error:  # unlike others, it says what to do and nothing private
+                raise TaskFailed(str(error)) from error
             return self._words(result)
 
         response = await execute_open_responses(self, work, previous_response_id)

@@ -67,8 +67,6 @@ class LLMClientWithOpenResponsesProtocol(LLMClientProtocol, Protocol):
         self,
         messages: Sequence[Mapping[str, Any]],
         system_prompt: str | None = None,
-        max_tokens: int = 8192,
-        temperature: float = 0.7,
         **options: Any,
     ) -> AsyncIterator[str]: ...
 

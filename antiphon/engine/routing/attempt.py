@@ -103,9 +103,11 @@ class Attempt(Struct, eq=False):
         return self.sink.put(deltas) if self.has_content else self._wait(deltas)
 
     def _wait(self, deltas: list[AnyDelta]) -> bool:
-        held = deltas if self._held is None else [*self._held, *deltas]
+        if (held := self._held) is None:
+            held = self._held = list(deltas)
+        else:
+            held += deltas
         if self.holds_all or not self._has_content(deltas):
-            self._held = held
             return True
         self._held, self.has_content = None, True
         self.begins()

@@ -70,8 +70,8 @@ class Breaker:
         return self._begin_probe(now, owner) if self.reopens_at else "ordinary"
 
     def wait(self, now: float) -> float:
-        """How many seconds until a request may be admitted; one more while a probe is under way."""
-        return max(self.reopens_at - now, 1.0 if self.is_probed(now) else 0.0, 0.0)
+        """How many seconds until it is worth asking again; one more while a probe is under way."""
+        return max(self.reopens_at - now, self.not_before - now, 1.0 if self.is_probed(now) else 0.0, 0.0)
 
     def proved(self, limit: int) -> None:
         """A probe is being answered: the target is there, and one more failure opens it again."""
@@ -83,7 +83,7 @@ class Breaker:
         if admission == "probe":
             self.failures = self.reopens_at = self.not_before = self.probe_owner = 0.0
         elif self.failures and not self.reopens_at:
-            self.failures = 0.0
+            self.failures = self.not_before = 0.0
 
     def failed(
         self,
@@ -104,8 +104,8 @@ class Breaker:
             # A request that was sent before it opened says nothing new about when it is back.
             if not self.reopens_at or admission == "probe" or is_limited:
                 self.reopens_at = max(self.reopens_at, now + rest)
-            if retry_after is not None:
-                self.not_before = max(self.not_before, now + retry_after)
+        if retry_after is not None:
+            self.not_before = max(self.not_before, now + retry_after)
 
     def released(self, admission: Admission) -> None:
         """What was sent ended without saying anything about the target."""

@@ -71,7 +71,9 @@ class Unfinished(Struct, frozen=True):
     """Where that text stands in the response."""
     has_open_reasoning: bool = False
     output_tokens: int = 0
-    """What has been said, estimated unless the provider counted it."""
+    """How much has been said."""
+    is_estimated: bool = False
+    """Did nobody count that?"""
 
 
 def unfinished(response: Response, request: Request) -> Unfinished | None:
@@ -98,8 +100,8 @@ def unfinished(response: Response, request: Request) -> Unfinished | None:
             case CustomToolCall():
                 items.append(item)
     counted = response.usage.output_tokens if response.usage else 0
-    said = max(counted, sum(map(_length, response.output)) // 4)
-    return Unfinished(items, text, place, has_open_reasoning, said)
+    said = sum(map(_length, response.output)) // 4
+    return Unfinished(items, text, place, has_open_reasoning, max(counted, said), counted < said)
 
 
 def _has_format(request: Request) -> bool:

@@ -23,7 +23,7 @@ from antiphon.engine.routing.routes import FailedAttempt, RouteInUse
 from antiphon.providers.base import ROUTE, SUPPRESSED, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item
-from antiphon.spec.response import CONTINUED, Receipt, Response, RouteAttempt, Usage
+from antiphon.spec.response import CONTINUED, ESTIMATED, Receipt, Response, RouteAttempt, Usage
 from antiphon.stream.deltas import Failure, Finish, UsageDelta
 
 ROUTER = "router"
@@ -219,8 +219,20 @@ class Router:
                 self._unfinished = unfinished(self.composing.snapshot(), turn.request)
             if self._unfinished is None:
                 dispatch.end()
+            else:
+                self._count(self._unfinished, turn)
         elif attempt.is_accepted and turn.stream and on_cut == "fail":
             dispatch.end()
+
+    def _count(self, before: Unfinished, turn: Turn) -> None:
+        """What the attempt that broke off has said: its words stay, and so they count."""
+        last = self._attempts[-1]
+        others = [one.usage for one in self._attempts[:-1]]
+        said = before.output_tokens - sum(one.output_tokens for one in others if isinstance(one, Usage))
+        self._attempts[-1] = replace(last, usage=Usage.of(0, max(0, said)))
+        if before.is_estimated:
+            reason = f"{last.target} broke off before it had counted its words: taken as {said:,} tokens"
+            turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
 
     def _nobody(self, dispatch: Dispatch) -> _Trouble:
         """Nobody was asked: all rest, or the context fits none."""

@@ -107,6 +107,23 @@ class DeletedChat(Struct, kw_only=True):
     deleted: bool = True
 
 
+class SessionObject(Struct, kw_only=True):
+    """Who is asking."""
+
+    object: Literal["antiphon.session"] = "antiphon.session"
+    key: str | None
+    """The name of the key; null where the gateway has no keys."""
+    expires_at: int | None
+    """When the browser has to send its key again; null where there is no session."""
+    protocol: str
+    """What the web app reads unless its user chooses: `ui` or `open-responses`."""
+
+
+class DeletedSession(Struct, kw_only=True):
+    object: Literal["antiphon.session.deleted"] = "antiphon.session.deleted"
+    deleted: bool = True
+
+
 class DeletedResponse(Struct, kw_only=True):
     id: str
     object: Literal["response"] = "response"

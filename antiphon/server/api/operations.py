@@ -377,6 +377,30 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         answer=objects.ModelObject,
         errors=(404,),
     ),
+    ("GET", "/v1/antiphon/session"): Operation(
+        "retrieveSession",
+        SERVER,
+        "Retrieve the session",
+        "The name of the caller's key, and which protocol the web app reads by default.",
+        answer=objects.SessionObject,
+    ),
+    ("POST", "/v1/antiphon/session"): Operation(
+        "createSession",
+        SERVER,
+        "Create a session",
+        "Sets a cookie that stands for the key of this request. It is for the gateway's own page, and counts "
+        "only where the browser says that this page sends it: with `Sec-Fetch-Site: same-origin`, or with "
+        "the gateway's own origin as `Origin`. Other programs send their key.",
+        answer=objects.SessionObject,
+        errors=(403,),
+    ),
+    ("DELETE", "/v1/antiphon/session"): Operation(
+        "deleteSession",
+        SERVER,
+        "Delete the session",
+        "Ends the session of this browser and takes its cookie away.",
+        answer=objects.DeletedSession,
+    ),
     ("GET", "/v1/audit"): Operation(
         "audit",
         SERVER,
@@ -409,7 +433,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/docs"): Operation(
         "page", SERVER, "Get this description as a page", answer="text/html", open=True
     ),
-    ("GET", "/"): Operation("home", SERVER, "Get the same page", answer="text/html", open=True),
+    ("GET", "/"): Operation(
+        "home", SERVER, "Get the web app", "This page where it is not built.", answer="text/html", open=True
+    ),
     ("GET", "/favicon.svg"): Operation(
         "icon", SERVER, "Get the icon of the page", answer="image/svg+xml", open=True
     ),

@@ -138,7 +138,12 @@ def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) 
                 known = ", ".join((UI, DATA_V1, OPEN_RESPONSES))
                 raise wrong(where, f"there is no protocol {name[:60]!r}; choose one of {known}")
             return _PROTOCOLS[name]
-    return default or _of_environment() or gateway.config.chat.protocol
+    return default or default_protocol(gateway)
+
+
+def default_protocol(gateway: Gateway) -> str:
+    """What a request gets that asks for none."""
+    return _of_environment() or gateway.config.chat.protocol
 
 
 def _of_environment() -> str | None:

@@ -52,7 +52,10 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
     except UnknownModel as unknown:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
-    gateway.engine.check_use(target.provider, exchange.caller)
+    if (route := gateway.engine.routes.get(id)) is None:
+        gateway.engine.check_use(target.provider, exchange.caller)
+    else:
+        target = gateway.engine.usable(route, exchange.caller)[0]
     await gateway.engine.routes.catalogue.load()
     await exchange.answer(encode(_model(gateway, id, target)))
 

@@ -34,7 +34,10 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
         if names_two_hosts(scope):
             raise two_hosts()
         gateway.gate.check_source(headers)
-        caller = gateway.gate.admit(headers).asking(id)
+        try:
+            caller = gateway.gate.admit(headers).asking(id)
+        except SpecError as refusal:
+            caller = (await gateway.sessions.admit(headers, refusal)).asking(id)
         if scope["path"].rstrip("/") != PATH:
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:

@@ -112,7 +112,10 @@ async def test_usage_and_the_budget_are_those_of_one_answer(store: SqliteStore) 
     assert usage.adds_up()
     attempts = route_of(run).attempts
     assert isinstance(attempts, tuple)
+    assert attempts[0].usage == Usage.of(0, 100)
     assert attempts[1].usage == Usage.of(500, 10, cached=450)
+    (estimate,) = [receipt for receipt in run.turn.receipts if receipt.action == "estimated"]
+    assert estimate.reason == "a/m broke off before it had counted its words: taken as 100 tokens"
 
 
 async def test_a_budget_that_is_used_up_is_the_end(store: SqliteStore) -> None:

@@ -124,6 +124,20 @@ def test_an_alias_with_one_target_says_what_it_always_said(serve: Serve) -> None
     assert server.client().ok("GET", "/v1/antiphon/routes") == {"object": "list", "data": []}
 
 
+def test_a_route_is_there_as_long_as_one_of_its_targets_is(serve: Serve) -> None:
+    off = '[providers.off]\ntype = "groq"\napi_key_env = "ANTIPHON_TEST_NO_SUCH_KEY"\n'
+    server = serve(
+        off + '[providers.s]\ntype = "script"\n[models]\nboth = ["off/m", "s/m"]\nnone = ["off/m", "off/n"]\n'
+    )
+    client = server.client()
+    assert client.create(model="both", input="hi")["model"] == "s/m"
+    assert client.ok("GET", "/v1/models/both")["owned_by"] == "s"
+    assert [one["id"] for one in client.ok("GET", "/v1/models")["data"]][:1] == ["both"]
+    states = [one["state"] for one in client.ok("GET", "/v1/antiphon/routes")["data"][0]["targets"]]
+    assert states == ["disabled", "closed"]
+    assert client.refused(503, "POST", "/v1/responses", json={"model": "none"})["code"] == "model_unavailable"
+
+
 def test_the_state_of_the_targets_is_shown(server: Serving) -> None:
     client = server.client()
     client.create(model="limit-fail", input="hi")
@@ -136,6 +150,21 @@ def test_the_state_of_the_targets_is_shown(server: Serving) -> None:
     assert whole["state"] == "closed"
     assert whole["requests"] > 0
     assert whole["time_to_first_token"] is not None
+
+
+def test_when_all_targets_rest_the_client_is_told_for_how_long(serve: Serve) -> None:
+    step = '{ error = { type = "too_many_requests", message = "slow", retry_after = 20 } }'
+    block = f"```script\nsteps = [{step}]\n```"
+    server = serve(
+        '[providers.s]\ntype = "script"\nfrom_requests = true\n[models]\none = "s/m"\n[routes.one]\n'
+    )
+    client = server.client()
+    first = client.post("/v1/responses", json={"model": "one", "input": block})
+    assert (first.status_code, first.headers["retry-after"]) == (429, "20")
+    second = client.post("/v1/responses", json={"model": "one", "input": "hi"})
+    assert second.status_code == 503
+    assert second.json()["error"]["code"] == "targets_unavailable"
+    assert 18 <= int(second.headers["retry-after"]) <= 20
 
 
 def test_a_failed_attempt_has_a_line_in_the_log(server: Serving, caplog: pytest.LogCaptureFixture) -> None:

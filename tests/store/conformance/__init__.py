@@ -8,7 +8,8 @@ from tests.store.conformance.chats import Chats
 from tests.store.conformance.conversations import Conversations
 from tests.store.conformance.responses import Responses
 from tests.store.conformance.retention import Retention
+from tests.store.conformance.sessions import Sessions
 
 
-class Conformance(Responses, Background, Conversations, Chats, Retention):
+class Conformance(Responses, Background, Conversations, Chats, Retention, Sessions):
     """All of it, for one store."""

@@ -1,0 +1,132 @@
+"""What answers show, the same in both protocols, and what they cannot do to the page."""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.server.servers import Serving
+from tests.web.browser import Visit, answers, ask, needs_browser, say
+
+pytestmark = needs_browser
+PROTOCOLS = ("ui", "open-responses")
+# What is asked, and what the answer shows when all of it is there.
+SHOWN = {
+    "Show everything.": "strong",
+    "Write Markdown.": "math",
+    "Please refuse.": "text=The model refused",
+    "Too long.": "text=reached the limit",
+    "Now fail.": "text=the model is overloaded",
+}
+
+
+def choose(page: Page, protocol: str) -> None:
+    page.keyboard.press("Control+,")
+    page.get_by_role("combobox", name="Stream protocol").select_option(protocol)
+    page.get_by_role("button", name="Close").click()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_reasoning_calls_sources_and_usage(page: Page, protocol: str) -> None:
+    choose(page, protocol)
+    with page.expect_request(lambda request: "/api/v1/chat" in request.url) as asked:
+        answer = ask(page, "Show everything.")
+    assert asked.value.url.endswith(f"protocol={protocol}")
+    expect(answer.locator("strong")).to_have_text("sunny")
+    answer.get_by_text("Thought").click()
+    expect(answer.get_by_text("First I think about it.")).to_be_visible()
+    answer.get_by_text("get_weather").click()
+    expect(answer.get_by_text('"Paris"')).to_be_visible()
+    expect(answer.get_by_role("link", name="Weather in Paris")).to_have_attribute(
+        "href", "https://weather.example/paris"
+    )
+    expect(answer).to_contain_text("60 in, 12 tokens out")
+    expect(answer).to_contain_text("20 cached")
+    expect(answer).to_contain_text("first word")
+
+
+def test_one_answer_reads_the_same_in_both_protocols(browser: Browser, gateway: Serving) -> None:
+    """One fixture, two runs: while the words come, and once they are stored."""
+    seen: dict[str, list[str]] = {}
+    for protocol in PROTOCOLS:
+        visit = Visit(browser, gateway.url)
+        page = visit.open()
+        choose(page, protocol)
+        seen[protocol] = [_read(page, words, awaited) for words, awaited in SHOWN.items()]
+        visit.close()
+        assert visit.complaints == []
+    assert seen["ui"] == seen["open-responses"]
+
+
+def _read(page: Page, words: str, awaited: str) -> str:
+    """What is written in the answer once it shows what it should, without what differs by chance."""
+    answer = ask(page, words)
+    expect(answer.locator(awaited)).to_be_visible()
+    texts = answer.locator(".prose, section, details").all_inner_texts()
+    return re.sub(r"resp_\w+|\d+\.\d+ s", "", "\n".join(texts))
+
+
+def test_markdown_is_drawn(page: Page) -> None:
+    answer = ask(page, "Write Markdown.")
+    expect(answer.get_by_role("heading", name="A heading")).to_be_visible()
+    expect(answer.get_by_role("listitem")).to_have_count(2)
+    expect(answer.get_by_role("table")).to_be_visible()
+    expect(answer.locator("math")).to_be_visible()
+    expect(answer.locator("pre .hljs-keyword").first).to_have_text("def")
+    answer.get_by_role("button", name="Copy the code").click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("def add(a, b):")
+
+
+def test_what_a_model_writes_runs_nothing_and_loads_nothing(visit: Visit, page: Page) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    answer = ask(page, "attack")
+    page.reload()
+    expect(answer).to_contain_text("onerror=")  # as words
+    expect(answer).to_contain_text("Image from evil.example, not loaded")
+    assert "owned" not in page.title()
+    assert answer.locator("img, iframe, script").count() == 0
+    assert answer.locator("a").all_inner_texts() == ["Open it in a new tab"]
+    assert answer.locator("a").get_attribute("rel") == "noopener noreferrer nofollow"
+    assert [url for url in asked if not url.startswith(visit.url)] == []
+
+
+def test_structured_output_is_a_tree(page: Page) -> None:
+    answer = ask(page, "Give me JSON.")
+    expect(answer.get_by_text("people:")).to_be_visible()
+    answer.get_by_role("button", name="As text").click()
+    expect(answer.locator("pre")).to_have_text('{"city": "Paris", "people": 2102650}')
+
+
+def test_a_refusal_an_incomplete_answer_and_a_failure_are_told_as_what_they_are(page: Page) -> None:
+    expect(ask(page, "Please refuse.")).to_contain_text("The model refused")
+    expect(ask(page, "Too long.")).to_contain_text("reached the limit on output tokens")
+    failed = ask(page, "Now fail.")
+    expect(failed).to_contain_text("Once upon a")
+    expect(failed).to_contain_text("the model is overloaded")
+    expect(failed).to_contain_text("code model_overloaded")
+    failed.get_by_role("button", name="Try again").click()
+    expect(page.get_by_label("Branch 2 of 2")).to_be_visible()
+
+
+def test_a_request_that_is_refused_can_be_sent_again(page: Page) -> None:
+    say(page, "Are you busy?")
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("slow down")
+    expect(problem).to_contain_text("rate_limit_exceeded")
+    problem.get_by_role("button", name="Try again").click()
+    expect(page.get_by_label("Branch 2 of 2")).to_be_visible()
+
+
+def test_an_approval_is_asked_for_and_given(page: Page) -> None:
+    ask(page, "approve this")
+    expect(page.get_by_text("Allow delete_file?")).to_be_visible()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_text("It was decided.")).to_be_visible()
+
+
+def test_ten_thousand_deltas_and_a_hundred_kilobytes_arrive_whole(page: Page) -> None:
+    say(page, "Send a flood.")
+    expect(answers(page)).to_have_count(1)
+    assert page.locator(".prose li").count() == 1800
+    assert len(page.locator(".prose").inner_text()) > 90_000

@@ -1,0 +1,44 @@
+"""The inspector: the events of an answer, its request and its verdict, beside the chat."""
+
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from antiphon.cli import main
+from tests.web.browser import ask, needs_browser, say
+
+pytestmark = needs_browser
+
+
+def test_it_follows_the_events_of_an_answer(page: Page, tmp_path: Path) -> None:
+    page.keyboard.press("Control+.")
+    panel = page.get_by_role("complementary", name="Inspector")
+    expect(panel).to_contain_text("Events of the answer")
+    say(page, "Speak slowly.")
+    expect(panel.get_by_text("live")).to_be_visible()
+    expect(panel.get_by_text("completed", exact=True)).to_be_visible()
+    expect(panel.get_by_role("button", name="output_text.delta").first).to_contain_text(" s")
+    panel.get_by_role("button", name="completed").click()
+    expect(panel.get_by_text("sequence_number:")).to_be_visible()
+    with page.expect_download() as download:
+        panel.get_by_role("button", name="Download").click()
+    capture = tmp_path / "capture.sse"
+    download.value.save_as(capture)
+    assert main(["comply", "--capture", str(capture)]) == 0
+
+
+def test_it_shows_the_request_the_items_and_the_verdict(page: Page) -> None:
+    ask(page, "it's a question")
+    page.get_by_role("button", name="Inspect", exact=True).click()
+    panel = page.get_by_role("complementary", name="Inspector")
+    expect(panel.get_by_text("stored")).to_be_visible()
+    panel.get_by_role("tab", name="Items").click()
+    expect(panel.get_by_text("output:")).to_be_visible()
+    panel.get_by_role("tab", name="Items").press("ArrowRight")
+    expect(panel.get_by_role("tab", name="Request")).to_be_focused()
+    expect(panel.get_by_text("POST /v1/responses")).to_be_visible()
+    panel.get_by_role("button", name="Copy as curl").click()
+    assert "it'\\''s a question" in page.evaluate("navigator.clipboard.readText()")
+    panel.get_by_role("tab", name="Route").click()
+    expect(panel).to_contain_text("No rule was broken")
+    expect(panel).to_contain_text("antiphon comply http://127.0.0.1")

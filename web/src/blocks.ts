@@ -1,0 +1,82 @@
+/**
+ * Markdown that is still being written: what is finished is read once.
+ *
+ * Only the last block can change with what follows, so that only it is read again; a finished block keeps its identity,
+ * and is not drawn again.
+ */
+
+import { Marked, type MarkedExtension, type Token } from "marked";
+
+export interface Block {
+  token: Token;
+  raw: string;
+}
+
+const math: MarkedExtension = {
+  extensions: [
+    {
+      name: "mathBlock",
+      level: "block",
+      start: (text) => text.search(/^(\$\$|\\\[)/m),
+      tokenizer(text) {
+        const found = /^(?:\$\$([\s\S]+?)\$\$|\\\[([\s\S]+?)\\\])(?:\n|$)/.exec(text);
+        return found
+          ? { type: "mathBlock", raw: found[0], text: (found[1] ?? found[2] ?? "").trim() }
+          : undefined;
+      },
+    },
+    {
+      name: "math",
+      level: "inline",
+      start: (text) => text.search(/\$|\\\(/),
+      tokenizer(text) {
+        const found = /^(?:\$(?!\s)((?:\\.|[^$\\\n])+?)(?<!\s)\$(?!\d)|\\\(([\s\S]+?)\\\))/.exec(text);
+        return found ? { type: "math", raw: found[0], text: found[1] ?? found[2] ?? "" } : undefined;
+      },
+    },
+  ],
+};
+
+const marked = new Marked({ gfm: true, breaks: false }, math);
+
+function lex(text: string): Block[] {
+  return marked.lexer(text).map((token) => ({ token, raw: token.raw }));
+}
+
+const TOGETHER = 40;
+
+export class Blocks {
+  private text = "";
+  /** Finished blocks in groups that never change, and those that do not fill one yet. */
+  private groups: (readonly Block[])[] = [];
+  private rest: Block[] = [];
+  /** How much of the text they hold. */
+  private upTo = 0;
+  private open: Block[] = [];
+
+  /** The blocks of a text, in groups; one that goes on from the last is read from its last block. */
+  read(given: string): readonly (readonly Block[])[] {
+    const text = given.replace(/\r\n?/g, "\n");
+    if (text !== this.text) this.goOn(text);
+    return [...this.groups, [...this.rest, ...this.open]];
+  }
+
+  private goOn(text: string): void {
+    if (!text.startsWith(this.text)) {
+      this.groups = [];
+      this.rest = [];
+      this.upTo = 0;
+    }
+    this.text = text;
+    const read = lex(text.slice(this.upTo));
+    const last = Math.max(
+      read.findLastIndex((block) => block.token.type !== "space"),
+      0,
+    );
+    const done = read.slice(0, last);
+    this.open = read.slice(last);
+    this.upTo += done.reduce((sum, block) => sum + block.raw.length, 0);
+    this.rest.push(...done);
+    while (this.rest.length >= TOGETHER) this.groups.push(this.rest.splice(0, TOGETHER));
+  }
+}
