@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from antiphon.cli.ask_printing import Blocks, MarkdownPrinter, printer_for
-from tests.bridges.scripts import TOML, said
+from tests.bridges.scripts import TOML, Json, said
 from tests.cli.conftest import Result
 from tests.server.servers import DEADLINE, Serving, configure
 from tests.server.upstream import Upstream
@@ -133,8 +133,8 @@ def test_tools_run_here(ask: Run, home: Path) -> None:
     (home / "asked_tools.py").write_text(
         'def add(a: int, b: int) -> int:\n    "Add two numbers."\n    return a + b\n'
     )
-    add = {"call": "add", "arguments": {"a": 2, "b": 3}}
-    turns = [
+    add: Json = {"call": "add", "arguments": {"a": 2, "b": 3}}
+    turns: list[Json] = [
         {"when": {"last": "message"}, "steps": [{"text": "Let me add."}, add]},
         {"when": {"last": "function_call_output"}, "steps": [{"text": "It is 5."}]},
     ]
@@ -269,7 +269,7 @@ def test_calls_are_told_on_standard_error_where_that_is_a_file(
     ask: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "asked_dumps.py").write_text("def dumps(obj: int) -> str: return str(obj)\n")
-    turns = [
+    turns: list[Json] = [
         {
             "when": {"last": "message"},
             "steps": [{"text": "Well."}, {"call": "dumps", "arguments": {"obj": 1}}],

@@ -415,6 +415,13 @@ def test_asking_again_and_otherwise_adds_branches(client: Client) -> None:
     assert history(client, "b1") == ["One", "One", "Two", "Two", "So?", "So?"]
 
 
+def test_a_chat_that_is_too_long_for_the_event_loop_goes_on(client: Client) -> None:
+    first = answer_in(post(client, message=user("Long " * 60_000), id="long").text)
+    second = post(client, id="long", stream=False, message=user("And?")).json()
+    assert second["previous_response_id"] == first["id"]
+    assert said_in(tree(client, "long")[second["id"]]) == ["And?", "And?"]
+
+
 def test_a_single_message_says_where_it_belongs(client: Client) -> None:
     first = answer_in(post(client, message=user("One"), id="b2").text)
     second = answer_in(post(client, message=user("Two"), id="b2").text)
