@@ -65,6 +65,7 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/models": {"GET": info.models},
     "/v1/models/{id...}": {"GET": info.model},
     "/v1/audit": {"GET": info.audit},
+    "/v1/antiphon/audit/{id}": {"GET": stored_responses.audit},
     "/v1/antiphon/routes": {"GET": routing.routes},
     "/v1/antiphon/session": {
         "GET": session.retrieve,

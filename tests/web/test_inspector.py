@@ -1,5 +1,6 @@
 """The inspector: the events of an answer, its request and its verdict, beside the chat."""
 
+import re
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -40,5 +41,18 @@ def test_it_shows_the_request_the_items_and_the_verdict(page: Page) -> None:
     panel.get_by_role("button", name="Copy as curl").click()
     assert "it'\\''s a question" in page.evaluate("navigator.clipboard.readText()")
     panel.get_by_role("tab", name="Route").click()
-    expect(panel).to_contain_text("No rule was broken")
+    expect(panel).to_contain_text(re.compile(r"Conforms: no rule is broken in its \d+ events"))
     expect(panel).to_contain_text("antiphon comply http://127.0.0.1")
+
+
+def test_it_lists_the_rules_that_a_response_breaks(page: Page) -> None:
+    broken = {"rule": "sequence.starts", "level": "MUST", "event": 3, "type": "<b>x</b>", "message": "wrong"}
+    page.route(
+        "**/v1/antiphon/audit/*", lambda route: route.fulfill(json={"events": 4, "violations": [broken]})
+    )
+    ask(page, "a question")
+    page.get_by_role("button", name="Inspect", exact=True).click()
+    panel = page.get_by_role("complementary", name="Inspector")
+    panel.get_by_role("tab", name="Route").click()
+    expect(panel).to_contain_text("1 rule is broken:")
+    expect(panel).to_contain_text("#3 <b>x</b> · sequence.starts · MUST")

@@ -31,15 +31,14 @@ export interface Inspected {
   isOver: boolean;
   response: FullResponse | null;
   input: Item[];
-  audit: AuditReport | null;
+  verdict: Verdict | null;
   problem: string | null;
 }
 
-export interface AuditReport {
-  share: number;
-  streams: number;
-  answers: number;
-  violations: Record<string, number>;
+/** The Auditor's verdict on the events of this response. */
+export interface Verdict {
+  events: number;
+  violations: { rule: string; level: string; event: number; type: string | null; message: string }[];
 }
 
 const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed"]);
@@ -53,7 +52,7 @@ export class Inspection {
     isOver: false,
     response: null,
     input: [],
-    audit: null,
+    verdict: null,
     problem: null,
   });
   private readonly abort = new AbortController();
@@ -104,16 +103,17 @@ export class Inspection {
     const { signal } = this.abort;
     const answer = await ask(`/v1/responses/${this.id}`, { headers: { "X-Antiphon-Receipts": "1" }, signal });
     const response = (await answer.json()) as FullResponse;
-    const [input, audit] = await Promise.all([
+    const [input, verdict] = await Promise.all([
       call<{ data: Item[] }>(
         "GET",
         `/v1/responses/${this.id}/input_items?order=asc&limit=100`,
         undefined,
         signal,
       ),
-      call<AuditReport>("GET", "/v1/audit", undefined, signal),
+      // One without a log, or in another dialect, is not judged.
+      call<Verdict>("GET", `/v1/antiphon/audit/${this.id}`, undefined, signal).catch(() => null),
     ]);
-    this.state.change({ response, input: input.data, audit });
+    this.state.change({ response, input: input.data, verdict });
   }
 }
 

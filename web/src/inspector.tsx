@@ -12,6 +12,7 @@ import {
   Inspection,
   type Logged,
   requestOf,
+  type Verdict,
 } from "./inspect";
 import { JsonTree } from "./json_tree";
 import { useObservable } from "./observable";
@@ -245,7 +246,7 @@ function Route({ state }: { state: Inspected }) {
       </section>
       <section>
         <h3 className="label">{text.inspector.audit}</h3>
-        <p className="mt-1">{verdict(state)}</p>
+        <Judged verdict={state.verdict} />
       </section>
       <section>
         <h3 className="label">{text.inspector.comply}</h3>
@@ -265,12 +266,25 @@ function Receipts({ receipts }: { receipts: Receipt[] }) {
   );
 }
 
-function verdict({ audit }: Inspected): string {
-  if (audit === null || audit.share === 0) return text.inspector.auditOff;
-  const broken = Object.values(audit.violations).reduce((sum, n) => sum + n, 0);
-  return broken === 0
-    ? text.inspector.auditClean(audit.streams + audit.answers)
-    : text.inspector.auditBroken(broken);
+function Judged({ verdict }: { verdict: Verdict | null }) {
+  if (verdict === null) return <p className="mt-1 text-muted">{text.inspector.notJudged}</p>;
+  if (verdict.violations.length === 0)
+    return <p className="mt-1">{text.inspector.conforms(verdict.events)}</p>;
+  return (
+    <>
+      <p className="mt-1 text-accent">{text.inspector.broken(verdict.violations.length)}</p>
+      <ol className="mt-1 space-y-2">
+        {verdict.violations.map(({ rule, level, event, type, message }, n) => (
+          <li key={n}>
+            <p className="font-mono text-xs text-muted">
+              #{event} {type} · {rule} · {level}
+            </p>
+            <p className="break-words">{message}</p>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
 }
 
 function Command({ command }: { command: string }) {

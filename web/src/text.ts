@@ -203,10 +203,9 @@ export const text = {
     attempts: "Route and attempts",
     noRoute: "One target, one attempt.",
     audit: "Auditor",
-    auditOff: "The gateway audits nothing at the moment ([server] audit).",
-    auditClean: (n: number) =>
-      `No rule was broken in ${plural(n, "answer", "answers")} since the gateway started.`,
-    auditBroken: (n: number) => `${plural(n, "violation", "violations")} since the gateway started.`,
+    notJudged: "Not judged: the gateway has no events of this response in the specification's own form.",
+    conforms: (n: number) => `Conforms: no rule is broken in its ${plural(n, "event", "events")}.`,
+    broken: (n: number) => plural(n, "rule is broken:", "rules are broken:"),
     comply: "Hold this server to the specification",
     notLogged: "The gateway keeps no events of this response.",
   },

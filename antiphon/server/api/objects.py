@@ -9,6 +9,7 @@ from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import Item
 from antiphon.spec.limits import Metadata
 from antiphon.spec.response import IncompleteDetails, Usage
+from antiphon.stream.rules import Level
 
 ChatTitle = Annotated[str, Meta(max_length=200)]
 
@@ -208,6 +209,30 @@ class AuditReport(Struct, kw_only=True):
     violations: dict[str, int]
     """How often each rule was broken."""
     last: LastViolation | None
+
+
+class BrokenRule(Struct, kw_only=True):
+    """One departure from the rules of the protocol."""
+
+    rule: str
+    level: Level
+    event: int
+    """Which event, counted from 0; the end of the log is one past the last."""
+    type: str | None
+    """The type of that event."""
+    message: str
+
+
+class ResponseAudit(Struct, kw_only=True):
+    """The Auditor's verdict on the events of one response."""
+
+    object: Literal["antiphon.audit"] = "antiphon.audit"
+    response_id: str
+    status: str
+    """That of the response. While it runs, its events so far are judged."""
+    events: int
+    violations: list[BrokenRule]
+    """None: it conforms."""
 
 
 class TargetStatus(Struct, kw_only=True):

@@ -409,6 +409,15 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "each rule of the protocol was broken.",
         answer=objects.AuditReport,
     ),
+    ("GET", "/v1/antiphon/audit/{id}"): Operation(
+        "auditResponse",
+        STORED,
+        "Audit a response",
+        "Holds the logged events of a background response to the rules of the protocol, whether or not "
+        "`[server] audit` has chosen it. While it runs, the events so far are judged.",
+        answer=objects.ResponseAudit,
+        errors=(400, 404),
+    ),
     ("GET", "/v1/antiphon/routes"): Operation(
         "listRoutes",
         SERVER,

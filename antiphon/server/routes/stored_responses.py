@@ -1,11 +1,13 @@
-"""Stored responses: retrieve, resume as a stream, cancel, delete, and list input items."""
+"""Stored responses: retrieve, resume as a stream, cancel, delete, list input items, and audit."""
+
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from antiphon.engine.engine import Caller
-from antiphon.server.api.objects import DeletedResponse
+from antiphon.server.api.objects import BrokenRule, DeletedResponse, ResponseAudit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor
@@ -17,10 +19,14 @@ from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.limits import LARGE
 from antiphon.spec.long_values import encode_long
-from antiphon.store import RUNNING, StoredResponse
+from antiphon.store import RUNNING, LoggedEvent, StoredResponse
 from antiphon.store.base import Context, array
-from antiphon.stream.dialects import of_log, solicited
+from antiphon.stream.auditor import Auditor
+from antiphon.stream.dialects import OPEN_RESPONSES, of_log, solicited
 from antiphon.wires.worker_thread import in_worker_thread
+
+_SLICE = 500
+"""How many events are audited before others have their turn."""
 
 
 class _Named(Struct):
@@ -73,6 +79,43 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
     is_large = context.size > LARGE
     found = await in_worker_thread(_page, context, paging) if is_large else _page(context, paging)
     await exchange.answer(found)
+
+
+async def audit(gateway: Gateway, exchange: Exchange) -> None:
+    """The Auditor's verdict on the event log; one that still grows is judged as far as it goes."""
+    found, tenant = await _find(gateway, exchange), exchange.caller.tenant
+    if not found.background:
+        error = invalid_request("only a background response keeps its events, and they are what is audited")
+        raise SpecError(error.with_code("not_background"))
+    if of_log(found.dialect) is not OPEN_RESPONSES:
+        message = f"the events are in the dialect {found.dialect!r}, which departs from the rules on purpose"
+        raise SpecError(invalid_request(message).with_code("other_dialect"))
+    asked = solicited(decode_response(found.body).tools)
+    auditor = Auditor(extensions=True, solicited=asked)
+    count, after = 0, FROM_THE_START
+    while events := await gateway.store.events_after(tenant, found.id, after, _SLICE):
+        count, after = count + len(events), events[-1].sequence
+        await in_worker_thread(_feed, auditor, events)
+    if events is None:
+        raise _missing(found.id)
+    broken = auditor.violations if found.status in RUNNING else auditor.finish()
+    verdict = ResponseAudit(
+        response_id=found.id,
+        status=found.status,
+        events=count,
+        violations=[
+            BrokenRule(
+                rule=one.rule, level=one.level, event=one.position, type=one.event_type, message=one.message
+            )
+            for one in broken
+        ],
+    )
+    await exchange.answer(encode(verdict))
+
+
+def _feed(auditor: Auditor, events: Sequence[LoggedEvent]) -> None:
+    for event in events:
+        auditor.feed(msgspec.json.decode(event.data))
 
 
 def _page(context: Context, paging: Paging) -> bytes:

@@ -1,12 +1,16 @@
 """Stored responses over HTTP: reading them, deleting them, what they were made from, whose they are."""
 
 import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.stream.rules import RULES
 from tests.server.conftest import Serve
-from tests.server.servers import Client
+from tests.server.servers import Client, until
 from tests.server.upstream import Upstream
 
 KEYS = "".join(
@@ -175,3 +179,54 @@ def test_nobody_reaches_what_belongs_to_another_tenant(serve: Serve, upstream: U
 
 def text_of(item: dict[str, Any]) -> str:
     return str(item["content"][0]["text"])
+
+
+def in_background(client: Client) -> str:
+    """A response that runs in the background, and has ended."""
+    id: str = client.create(input="hi", background=True)["id"]
+    until(lambda: client.ok("GET", f"/v1/responses/{id}")["status"] == "completed")
+    return id
+
+
+def test_the_auditor_judges_the_log_of_a_response(serve: Serve, upstream: Upstream) -> None:
+    upstream.answer = " ".join(["word"] * 700)
+    client = serve(upstream.toml).client()
+    id = in_background(client)
+    verdict = client.ok("GET", f"/v1/antiphon/audit/{id}")
+    with client.listen(f"/v1/responses/{id}?stream=true") as stream:
+        events = list(stream)
+    assert len(events) > 500  # more than one slice
+    assert verdict == {
+        "object": "antiphon.audit",
+        "response_id": id,
+        "status": "completed",
+        "events": len(events),
+        "violations": [],
+    }
+
+
+def test_the_auditor_says_what_is_wrong_with_a_log(serve: Serve, upstream: Upstream, tmp_path: Path) -> None:
+    upstream.answer = "ok"
+    client = serve(upstream.toml).client()
+    id = in_background(client)
+    (path,) = tmp_path.rglob("*.db")
+    with closing(sqlite3.connect(path)) as database, database:
+        other = """replace(CAST(data AS TEXT), '"delta":"ok"', '"delta":"no"')"""
+        database.execute(f"UPDATE events SET data = CAST({other} AS BLOB)")
+    violations = client.ok("GET", f"/v1/antiphon/audit/{id}")["violations"]
+    assert "response.output_text.done" in {violation["type"] for violation in violations}
+    for violation in violations:
+        assert set(violation) == {"rule", "level", "event", "type", "message"}
+        assert violation["rule"] in RULES
+
+
+def test_only_a_log_in_the_form_of_the_specification_is_judged(serve: Serve, upstream: Upstream) -> None:
+    upstream.answer = "ok"
+    server = serve(upstream.toml + KEYS)
+    client = server.client("sk-alice")
+    made = client.create(input="hi")
+    assert client.refused(400, "GET", f"/v1/antiphon/audit/{made['id']}")["code"] == "not_background"
+    theirs = in_background(server.client("sk-alice", X_Antiphon_Dialect="openai"))
+    assert client.refused(400, "GET", f"/v1/antiphon/audit/{theirs}")["code"] == "other_dialect"
+    error = server.client("sk-bob").refused(404, "GET", f"/v1/antiphon/audit/{theirs}")
+    assert error["code"] == "response_not_found"
