@@ -31,9 +31,10 @@ _PAGE_HEADERS = [
 
 
 async def models(gateway: Gateway, exchange: Exchange) -> None:
-    """The configured names, then the models of each provider as `NAME/model`."""
+    """The configured names, the default first, then the models of each provider as `NAME/model`."""
     config = gateway.config
-    found = {alias: config.resolve(alias) for alias in config.aliases()}
+    aliases = sorted(config.aliases(), key=lambda alias: alias != config.default_model)
+    found = {alias: config.resolve(alias) for alias in aliases}
     refused = config.discovered if exchange.caller.via else ()
     for name, listed in (await gateway.models.listed(without=refused)).items():
         for model in listed:

@@ -34,6 +34,17 @@ def client(server: Serving) -> Client:
     return server.client()
 
 
+def test_the_default_model_is_the_first_in_the_list(serve: Serve, upstream: Upstream) -> None:
+    """The web app offers the first, and asks for none until another one is chosen."""
+    toml = upstream.toml.replace('default_model = "model"', 'default_model = "late"')
+    listed = (
+        serve(toml.replace("[models]", '[models]\nearly = "up/m"\nlate = "up/m"'))
+        .client()
+        .ok("GET", "/v1/models")
+    )
+    assert [model["id"] for model in listed["data"]][:3] == ["late", "early", "model"]
+
+
 def test_models_are_the_aliases_and_what_providers_list(client: Client) -> None:
     listed = client.ok("GET", "/v1/models")
     assert listed["object"] == "list"
