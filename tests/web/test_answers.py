@@ -130,3 +130,34 @@ def test_ten_thousand_deltas_and_a_hundred_kilobytes_arrive_whole(page: Page) ->
     expect(answers(page)).to_have_count(1)
     assert page.locator(".prose li").count() == 1800
     assert len(page.locator(".prose").inner_text()) > 90_000
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_names_arguments_and_sources_are_words(page: Page, protocol: str) -> None:
+    choose(page, protocol)
+    answer = ask(page, "false names")
+    answer.get_by_text("<img src=x onerror=alert(1)>").click()
+    expect(answer.get_by_text("<b>key</b>:")).to_be_visible()
+    expect(answer.get_by_text("<script>alert(1)</script>")).to_be_visible()
+    expect(answer.get_by_text("<i>a source</i>")).to_be_visible()
+    assert answer.locator("a, img, script, b, i").count() == 0
+
+
+@pytest.mark.parametrize(("words", "shown"), [("deep quotes", "at the bottom"), ("deep formula", "{{{{{")])
+def test_what_is_nested_too_deep_is_shown_as_it_is(page: Page, words: str, shown: str) -> None:
+    """It ended the whole page, and again on each reload."""
+    expect(ask(page, words)).to_contain_text(shown)
+    page.reload()
+    expect(answers(page)).to_contain_text(shown)
+
+
+def test_of_a_tree_only_what_is_open_is_drawn(page: Page) -> None:
+    answer = ask(page, "wide list")
+    expect(answer.get_by_text("199:", exact=False)).to_be_visible()
+    assert answer.locator("*").count() < 2000
+    answer.get_by_role("button", name="2801 more").click()
+    answer.get_by_role("button", name="801 more").click()
+    expect(answer.get_by_text('"inside"')).to_have_count(0)
+    for _ in range(2):
+        answer.locator("details:not([open]) > summary").click()
+    expect(answer.get_by_text('"inside"')).to_be_visible()

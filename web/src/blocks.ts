@@ -39,8 +39,28 @@ const math: MarkedExtension = {
 
 const marked = new Marked({ gfm: true, breaks: false }, math);
 
+const DEEPEST = 50;
+const AS_IT_IS = "plain";
+
+/** What is nested so deep that reading or drawing it would end the page is a block of plain words. */
 function lex(text: string): Block[] {
-  return marked.lexer(text).map((token) => ({ token, raw: token.raw }));
+  return tokens(text).map((token) => ({
+    token: isWithin(token, DEEPEST) ? token : { type: AS_IT_IS, raw: token.raw },
+    raw: token.raw,
+  }));
+}
+
+function tokens(text: string): Token[] {
+  try {
+    return marked.lexer(text);
+  } catch {
+    return [{ type: AS_IT_IS, raw: text }];
+  }
+}
+
+function isWithin(token: Token, depth: number): boolean {
+  const { tokens = [], items = [] } = token as { tokens?: Token[]; items?: Token[] };
+  return depth > 0 && [tokens, items].every((inner) => inner.every((one) => isWithin(one, depth - 1)));
 }
 
 const TOGETHER = 40;

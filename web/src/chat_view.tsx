@@ -196,7 +196,7 @@ function Scroller({ marker, isRunning, children }: ScrollerProps) {
         tabIndex={0}
         role="log"
         aria-live="off"
-        aria-label={text.sidebar.label}
+        aria-label={text.chat.label}
       >
         <div className="mx-auto max-w-[44rem] px-4 pt-4 pb-8">{children}</div>
       </div>

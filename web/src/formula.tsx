@@ -4,14 +4,8 @@ import katex from "katex";
 import { trusted } from "./trusted";
 
 export default function Formula({ source, isBlock }: { source: string; isBlock: boolean }) {
-  const drawn = katex.renderToString(source, {
-    output: "mathml",
-    displayMode: isBlock,
-    throwOnError: false,
-    strict: "ignore",
-    trust: false,
-    maxExpand: 100,
-  });
+  const drawn = draw(source, isBlock);
+  if (drawn === null) return <code>{source}</code>;
   const Tag = isBlock ? "div" : "span";
   return (
     <Tag
@@ -20,4 +14,20 @@ export default function Formula({ source, isBlock }: { source: string; isBlock: 
       dangerouslySetInnerHTML={trusted(drawn)}
     />
   );
+}
+
+/** Nothing, where it is nested deeper than the stack: katex answers other mistakes itself. */
+function draw(source: string, isBlock: boolean): string | null {
+  try {
+    return katex.renderToString(source, {
+      output: "mathml",
+      displayMode: isBlock,
+      throwOnError: false,
+      strict: "ignore",
+      trust: false,
+      maxExpand: 100,
+    });
+  } catch {
+    return null;
+  }
 }

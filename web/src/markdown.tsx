@@ -55,7 +55,7 @@ function block(token: Token): ReactNode {
     case "text":
       return inline((token as Tokens.Text).tokens ?? [token]);
     default:
-      return <p>{token.raw}</p>;
+      return <p className="whitespace-pre-wrap">{token.raw}</p>;
   }
 }
 

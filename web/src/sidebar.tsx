@@ -73,7 +73,12 @@ export function Sidebar({ current, onHide, onSettings, onChosen }: SidebarProps)
         </label>
       </div>
       <div className="grow overflow-y-auto px-2 pb-4">
-        {state.isLoaded && state.chats.length === 0 && (
+        {state.problem && (
+          <p role="alert" className="px-3 py-2 text-sm text-accent">
+            {state.problem.isOffline ? text.error.offline : state.problem.message}
+          </p>
+        )}
+        {state.isLoaded && state.chats.length === 0 && state.problem === null && (
           <p className="px-3 py-2 text-sm text-muted">
             {state.search === "" ? text.sidebar.empty : text.sidebar.nothing(state.search)}
           </p>

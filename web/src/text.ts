@@ -24,6 +24,7 @@ export const text = {
     options: (title: string) => `Options of ${title}`,
   },
   chat: {
+    label: "This chat",
     rename: "Rename",
     renameLabel: "Title of the chat",
     pin: "Pin",
@@ -134,7 +135,7 @@ export const text = {
     open: "Open it in a new tab",
   },
   code: { copy: "Copy the code", plain: "text" },
-  json: { tree: "As a tree", raw: "As text" },
+  json: { tree: "As a tree", raw: "As text", more: (n: number) => `${n} more` },
   error: {
     title: "That did not work",
     offline: "The gateway does not answer",

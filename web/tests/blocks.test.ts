@@ -61,3 +61,9 @@ test("another text begins anew", () => {
   blocks.read("One.\n\nTwo.\n\nThree.");
   expect(shape(blocks, "Else.")).toEqual([["paragraph", "Else."]]);
 });
+
+test.each([60, 900, 20_000])("a quote within %i quotes is plain words", (depth) => {
+  const text = `${">".repeat(depth)} deep`;
+  const [deep] = new Blocks().read(text).flat();
+  expect(deep?.token).toEqual({ type: "plain", raw: text });
+});
