@@ -17,6 +17,9 @@ type = "script"
 file = "{SCRIPT}"
 [models]
 demo = "demo/demo"
+reader = "demo/reader"
+[catalogue."demo/reader"]
+input_modalities = ["text"]
 """
 
 

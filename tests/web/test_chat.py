@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.server.servers import Serving
@@ -133,15 +134,105 @@ def test_a_chat_that_is_gone_is_told(visit: Visit) -> None:
     expect(page.get_by_text("This chat is not here.")).to_be_visible()
 
 
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8cf"
+    "c00000030101000c7d5f5e0000000049454e44ae426082"
+)
+# Gives the message files as a paste or a drop does.
+GIVE = """([kind, name, type, bytes]) => {
+    const given = new DataTransfer();
+    given.items.add(new File([new Uint8Array(bytes)], name, {type}));
+    const field = document.querySelector("textarea");
+    const event = kind === "paste"
+        ? new ClipboardEvent("paste", {clipboardData: given, bubbles: true, cancelable: true})
+        : new DragEvent(kind, {dataTransfer: given, bubbles: true, cancelable: true});
+    return field.dispatchEvent(event);
+}"""
+
+
 def test_files_are_attached_shown_and_sent(page: Page) -> None:
-    pixel = bytes.fromhex(
-        "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8cf"
-        "c00000030101000c7d5f5e0000000049454e44ae426082"
-    )
     page.locator("input[type=file]").set_input_files(
-        FilePayload(name="dot.png", mimeType="image/png", buffer=pixel)
+        FilePayload(name="dot.png", mimeType="image/png", buffer=PIXEL)
     )
     expect(page.get_by_text("dot.png")).to_be_visible()
     ask(page, "with a picture")
     page.reload()
     expect(page.get_by_role("article", name="You").get_by_role("img")).to_be_visible()
+
+
+@pytest.mark.parametrize("kind", ["paste", "drop"])
+def test_files_are_pasted_and_dropped(page: Page, kind: str) -> None:
+    name = "<img src=x onerror=alert(1)>.png"
+    if kind == "drop":
+        page.evaluate(GIVE, ["dragover", name, "image/png", list(PIXEL)])
+        expect(page.get_by_text("Drop files to attach them")).to_be_visible()
+    is_left_to_the_browser = page.evaluate(GIVE, [kind, name, "image/png", list(PIXEL)])
+    assert not is_left_to_the_browser
+    expect(page.get_by_text(name)).to_be_visible()
+    expect(page.locator("section li img")).to_be_visible()
+    ask(page, "with a picture")
+    expect(page.get_by_role("article", name="You").get_by_role("img")).to_be_visible()
+    expect(page.get_by_text(name)).to_have_count(0)
+
+
+def test_a_model_that_cannot_take_a_file_says_so_before_it_is_sent(page: Page) -> None:
+    page.evaluate(GIVE, ["paste", "dot.png", "image/png", list(PIXEL)])
+    page.get_by_role("button", name="Model:").click()
+    page.get_by_role("option", name="reader").click()
+    message(page).fill("look at this")
+    expect(page.get_by_role("alert")).to_contain_text("reader")
+    expect(page.get_by_role("alert")).to_contain_text("image")
+    message(page).press("Enter")
+    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    expect(message(page)).to_have_value("look at this")
+    page.get_by_role("button", name="Remove dot.png").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    ask(page, "without the picture")
+
+
+def test_a_queued_file_that_the_browser_cannot_keep_is_sent_all_the_same(page: Page) -> None:
+    say(page, "Speak slowly.")
+    expect(page.get_by_text("One word")).to_be_visible()
+    page.locator("input[type=file]").set_input_files(
+        FilePayload(name="large.txt", mimeType="text/plain", buffer=b"0123456789abcdef" * 400_000)
+    )
+    expect(page.get_by_text("large.txt")).to_be_visible()
+    say(page, "and then this")
+    expect(page.get_by_text("Next", exact=True)).to_be_visible()
+    expect(message(page)).to_have_value("")
+    page.get_by_role("button", name="Do not send this").click()
+
+
+@pytest.mark.parametrize("path", ["..%5C..%5Cmodels", "x%3Fsearch=y", "%E0%A4%A"])
+def test_an_address_leads_to_no_other_path(visit: Visit, path: str) -> None:
+    asked: list[str] = []
+    visit.page.on("request", lambda request: asked.append(request.url.removeprefix(visit.url)))
+    page = visit.open(f"/c/{path}")
+    expect(page.get_by_text("This chat is not here.")).to_be_visible()
+    known = ("/c/", "/assets/", "/favicon", "/v1/antiphon/session", "/v1/antiphon/chats?limit=40")
+    others = {url for url in asked if not url.startswith(known) and url != "/v1/models"}
+    assert others
+    assert all(re.match(r"/v1/antiphon/chats/[^/?]+(/responses\?.*)?$", url) for url in others), others
+
+
+def test_a_chat_that_was_deleted_elsewhere_can_be_looked_at_and_left(page: Page, gateway: Serving) -> None:
+    ask(page, "here for a while")
+    chat = page.url.rsplit("/", 1)[1]
+    response = gateway.client().ok("GET", f"/v1/antiphon/chats/{chat}")["current"]
+    gateway.client().ok("DELETE", f"/v1/antiphon/chats/{chat}")
+    gateway.client().delete(f"/v1/responses/{response}")
+    page.get_by_role("button", name="Inspect", exact=True).click()
+    expect(page.get_by_text("The gateway keeps no events of this response.")).to_be_visible()
+    chats = page.get_by_role("navigation", name="Chats")
+    chats.get_by_role("button", name="here for a while", exact=True).dblclick()
+    page.get_by_role("textbox", name="Title of the chat").fill("too late")
+    page.keyboard.press("Enter")
+    expect(chats.get_by_role("button", name="here for a while", exact=True)).to_have_count(0)
+    page.reload()
+    expect(page.get_by_text("This chat is not here.")).to_be_visible()
+
+
+def test_a_browser_without_an_idle_callback_answers_too(visit: Visit) -> None:
+    """Safari has none."""
+    visit.page.add_init_script("delete window.requestIdleCallback")
+    expect(ask(visit.open(), "Are **you** there?").locator("strong")).to_have_text("you")

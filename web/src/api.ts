@@ -70,4 +70,6 @@ export async function call<T>(
 }
 
 export const CHATS = "/v1/antiphon/chats";
+/** An id comes from the address, which anybody can write: it must not lead to another path. */
+export const pathOf = (chat: string): string => `${CHATS}/${encodeURIComponent(chat)}`;
 export const SESSION = "/v1/antiphon/session";

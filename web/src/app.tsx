@@ -93,7 +93,11 @@ function Room({ session, onLeft }: { session: SessionObject; onLeft: () => void 
     if (isNarrow()) setDrawer((before) => !before);
     else settings.change({ sidebar: !settings.value.sidebar });
   }, []);
-  useShortcuts(id, toggleSidebar, setDialog);
+  const showSidebar = useCallback(() => {
+    if (isNarrow()) setDrawer(true);
+    else settings.change({ sidebar: true });
+  }, []);
+  useShortcuts(id, toggleSidebar, showSidebar, setDialog);
   const leave = async () => {
     await call("DELETE", SESSION).catch(() => {});
     sendKey(null);
@@ -229,12 +233,13 @@ function Header({ id, isWide, onSidebar }: HeaderProps) {
 function useShortcuts(
   id: string | null,
   onSidebar: () => void,
+  onSearch: () => void,
   onDialog: (name: "settings" | "keys" | null) => void,
 ): void {
   useEffect(() => {
     const actions: Record<string, () => void> = {
       k: () => {
-        settings.change({ sidebar: true });
+        onSearch();
         requestAnimationFrame(() => document.getElementById("search")?.focus());
       },
       b: onSidebar,
@@ -261,7 +266,7 @@ function useShortcuts(
     };
     addEventListener("keydown", onKeyDown);
     return () => removeEventListener("keydown", onKeyDown);
-  }, [id, onSidebar, onDialog]);
+  }, [id, onSidebar, onSearch, onDialog]);
 }
 
 class Guard extends Component<{ children: ReactNode }, { error: Error | null }> {

@@ -1,6 +1,6 @@
 /** The list of chats, newest first, as far as it was asked for. */
 
-import { ApiError, CHATS, call } from "./api";
+import { ApiError, CHATS, call, pathOf } from "./api";
 import { conversation, forget } from "./conversation";
 import { Observable } from "./observable";
 import type { ChatObject, Page } from "./protocol";
@@ -56,14 +56,28 @@ export async function create(): Promise<ChatObject> {
 }
 
 export async function change(id: string, fields: { title?: string; pinned?: boolean }): Promise<void> {
-  const chat = await call<ChatObject>("POST", `${CHATS}/${id}`, fields);
-  conversation(id).state.change({ chat });
-  announce(id);
+  await told(id, async () => {
+    const chat = await call<ChatObject>("POST", pathOf(id), fields);
+    conversation(id).state.change({ chat });
+  });
 }
 
 export async function remove(id: string): Promise<void> {
-  await call("DELETE", `${CHATS}/${id}`);
+  await told(id, () => call("DELETE", pathOf(id)));
   forget(id);
+}
+
+/** What cannot be changed is said beside the list; what is gone already only leaves it. */
+async function told(id: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status !== 404) {
+      list.change({ problem: error });
+      return;
+    }
+  }
   announce(id);
 }
 

@@ -37,7 +37,7 @@ export function CopyButton({ label, content }: { label: string; content: () => s
     return () => clearTimeout(timer);
   }, [isDone]);
   const copy = async () => {
-    await navigator.clipboard.writeText(content());
+    await toClipboard(content());
     setDone(true);
   };
   return (
@@ -45,6 +45,20 @@ export function CopyButton({ label, content }: { label: string; content: () => s
       {isDone ? <Check /> : <Copy />}
     </IconButton>
   );
+}
+
+/** Browsers have a clipboard for pages of this machine and of https alone; elsewhere a selection is copied. */
+export async function toClipboard(words: string): Promise<void> {
+  if (window.isSecureContext) {
+    await navigator.clipboard.writeText(words);
+    return;
+  }
+  const copied = (event: globalThis.ClipboardEvent) => {
+    event.preventDefault();
+    event.clipboardData?.setData("text/plain", words);
+  };
+  document.addEventListener("copy", copied, { once: true });
+  document.execCommand("copy");
 }
 
 export interface Choice {

@@ -1,7 +1,7 @@
 /** One chat on the screen: its tree from the gateway's store, and the AI SDK's state of the answer under way. */
 
 import { Chat } from "@ai-sdk/react";
-import { ApiError, CHATS, call } from "./api";
+import { ApiError, call, pathOf } from "./api";
 import { keepQueue, queued } from "./drafts";
 import { type Message, messagesOf } from "./messages";
 import { Observable } from "./observable";
@@ -61,13 +61,14 @@ export class Conversation {
   /** What the store has; an answer that is under way is followed from its start. */
   async load(): Promise<void> {
     try {
-      const [chat, tree] = await Promise.all([call<ChatObject>("GET", `${CHATS}/${this.id}`), this.nodes()]);
+      const [chat, tree] = await Promise.all([call<ChatObject>("GET", pathOf(this.id)), this.nodes()]);
       if (this.isRunning) return;
       this.show(chat, new Tree(tree));
       if (chat.running !== null) await this.follow(chat.running);
     } catch (error) {
       this.failed(error);
-      this.state.change({ isLoaded: true });
+      const isGone = error instanceof ApiError && error.status === 404;
+      this.state.change(isGone ? { chat: null, isLoaded: true } : { isLoaded: true });
     }
   }
 
@@ -76,7 +77,7 @@ export class Conversation {
     for (let after = ""; ; ) {
       const page = await call<Page<TreeNode>>(
         "GET",
-        `${CHATS}/${this.id}/responses?limit=100&order=asc${after}`,
+        `${pathOf(this.id)}/responses?limit=100&order=asc${after}`,
       );
       found.push(...page.data);
       if (!page.has_more) return found;
@@ -146,9 +147,13 @@ export class Conversation {
 
   async select(branch: string): Promise<void> {
     const { tree } = this.state.value;
-    const chat = await call<ChatObject>("POST", `${CHATS}/${this.id}`, { current: tree.newest(branch) });
-    this.show(chat, tree);
-    announce(this.id);
+    try {
+      const chat = await call<ChatObject>("POST", pathOf(this.id), { current: tree.newest(branch) });
+      this.show(chat, tree);
+      announce(this.id);
+    } catch (error) {
+      this.failed(error);
+    }
   }
 
   async stop(): Promise<void> {

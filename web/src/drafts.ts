@@ -10,8 +10,7 @@ export function draft(chat: string | null): string {
 
 export function keepDraft(chat: string | null, text: string): void {
   const name = PREFIX + (chat ?? "new");
-  if (text === "") localStorage.removeItem(name);
-  else localStorage.setItem(name, text);
+  keep(localStorage, name, text);
 }
 
 const QUEUE = "antiphon.queue.";
@@ -22,6 +21,16 @@ export function queued(chat: string): Outgoing[] {
 }
 
 export function keepQueue(chat: string, queue: readonly Outgoing[]): void {
-  if (queue.length === 0) sessionStorage.removeItem(QUEUE + chat);
-  else sessionStorage.setItem(QUEUE + chat, JSON.stringify(queue));
+  keep(sessionStorage, QUEUE + chat, queue.length === 0 ? "" : JSON.stringify(queue));
+}
+
+/** A browser keeps a few megabytes. What is larger, such as a file, does not survive a reload, and is sent all the same. */
+function keep(storage: Storage, name: string, text: string): void {
+  storage.removeItem(name);
+  if (text === "") return;
+  try {
+    storage.setItem(name, text);
+  } catch {
+    // It stays in the page alone.
+  }
 }

@@ -32,7 +32,8 @@ export interface Inspected {
   response: FullResponse | null;
   input: Item[];
   verdict: Verdict | null;
-  problem: string | null;
+  /** The gateway has no events of it, or no longer. */
+  isMissing: boolean;
 }
 
 /** The Auditor's verdict on the events of this response. */
@@ -53,7 +54,7 @@ export class Inspection {
     response: null,
     input: [],
     verdict: null,
-    problem: null,
+    isMissing: false,
   });
   private readonly abort = new AbortController();
 
@@ -92,11 +93,10 @@ export class Inspection {
         size += made.reduce((sum, event) => sum + event.size, 0);
         this.state.change({ log, size, isLive, isOver });
       }
-    } catch (error) {
-      if (!signal.aborted)
-        this.state.change({ problem: String(error instanceof Error ? error.message : error) });
+    } catch {
+      this.state.change({ isMissing: true });
     }
-    if (!signal.aborted) await this.read();
+    if (!signal.aborted) await this.read().catch(() => this.state.change({ isMissing: true }));
   }
 
   private async read(): Promise<void> {

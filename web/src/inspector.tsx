@@ -1,7 +1,7 @@
 /** The protocol itself, beside the chat: events as they are logged, items, the request, the route, the verdict. */
 
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
-import { CopyButton, IconButton } from "./controls";
+import { CopyButton, IconButton, toClipboard } from "./controls";
 import { download } from "./export";
 import { Cross } from "./icons";
 import {
@@ -98,7 +98,7 @@ function Shown({ inspection, view, hasKey }: { inspection: Inspection; view: Vie
   return (
     <>
       <div id="view" role="tabpanel" aria-labelledby={`view-${view}`} className="min-h-0 grow">
-        {view === "events" && (log.length > 0 ? <Events log={log} /> : state.problem && <Missing />)}
+        {view === "events" && (log.length > 0 ? <Events log={log} /> : state.isMissing && <Missing />)}
         {view === "items" && (
           <Scrolled>{response && <JsonTree value={response.output} name="output" />}</Scrolled>
         )}
@@ -116,7 +116,7 @@ function Shown({ inspection, view, hasKey }: { inspection: Inspection; view: Vie
           type="button"
           className="quiet text-xs"
           disabled={request === null}
-          onClick={() => request && navigator.clipboard.writeText(curlOf(request, location.origin, hasKey))}
+          onClick={() => request && toClipboard(curlOf(request, location.origin, hasKey))}
         >
           {text.inspector.curl}
         </button>

@@ -13,7 +13,8 @@ const Markdown = lazy(loadMarkdown);
 
 /** It is not needed to paint the page, and soon after. */
 export function warmUp(): void {
-  requestIdleCallback?.(() => void loadMarkdown()) ?? setTimeout(loadMarkdown, 300);
+  if ("requestIdleCallback" in globalThis) requestIdleCallback(() => void loadMarkdown());
+  else setTimeout(loadMarkdown, 300);
 }
 
 export const Words = memo(({ words, isDone }: { words: string; isDone: boolean }): ReactNode => {

@@ -4,7 +4,12 @@ import { Observable, useObservable } from "./observable";
 
 function read(): string | null {
   const found = /^\/c\/([^/]+)$/.exec(location.pathname)?.[1];
-  return found === undefined ? null : decodeURIComponent(found);
+  if (found === undefined) return null;
+  try {
+    return decodeURIComponent(found);
+  } catch {
+    return found;
+  }
 }
 
 const current = new Observable<string | null>(read());
