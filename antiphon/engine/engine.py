@@ -258,8 +258,8 @@ class Engine:
         memory: Memory | None = None,
     ) -> Router:
         """What asks the targets of this route for the turn; `follow` it with the response that it makes."""
-        request, tenant = turn.request, caller.tenant
-        self._read_hint(route, turn, caller)
+        request, tenant, targets = turn.request, caller.tenant, self.usable(route, caller)
+        self._read_hint(route, targets, turn, caller)
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
         if route.keeps_chains:
@@ -267,7 +267,7 @@ class Engine:
             if request.store or memory is not None:
                 remembers = partial(_response_keys, tenant)
         prepare = partial(self._prepare, resolved)
-        return Router(route, self.usable(route, caller), prepare, keys, remembers)
+        return Router(route, targets, prepare, keys, remembers)
 
     def decide(self, request: Request, caller: Caller) -> RoutingDecision:
         """Which target a request that goes on with nothing would go to; nothing is sent."""
@@ -277,13 +277,16 @@ class Engine:
         if asked.route is None:
             assert asked.target is not None
             return one_target(asked.target)
-        self._read_hint(asked.route, turn, caller)
-        return asked.route.decide(turn, self.usable(asked.route, caller))
+        targets = self.usable(asked.route, caller)
+        self._read_hint(asked.route, targets, turn, caller)
+        return asked.route.decide(turn, targets)
 
-    def _read_hint(self, route: RouteInUse, turn: Turn, caller: Caller) -> None:
-        if route.route.settings.strategy == "tiers":
-            turn.hint = hint_of(turn.request) or caller.hint
-        if turn.hint is not None and all(one.provider in turn.hint.without for one in route.route.targets):
+    def _read_hint(self, route: RouteInUse, targets: Sequence[Target], turn: Turn, caller: Caller) -> None:
+        """What is said about the task; refused if that leaves nobody of these targets to be asked."""
+        if not route.has_choice:
+            return
+        hint = turn.hint = hint_of(turn.request) or caller.hint
+        if hint is not None and all(one.provider in hint.without for one in targets):
             message = f"no target of {route.route.name!r} is left to be asked"
             raise SpecError(invalid_param("antiphon:route.without", message))
 
