@@ -57,7 +57,7 @@ def _first_prompt(url: str) -> float:
     ours_, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _SIZE[1], _SIZE[0], 0, 0))
     began = time.perf_counter()
-    command = [sys.executable, "-m", "antiphon", "chat", url, "--api-key", KEY]
+    command = [sys.executable, "-m", "antiphon", "chat", "--url", url, "--api-key", KEY]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True) as process:
         os.close(theirs)
         seen = b""

@@ -25,6 +25,7 @@ from antiphon.cli import (
     store,
 )
 from antiphon.cli.common import FAILED, CommandFailed, CommandParser, show_help
+from antiphon.wires.terminal_text import printable
 
 COMMANDS: Final = (serve, ask, chat, config, models, route, store, comply, comply_client, completion)
 INTERRUPTED: Final = 130
@@ -61,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     antiphon 0.1.0
     0
     """
+    _open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -72,12 +74,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return PIPE_CLOSED
     except CommandFailed as failure:
-        print(failure, file=sys.stderr)
+        print(printable(str(failure)), file=sys.stderr)
         return failure.code
     except Exception as error:
         if os.environ.get("ANTIPHON_DEBUG"):
             raise
-        print(f"antiphon: {_about(error)}", file=sys.stderr)
+        print(f"antiphon: {printable(_about(error))}", file=sys.stderr)
         _drop_output()
         return FAILED
     return code
@@ -115,6 +117,13 @@ def _about(error: Exception) -> str:
         return f"{error.filename}: {reason}" if error.filename else reason
     about = f"{type(error).__name__}: {error}".removesuffix(": ")
     return f"unexpected error: {about} (set ANTIPHON_DEBUG=1 to see where)"
+
+
+def _open_streams() -> None:
+    """A stream that was closed before the command began is one that nothing comes from or goes to."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 def _drop_output() -> None:

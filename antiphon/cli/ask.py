@@ -27,7 +27,8 @@ examples:
   antiphon ask --local "No server needed"
 
 exit codes: 0 answered, 1 the request or the response failed, 2 a mistake in the command, 3 no server could be
-reached, 4 the answer is incomplete, 5 the model refused, 130 interrupted (the model is stopped).
+reached, 4 the answer is incomplete, 5 the model refused, 130 interrupted (the model is stopped), 141 the
+output was closed.
 """
 
 

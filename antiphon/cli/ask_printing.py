@@ -62,6 +62,14 @@ class PlainPrinter:
             self.text("\n")
 
 
+class OutputFailed(Exception):
+    """What was to be printed could not be; no `OSError`, which would be taken for one of the connection."""
+
+    def __init__(self, reason: OSError) -> None:
+        self.reason = reason
+        super().__init__(str(reason))
+
+
 class BytePrinter:
     """Bytes as they came into a pipe; as safe text on a terminal."""
 
@@ -70,12 +78,15 @@ class BytePrinter:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace") if stream.isatty() else None
 
     def write(self, data: bytes) -> None:
-        if self._decoder is None:
-            self._stream.buffer.write(data)
-            self._stream.buffer.flush()
-        else:
-            self._stream.write(printable(self._decoder.decode(data)))
-            self._stream.flush()
+        try:
+            if self._decoder is None:
+                self._stream.buffer.write(data)
+                self._stream.buffer.flush()
+            else:
+                self._stream.write(printable(self._decoder.decode(data)))
+                self._stream.flush()
+        except OSError as error:
+            raise OutputFailed(error) from None
 
 
 class Blocks:
@@ -120,7 +131,14 @@ class MarkdownPrinter:
         self._console = console
         self._blocks = Blocks()
         self._text = Text
-        self._live = Live(console=console, get_renderable=self._tail, refresh_per_second=10, transient=True)
+        # What goes to standard error is shown above the answer, unless it is not for this screen at all.
+        self._live = Live(
+            console=console,
+            get_renderable=self._tail,
+            refresh_per_second=10,
+            transient=True,
+            redirect_stderr=sys.stderr.isatty(),
+        )
         self._is_live = False
         self._has_shown = False
 

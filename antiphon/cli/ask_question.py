@@ -12,19 +12,14 @@ import msgspec
 
 from antiphon.cli.common import MISTAKE, CommandFailed
 from antiphon.client.tools.mcp import MCPServer
+from antiphon.providers.media.image_info import kind_of
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText
 from antiphon.spec.items import Message
 from antiphon.spec.limits import MAX_NAME, NOT_IN_NAME
+from antiphon.wires.terminal_text import printable_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-_PICTURES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
 
 
 def question_of(words: "Sequence[str]", files: "Sequence[str]") -> Message:
@@ -54,8 +49,7 @@ def _part(name: str) -> ContentPart:
     """A picture or a document as data, and any other file as text under its name."""
     path = Path(name)
     raw = _read(path)
-    picture = next((kind for start, kind in _PICTURES.items() if raw.startswith(start)), None)
-    if picture is not None:
+    if (picture := kind_of(raw)) is not None:
         return InputImage(image_url=_data_url(picture, raw))
     try:
         text = raw.decode()
@@ -98,8 +92,9 @@ def function_of(name: str) -> "Callable[..., object]":
         sys.path.insert(0, "")
     try:
         found = getattr(import_module(module), function)
-    except Exception as error:
-        raise CommandFailed(f"antiphon: the tool {name} cannot be loaded: {error}", MISTAKE) from None
+    except (Exception, SystemExit) as error:
+        reason = printable_line(str(error)) or type(error).__name__
+        raise CommandFailed(f"antiphon: the tool {name} cannot be loaded: {reason}", MISTAKE) from None
     if not callable(found):
         raise CommandFailed(f"antiphon: {name} is no function", MISTAKE)
     made: Callable[..., object] = found

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from antiphon.cli.ask_printing import BytePrinter, Printer, note, printer_for
+from antiphon.cli.ask_printing import BytePrinter, OutputFailed, Printer, note, printer_for
 from antiphon.cli.ask_question import format_of, function_of, mcp_server_of, question_of
 from antiphon.cli.common import FAILED, MISTAKE, CommandFailed
 from antiphon.client.agent import Agent, AgentTool
@@ -19,6 +19,7 @@ from antiphon.client.agent.events import RunEnded, Tally, ToolEnded, ToolStarted
 from antiphon.client.async_client import AsyncClient
 from antiphon.client.errors import AntiphonError, ConnectionFailed, TimedOut, UsageError
 from antiphon.client.settings import Retries
+from antiphon.client.tools.schema import SchemaError
 from antiphon.client.transport.local import LOCAL_URL, LocalTransport
 from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.content import OutputText, Refusal
@@ -40,6 +41,8 @@ _RETRIES = Retries(times=1, base=0.2)
 
 async def answer(arguments: argparse.Namespace) -> int:
     """Ask, print the answer, and give the exit code."""
+    if arguments.previous == "":
+        raise CommandFailed("antiphon: --from needs the id of a response (resp_…)", MISTAKE)
     message = question_of(arguments.question, arguments.file)
     text = {"format": format_of(arguments.json_schema)} if arguments.json_schema else None
     tools: list[AgentTool] = [function_of(name) for name in arguments.tool]
@@ -50,9 +53,10 @@ async def answer(arguments: argparse.Namespace) -> int:
             previous = _last(where) if arguments.continues else arguments.previous
             for target in arguments.mcp:
                 tools += await _tools_of(target, stack)
-            request = _request(arguments, text)
-            agent = Agent(client=client, tools=tools, request=request)
+            agent = _agent(client, tools, _request(arguments, text))
             response, usage = await _run(arguments, agent, message, previous)
+    except OutputFailed as failed:
+        raise failed.reason from None
     except (ConnectionFailed, TimedOut) as error:
         raise _no_answer(error, arguments) from None
     except UsageError as error:
@@ -64,6 +68,13 @@ async def answer(arguments: argparse.Namespace) -> int:
     if arguments.usage:
         note(_told(usage))
     return _ending(response)
+
+
+def _agent(client: AsyncClient, tools: list[AgentTool], request: Request) -> Agent:
+    try:
+        return Agent(client=client, tools=tools, request=request)
+    except (SchemaError, ValueError) as error:  # a function that no model can call, or one name for two
+        raise CommandFailed(f"antiphon: {printable_line(str(error))}", MISTAKE) from None
 
 
 async def _tools_of(target: str, stack: AsyncExitStack) -> list[AgentTool]:
@@ -127,13 +138,16 @@ async def _run(
     printer: Printer | None = None
     if not arguments.raw and not arguments.json:
         printer = printer_for(sys.stdout, markdown=not arguments.json_schema)
-    response, tally = None, Tally()
+    response, tally, message_shown = None, Tally(), ""
     try:
         async with agent.stream(message, previous_response_id=previous) as run:
             async for event in run:
                 match event:
-                    case OutputTextDeltaEvent(delta=words) | RefusalDeltaEvent(delta=words) if printer:
-                        printer.text(words)
+                    case OutputTextDeltaEvent() | RefusalDeltaEvent() if printer:
+                        if message_shown not in ("", event.item_id):
+                            printer.text("\n\n")  # what is said after a call is a paragraph of its own
+                        message_shown = event.item_id
+                        printer.text(event.delta)
                     case ToolStarted(call=call):
                         note(f"→ {call.name}({call.arguments})")
                     case ToolEnded(outcome=outcome) if outcome.fault:

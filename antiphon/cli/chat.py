@@ -15,7 +15,7 @@ A conversation with a model in the terminal: any Open Responses server, or with 
 examples:
   antiphon chat                                   with the server on 127.0.0.1:8080, or ANTIPHON_BASE_URL
   antiphon chat --local                           with the gateway inside this program
-  antiphon chat http://HOST/v1 --model some-model
+  antiphon chat --url http://HOST/v1 --model some-model
   antiphon chat --continue                        the chat that was used last
   antiphon chat --tool weather:forecast           the model may call a function, each time after a yes
 """
@@ -23,7 +23,7 @@ examples:
 
 def add_to(commands: "Commands") -> None:
     parser = add_command(commands, "chat", chat, "talk with a model in the terminal", ABOUT)
-    parser.add_argument("url", nargs="?", help="the server, with its /v1")
+    parser.add_argument("--url", metavar="URL", help="the server (default: ANTIPHON_BASE_URL)")
     parser.add_argument("--api-key", metavar="KEY", help="sent as a bearer token")
     parser.add_argument("--local", action="store_true", help="no server: the gateway inside this program")
     parser.add_argument("--config", metavar="FILE", help="with --local: read this configuration")

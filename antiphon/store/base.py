@@ -28,7 +28,7 @@ class StoreFull(StoreError):
 
 
 class StoreConflict(StoreError):
-    """Something with that id is already stored."""
+    """Something with that id is already stored, or is not where it has to be."""
 
 
 class UnknownCursor(StoreError):
@@ -375,7 +375,10 @@ class Store(Protocol):
     async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool: ...
 
     async def create_chat(self, chat: Chat) -> Chat:
-        """Makes a chat; a `current` that is in no chat yet joins it with all that it continues."""
+        """Makes a chat; a `current` that is in no chat yet joins it with all that it continues.
+
+        One that does not exist, or is in another chat, is a `StoreConflict`; so it is for `edit_chat`.
+        """
         ...
 
     async def chat(self, tenant: str, id: str) -> Chat | None: ...

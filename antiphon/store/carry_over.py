@@ -1,12 +1,14 @@
 """Turns the chats of the AI SDK bridge, which were conversations once, into chats.
 
-Such a conversation has the name of its chat in its metadata. Its items become turns of one chain: each
+Such a conversation has the name of its chat in its metadata, and an id that is made of it; one that a client
+made itself stays a conversation, whatever its metadata say. The items become turns of one chain: each
 response with what was given before it. A response whose output was taken out, because the client asked again,
 becomes a branch.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,8 +64,14 @@ class _Turn:
 def carry_over(db: sqlite3.Connection) -> None:
     for row in db.execute(_CONVERSATIONS).fetchall():
         metadata = msgspec.json.decode(row[3])
-        if isinstance(metadata, dict) and isinstance(metadata.get("chat"), str) and row[1].startswith(_OLD):
+        name = metadata.get("chat") if isinstance(metadata, dict) else None
+        if isinstance(name, str) and row[1] == _id_of(row[2], name):
             _carry(db, row, str(metadata.get("chat_response", "")))
+
+
+def _id_of(tenant: str, name: str) -> str:
+    """The id that the bridge gave to the conversation of a chat."""
+    return _OLD + hashlib.sha256(f"{tenant}\0{name}".encode()).hexdigest()[:24]
 
 
 def _carry(db: sqlite3.Connection, conversation: tuple[Any, ...], last: str) -> None:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 MOST_TEXT = 200_000
 """How many characters of one response are searched."""
@@ -31,13 +31,16 @@ _TAKE_OUT = "INSERT INTO chat_search (chat_search, rowid, text) VALUES ('delete'
 _COUNTS = "SELECT (SELECT count(*) FROM chat_texts) = (SELECT count(*) FROM chat_search_docsize)"
 _IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'chat_search'"
 
-_WITH_INDEX = "SELECT chat FROM chat_texts WHERE key IN (SELECT rowid FROM chat_search WHERE text MATCH ?)"
-_BY_LOOKING = "SELECT chat FROM chat_texts WHERE text LIKE ? ESCAPE '\\'"
+_WITH_INDEX = (
+    "key IN (SELECT chat FROM chat_texts WHERE key IN (SELECT rowid FROM chat_search WHERE text MATCH ?))"
+)
+# Chat by chat, so that nobody waits for a look through the texts of all tenants.
+_BY_LOOKING = "EXISTS (SELECT 1 FROM chat_texts WHERE chat = chats.key AND text LIKE ? ESCAPE '\\')"
 # Thai to Khmer, and from the radicals of Chinese to Hangul: a run of their letters is one word to FTS5.
 _WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_WORD = re.compile(r"\w")
+_WORD = re.compile(r"[^\W_]")  # an underscore is no part of a word to FTS5
 _SPECIAL = re.compile(r"([\\%_])")
 
 
@@ -47,7 +50,9 @@ class _Said(Struct):
     content: Any = None
 
 
-_items = msgspec.json.Decoder(list[_Said]).decode
+# Item by item: to read thousands of them in one call would keep the event loop waiting.
+_split = msgspec.json.Decoder(list[Raw]).decode
+_item = msgspec.json.Decoder(_Said).decode
 
 
 @cache
@@ -78,7 +83,14 @@ def prepare_index(db: sqlite3.Connection) -> None:
 
 def said_in(*fragments: bytes | None) -> str:
     """What user and model say in fragments of items."""
-    return "\n".join(_texts(fragments, ("user", "assistant")))[:MOST_TEXT]
+    said: list[str] = []
+    left = MOST_TEXT
+    for text in _texts(fragments, ("user", "assistant")):
+        said.append(text)
+        left -= len(text) + 1
+        if left <= 0:
+            break
+    return "\n".join(said)[:MOST_TEXT]
 
 
 def title_of(input: bytes | None) -> str | None:
@@ -113,7 +125,7 @@ def condition(search: str) -> tuple[str, list[str]]:
     if len(words) > MOST_WORDS:
         words = [*words[: MOST_WORDS - 1], " ".join(words[MOST_WORDS - 1 :])]
     found = [_finding(word) for word in words]
-    return "".join(f" AND key IN ({sql})" for sql, _ in found), [value for _, value in found]
+    return "".join(f" AND {sql}" for sql, _ in found), [value for _, value in found]
 
 
 def _finding(word: str) -> tuple[str, str]:
@@ -127,7 +139,8 @@ def _finding(word: str) -> tuple[str, str]:
 
 def _texts(fragments: Iterable[bytes | None], roles: tuple[str, ...]) -> Iterable[str]:
     for one in fragments:
-        for item in _items(b"[%b]" % (one or b"")):
+        for raw in _split(b"[%b]" % (one or b"")):
+            item = _item(raw)
             if item.type == "message" and item.role in roles:
                 yield from _parts(item.content)
 

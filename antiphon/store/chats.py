@@ -66,7 +66,7 @@ def create(db: sqlite3.Connection, new: Chat) -> Chat:
     if new.title is not None:
         name(db, key, new.title)
     if new.current is not None:
-        adopt(db, key, new.tenant, new.current)
+        go_to(db, key, new.tenant, new.current)
     made = get(db, new.tenant, new.id)
     assert made is not None
     return made
@@ -102,12 +102,14 @@ def edit(db: sqlite3.Connection, tenant: str, id: str, edit: ChatEdit) -> Chat |
     if edit.title is not None:
         name(db, key, edit.title)
     if edit.current is not None:
-        adopt(db, key, tenant, edit.current)
+        go_to(db, key, tenant, edit.current)
     db.execute(TOUCH, (edit.current, edit.at, edit.expires_at, key))
     return get(db, tenant, id)
 
 
 def name(db: sqlite3.Connection, key: int, title: str) -> None:
+    """A title is one line; without any words in it, it is none."""
+    title = " ".join(title.split())
     db.execute("UPDATE chats SET title = ? WHERE key = ?", (title or None, key))
     chat_texts.keep(db, -key, key, title)
 
@@ -129,6 +131,13 @@ def join(db: sqlite3.Connection, tenant: str, response: str, previous: str | Non
         adopt(db, key, tenant, previous)
     add(db, key, tenant, response, previous)
     db.execute(TOUCH, (response, joining.at, joining.expires_at, key))
+
+
+def go_to(db: sqlite3.Connection, key: int, tenant: str, response: str) -> None:
+    """Makes sure that a response, which is to be the current one, is in this chat."""
+    adopt(db, key, tenant, response)
+    if db.execute("SELECT 1 FROM responses WHERE id = ? AND chat = ?", (response, key)).fetchone() is None:
+        raise StoreConflict(f"The response {response!r} does not exist, or is in another chat.")
 
 
 def adopt(db: sqlite3.Connection, key: int, tenant: str, last: str) -> None:

@@ -20,7 +20,7 @@ from antiphon.tui import commands
 from antiphon.tui.approval import Approval
 from antiphon.tui.chooser import Choice, Chooser
 from antiphon.tui.composer import Completion, Composer
-from antiphon.tui.entries import AnswerEntry, Entry, NoticeEntry, UserEntry, as_markdown
+from antiphon.tui.entries import AnswerEntry, Entry, NoticeEntry, UserEntry
 from antiphon.tui.figures import day, shortened
 from antiphon.tui.files import CannotAttach, FileFinder, content
 from antiphon.tui.options import Options
@@ -235,13 +235,10 @@ class ChatApp(App[None]):
             self.turns.take_up()
             if self.talk.book.is_local and self.talk.chat is None:
                 self._find_chats()
-        elif not self.transcript.entries or "cannot be reached" not in self.transcript.entries[-1].plain():
-            hint = "Looking for it until it is back. `antiphon serve` starts one; --local needs none."
-            self._show(
-                NoticeEntry(
-                    "The server cannot be reached", self.connection.problem, hint=hint, tone="warning"
-                )
-            )
+        elif not self.turns.is_running:  # a turn says so itself
+            from antiphon.tui.notices import unreachable
+
+            self._show(unreachable(self.connection.problem))
 
     @work(group="chat")
     async def _find_chats(self) -> None:
@@ -359,7 +356,7 @@ class ChatApp(App[None]):
             self.say("There is no message to edit yet.")
             return
         choices = [Choice(entry, entry.text) for entry in reversed(messages)]
-        self._choose("Edit a message and go on from there", choices, self._edit_from)
+        self.choose("Edit a message and go on from there", choices, self._edit_from)
 
     def _edit_from(self, entry: UserEntry) -> None:
         self._from, self._edited = entry.point, entry  # type: ignore[assignment]
@@ -390,7 +387,7 @@ class ChatApp(App[None]):
             Choice(node.id, self.talk.last_words(node.id), day(node.created_at, now))
             for node in reversed(leaves)
         ]
-        self._choose("Branches of this chat", choices, self._move)
+        self.choose("Branches of this chat", choices, self._move)
 
     @work(group="chat")
     async def _move(self, response_id: str) -> None:
@@ -436,19 +433,6 @@ class ChatApp(App[None]):
             self._drop(chat.running)
             self.turns.follow(chat.running)
 
-    def export(self, name: str) -> None:
-        """The transcript as Markdown."""
-        path = self.options.folder / (name or "chat.md")
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(as_markdown(self.transcript.entries))
-        except FileExistsError:
-            self.say(f"{path.name} exists already; write /export and another name.")
-        except OSError as error:
-            self.say(f"{path} cannot be written: {error.strerror}")
-        else:
-            self.say(f"Written to {path.name}")
-
     # --- choices ------------------------------------------------------------------------------------------
 
     def use_model(self, name: str) -> None:
@@ -459,18 +443,8 @@ class ChatApp(App[None]):
         self.settings.effort = effort
         self.show_status()
 
-    def choose_model(self) -> None:
-        models = sorted(self.connection.models)
-        if not models:
-            self.say("The server lists no models; write /model and a name.")
-            return
-        self._choose("Models", [Choice(name, name) for name in models], self.use_model)
-
-    def choose_effort(self) -> None:
-        self._choose("Effort", [Choice(one, one) for one in commands.EFFORTS], self.use_effort)
-
     @work(group="choose")
-    async def _choose(self, title: str, choices: Sequence[Choice], use: Any) -> None:
+    async def choose(self, title: str, choices: Sequence[Choice], use: Any) -> None:
         async def find(words: str) -> list[Choice]:
             return [choice for choice in choices if words.casefold() in choice.title.casefold()]
 

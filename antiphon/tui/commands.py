@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from antiphon.tui.chooser import Choice
 from antiphon.tui.composer import Completion
+from antiphon.tui.entries import as_markdown
 
 if TYPE_CHECKING:
     from antiphon.tui.app import ChatApp
@@ -23,12 +25,16 @@ async def _model(app: "ChatApp", text: str) -> None:
     if text:
         app.use_model(text)
     else:
-        app.choose_model()
+        models = sorted(app.connection.models)
+        if models:
+            app.choose("Models", [Choice(name, name) for name in models], app.use_model)
+        else:
+            app.say("The server lists no models; write /model and a name.")
 
 
 async def _effort(app: "ChatApp", text: str) -> None:
     if not text:
-        app.choose_effort()
+        app.choose("Effort", [Choice(one, one) for one in EFFORTS], app.use_effort)
     elif text in EFFORTS:
         app.use_effort(text)
     else:
@@ -66,7 +72,16 @@ async def _branch(app: "ChatApp", text: str) -> None:
 
 
 async def _export(app: "ChatApp", text: str) -> None:
-    app.export(text)
+    path = app.options.folder / (text or "chat.md")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(as_markdown(app.transcript.entries))
+    except FileExistsError:
+        app.say(f"{path.name} exists already; write /export and another name.")
+    except OSError as error:
+        app.say(f"{path} cannot be written: {error.strerror}")
+    else:
+        app.say(f"Written to {path.name}")
 
 
 async def _clear(app: "ChatApp", text: str) -> None:

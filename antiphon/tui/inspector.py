@@ -113,6 +113,8 @@ class Inspector(Screen[None]):
         state = "complete" if recording.ended else "open"
         if recording.is_translated:
             verdict, style = "chat completions, translated: nothing to judge", ""
+        elif recording.ended and not recording.is_judged:
+            verdict, style = "no stream: nothing to judge", ""
         elif recording.violations:
             verdict, style = f"✗ {len(recording.violations)} rules broken", "$error"
         elif not judged:

@@ -13,6 +13,7 @@ from antiphon.tui.chats import Node
 from antiphon.tui.entries import NoticeEntry
 
 _RETRY = "/retry asks again."
+_START = "`antiphon serve` starts one; --local needs none."
 _INCOMPLETE = {
     "max_output_tokens": (
         "The answer reached its limit of tokens",
@@ -60,6 +61,12 @@ def stopped() -> NoticeEntry:
     return NoticeEntry("Stopped", hint="The answer so far stays; /retry asks again.", tone="warning")
 
 
+def unreachable(problem: str, *then: str) -> NoticeEntry:
+    """There is no connection; `then` is what to do once there is."""
+    hint = " ".join(("Looking for it until it is back.", *then, _START))
+    return NoticeEntry("The server cannot be reached", problem, hint=hint, tone="warning")
+
+
 def of_error(error: Exception) -> NoticeEntry:
     """Whatever a call to the server raised."""
     match error:
@@ -75,7 +82,7 @@ def of_error(error: Exception) -> NoticeEntry:
                 "The answer broke off", str(error), hint=f"What came is kept. {_RETRY}", tone="error"
             )
         case ConnectionFailed():
-            return NoticeEntry("The server cannot be reached", str(error), hint=_RETRY, tone="error")
+            return unreachable(str(error), _RETRY)
         case TimedOut():
             return NoticeEntry("The server took too long", str(error), hint=_RETRY, tone="error")
         case UnexpectedAnswer():

@@ -1,4 +1,4 @@
-"""The colours of the terminal interface, in dark and in light: paper, ink, and one accent."""
+"""The colours of the terminal interface, in dark and in light: paper, ink, and the accent of the web app."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,29 +99,29 @@ class Palette:
 DARK = Palette(
     name="antiphon-dark",
     is_dark=True,
-    ink="#e6e9ef",
-    soft="#8b95a9",
-    line="#333b4a",
-    paper="#14181f",
-    wash="#1b212b",
-    accent="#86b6ea",
-    good="#52c98b",
-    bad="#ff7382",
-    warning="#e0b04b",
-    string="#a9c7a0",
+    ink="#e9e7e2",
+    soft="#a19d95",
+    line="#3a3934",
+    paper="#161615",
+    wash="#1f1f1d",
+    accent="#e5a27b",
+    good="#8fc79b",
+    bad="#f08a80",
+    warning="#e0b878",
+    string="#a3c79a",
 )
 LIGHT = Palette(
     name="antiphon-light",
     is_dark=False,
-    ink="#1d2330",
-    soft="#5d6679",
-    line="#d3d8e0",
-    paper="#ffffff",
-    wash="#f3f5f8",
-    accent="#2166ac",
-    good="#1a7f4b",
-    bad="#c2293b",
-    warning="#8a6000",
-    string="#3d6b35",
+    ink="#1c1b19",
+    soft="#66635d",
+    line="#d9d7d2",
+    paper="#fefefd",
+    wash="#f6f6f4",
+    accent="#8a3b17",
+    good="#2f6b3c",
+    bad="#b3261e",
+    warning="#7a4a00",
+    string="#3a6b35",
 )
 PALETTES = {palette.name: palette for palette in (DARK, LIGHT)}

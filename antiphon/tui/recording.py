@@ -82,6 +82,7 @@ class Recording:
 
     def sent(self, method: str, url: str, body: bytes) -> None:
         self.method, self.url, self.body = method, url, body
+        self.status = None
         self._begin()
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
@@ -120,6 +121,11 @@ class Recording:
         return self.url.partition("?")[0].endswith("/chat/completions")
 
     @property
+    def is_judged(self) -> bool:
+        """Is there a stream of the server's own? A call that was refused, or never got there, has none."""
+        return not self.is_translated and self.status is not None and self.status < 300
+
+    @property
     def request(self) -> Any:
         try:
             return msgspec.json.decode(self.body) if self.body else None
@@ -132,7 +138,7 @@ class Recording:
 
     def audit(self, until: float = float("inf")) -> bool:
         """Judge what has come since; false when the clock passed `until` before everything was judged."""
-        if self.is_translated:
+        if not self.is_judged:
             return True
         if self._auditor is None:
             self._auditor = Auditor(transport="sse", extensions=True, solicited=self._solicited())

@@ -76,6 +76,8 @@ class Transcript(ScrollView, can_focus=True):
         self._starts.append(self._starts[-1])
         if isinstance(entry, UserEntry):
             self.follows = True
+        if len(self.entries) > _KEPT:
+            self.entries[-_KEPT - 1].forget()  # it is drawn again if somebody scrolls to it
         self.changed(entry)
 
     def changed(self, entry: Entry) -> None:

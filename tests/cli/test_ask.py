@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from antiphon.cli.ask_printing import Blocks, MarkdownPrinter, printer_for
-from tests.bridges.scripts import TOML, said
+from tests.bridges.scripts import TOML, Json, said
 from tests.cli.conftest import Result
 from tests.server.servers import DEADLINE, Serving, configure
 from tests.server.upstream import Upstream
@@ -113,6 +113,9 @@ def test_standard_input_and_files_are_part_of_the_question(ask: Run, server: Ser
     (home / "photo").write_bytes(picture)
     shown, _ = given(server, json.loads(ask("--json", "-f", "photo", "What is this?").out)["id"])
     assert shown["image_url"].startswith("data:image/png;base64,")
+    (home / "sound.wav").write_bytes(b"RIFF\xff\0\0\0WAVE")  # not all that begins so is WebP
+    sound, _ = given(server, json.loads(ask("--json", "-f", "sound.wav", "And this?").out)["id"])
+    assert (sound["type"], sound["filename"]) == ("input_file", "sound.wav")
     assert json.loads(ask("--json", stdin=b"alone").out)["output"][0]["content"][0]["text"] == "alone"
 
 
@@ -130,12 +133,13 @@ def test_tools_run_here(ask: Run, home: Path) -> None:
     (home / "asked_tools.py").write_text(
         'def add(a: int, b: int) -> int:\n    "Add two numbers."\n    return a + b\n'
     )
-    turns = [
-        {"when": {"last": "message"}, "steps": [{"call": "add", "arguments": {"a": 2, "b": 3}}]},
+    add: Json = {"call": "add", "arguments": {"a": 2, "b": 3}}
+    turns: list[Json] = [
+        {"when": {"last": "message"}, "steps": [{"text": "Let me add."}, add]},
         {"when": {"last": "function_call_output"}, "steps": [{"text": "It is 5."}]},
     ]
     done = ask("--tool", "asked_tools:add", said(turns))
-    assert (done.code, done.out) == (0, "It is 5.\n")
+    assert (done.code, done.out) == (0, "Let me add.\n\nIt is 5.\n")
     assert done.err == '→ add({"a":2,"b":3})\n'
 
 
@@ -152,6 +156,12 @@ def test_tools_run_here(ask: Run, home: Path) -> None:
         (("--tool", "nothing", "x"), "expected MODULE:FUNCTION"),
         (("--tool", "json:nothing", "x"), "cannot be loaded"),
         (("--tool", "json:__name__", "x"), "is no function"),
+        (("--tool", "bad_tools:positional", "x"), "cannot be filled by a model"),
+        (("--tool", "bad_tools:twice", "--tool", "bad_tools:twice", "x"), "two tools named"),
+        (("--tool", "leaving_tools:f", "x"), "leaving_tools:f cannot be loaded: 7"),
+        (("--tool", "raising_tools:f", "x"), "raising_tools:f cannot be loaded: a␛]52;c;aGk=␇ b"),
+        (("-f", "no\x1b[31mwhere", "x"), "cannot read no␛[31mwhere"),
+        (("--from", "", "x"), "--from needs the id"),
         (("--mcp", " ", "x"), "--mcp needs a command"),
         (("--mcp", "'", "x"), "--mcp '"),
         (("-c", "x"), "nothing was asked at"),
@@ -163,6 +173,9 @@ def test_tools_run_here(ask: Run, home: Path) -> None:
 def test_a_mistake_in_the_command(ask: Run, home: Path, arguments: tuple[str, ...], told: str) -> None:
     (home / "list.json").write_text("[]")
     (home / "bad.json").write_text("{")
+    (home / "bad_tools.py").write_text("def positional(a, /): return 1\ndef twice(): return 2\n")
+    (home / "leaving_tools.py").write_text("raise SystemExit(7)\n")
+    (home / "raising_tools.py").write_text(r"raise RuntimeError('a\x1b]52;c;aGk=\x07\nb')")
     done = ask(*arguments)
     assert (done.code, done.out) == (2, "")
     assert told in done.err
@@ -252,6 +265,24 @@ def test_a_terminal_obeys_nothing_that_a_model_says(
         assert not [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\r\n\t"]
 
 
+def test_calls_are_told_on_standard_error_where_that_is_a_file(
+    ask: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "asked_dumps.py").write_text("def dumps(obj: int) -> str: return str(obj)\n")
+    turns: list[Json] = [
+        {
+            "when": {"last": "message"},
+            "steps": [{"text": "Well."}, {"call": "dumps", "arguments": {"obj": 1}}],
+        },
+        {"when": {"last": "function_call_output"}, "steps": [{"text": "Done."}]},
+    ]
+    with terminal(monkeypatch) as seen:
+        done = ask("--tool", "asked_dumps:dumps", said(turns))
+    assert done.code == 0
+    assert "→ dumps(" in done.err
+    assert b"\xe2\x86\x92" not in b"".join(seen)
+
+
 def test_a_pipe_gets_the_bytes_as_they_are(ask: Run) -> None:
     assert ask(said([{"text": ATTACK}])).out == ATTACK + "\n"
 
@@ -274,6 +305,37 @@ def test_an_interrupt_stops_the_model(home: Path, tmp_path: Path) -> None:
         assert call.was_closed()
         _, errors = process.communicate(timeout=DEADLINE)
         assert (process.returncode, errors) == (130, b"")
+
+
+@pytest.mark.parametrize("how", [(), ("--raw",)], ids=["text", "raw"])
+def test_a_pipe_that_is_closed_early_stops_the_model(
+    home: Path, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    with Upstream() as upstream, Serving(configure(tmp_path / "server", upstream.toml)) as server:
+        process = subprocess.Popen(
+            command(*how, "Tell me all"),
+            env=environ(home, server.url),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        call = upstream.next()
+        assert process.stdout is not None
+        call.say("Once ")
+        assert process.stdout.read(1)
+        process.stdout.close()
+        call.say("upon a time")
+        assert call.was_closed()
+        assert process.stderr is not None
+        assert (process.wait(DEADLINE), process.stderr.read()) == (141, b"")
+        process.stderr.close()
+
+
+def test_streams_that_were_closed_before(server: Serving, home: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command("hi")], env=environ(home, server.url)
+    )
+    assert done.returncode == 0
 
 
 def test_the_tools_of_an_mcp_server(server: Serving, home: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_tool_that_is_not_there_is_told_of(run: Callable[..., Result]) -> None
 
 
 def test_a_server_and_none_at_once_is_a_mistake(run: Callable[..., Result]) -> None:
-    result = run("chat", "http://127.0.0.1:1/v1", "--local")
+    result = run("chat", "--url", "http://127.0.0.1:1/v1", "--local")
     assert result.code == 2
     assert "leave the address out" in result.err
 
@@ -70,7 +70,8 @@ def test_a_session_on_a_real_terminal(tmp_path: Path) -> None:
     with Serving(configure(tmp_path / "gateway", SCRIPTED)) as serving:
         system = script({"text": "Hello\x1b]52;c;aGk=\x07 there."})
         terminal = Terminal(
-            [sys.executable, "-m", "antiphon", "chat", f"{serving.url}/v1", "--system", system], tmp_path
+            [sys.executable, "-m", "antiphon", "chat", "--url", f"{serving.url}/v1", "--system", system],
+            tmp_path,
         )
         try:
             terminal.wait_for(b"essage, /command")

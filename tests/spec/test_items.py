@@ -329,3 +329,34 @@ def test_a_video_stands_in_the_output_of_a_tool() -> None:
     output = {"type": "function_call_output", "call_id": "c", "output": [VIDEO]}
     request = decode_request(json.dumps({"input": [output]}).encode())
     assert request.input == [FunctionCallOutput(call_id="c", output=[InputVideo(VIDEO["video_url"])])]
+
+
+@pytest.mark.parametrize(
+    ("item", "size"),
+    [
+        (Message(role="user", content="four"), 4),
+        (Message(role="assistant", content=[OutputText("one "), OutputText("two")]), 7),
+        (Reasoning(summary=[SummaryText("sum")], content=[ReasoningText("thought")]), 10),
+        (FunctionCall(call_id="c", name="add", arguments="{}"), 5),
+        (CustomToolCall(call_id="c", name="run", input="ls"), 5),
+        (FunctionCallOutput(call_id="c", output="done"), 4),
+        (it.CustomToolCallOutput(call_id="c", output=[InputText("done")]), 4),
+        (ItemReference(id="msg_1"), 0),
+    ],
+)
+def test_the_size_of_an_item_is_the_text_that_a_model_reads(item: Item, size: int) -> None:
+    assert it.text_size(item) == size
+
+
+@pytest.mark.parametrize(
+    ("item", "field"),
+    [
+        (Message(role="user", content="text"), ""),
+        (Message(role="user", content=[InputText("text")]), "content"),
+        (FunctionCallOutput(call_id="c", output="text"), ""),
+        (FunctionCallOutput(call_id="c", output=[InputText("text")]), "output"),
+        (Reasoning(summary=[]), ""),
+    ],
+)
+def test_the_parts_of_an_item_stand_in_one_field(item: Item, field: str) -> None:
+    assert it.parts_of(item) == (field, [InputText("text")] if field else [])

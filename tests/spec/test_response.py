@@ -2,7 +2,7 @@
 
 from antiphon.spec.content import InputText, OutputText, Refusal
 from antiphon.spec.items import FunctionCall, Message, Reasoning
-from antiphon.spec.response import Response
+from antiphon.spec.response import Response, Usage
 
 
 def test_its_words_are_those_of_its_messages_and_no_others() -> None:
@@ -18,3 +18,14 @@ def test_its_words_are_those_of_its_messages_and_no_others() -> None:
         Message(role="assistant", content=[InputText("not said"), OutputText("three")]),
     ]
     assert response.output_text == "one two as it came, three"
+
+
+def test_usage_that_does_not_add_up_becomes_the_nearest_that_does() -> None:
+    usage = Usage(input_tokens=3, output_tokens=2, total_tokens=9)
+    usage.input_tokens_details.cached_tokens = 7
+    balanced = usage.balanced()
+    assert balanced.adds_up()
+    assert (balanced.input_tokens, balanced.output_tokens, balanced.total_tokens) == (3, 6, 9)
+    assert balanced.input_tokens_details.cached_tokens == 3
+    assert balanced.output_tokens_details.reasoning_tokens == 4
+    assert balanced.balanced() is balanced

@@ -17,6 +17,7 @@ def hint(given: Any) -> RouteHint | None:
 def test_a_task_in_a_request() -> None:
     assert hint_of(decode_request(b'{"model":"m","input":"hi"}')) is None
     assert hint(None) is None
+    assert hint({"without": ["groq"]}) == RouteHint(without=("groq",))
     assert hint({}) == RouteHint(TaskComplexity.MODERATE, SpeedRequirement.NORMAL)
     assert hint({"complexity": "simple", "speed": "fast"}) == RouteHint(
         TaskComplexity.SIMPLE, SpeedRequirement.FAST
@@ -43,6 +44,8 @@ def test_members_are_strings() -> None:
         ({"complexity": 3}, "antiphon:route.complexity"),
         ({"speed": ["fast"]}, "antiphon:route.speed"),
         ({"cost": "low"}, "antiphon:route.cost"),
+        ({"without": "groq"}, "antiphon:route.without"),
+        ({"without": [1]}, "antiphon:route.without"),
     ],
 )
 def test_what_cannot_be_read_is_refused(given: Any, param: str) -> None:

@@ -1,6 +1,8 @@
 """A data folder from before there were chats opens, and has the chats of the AI SDK bridge."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from antiphon.store import Chat, SqliteStore, check
@@ -86,6 +88,20 @@ async def test_what_was_no_chat_stays_as_it_was(tmp_path: Path) -> None:
     assert len(inside) == 11
     assert [line["input"][0]["content"] for line in outside] == ["Who am I?", "Chain", "Link"]
     assert all(line["expires_at"] is not None for line in outside)
+    await store.close()
+
+
+async def test_a_conversation_that_a_client_made_is_no_chat(tmp_path: Path) -> None:
+    write(tmp_path, "before_chats")
+    with closing(sqlite3.connect(tmp_path / "antiphon.db")) as db, db:
+        changed = "UPDATE conversations SET metadata = ? WHERE metadata = ?"
+        assert db.execute(changed, (b'{"chat":"support"}', b"{}")).rowcount == 1
+    store = await SqliteStore.open(tmp_path)
+    assert len((await store.chats(TENANT)).chats) == 5
+    lines = [json.loads(line) async for line in store.export()]
+    (kept,) = [line for line in lines if line["type"] == "conversation"]
+    assert kept["metadata"] == {"chat": "support"}
+    assert len(kept["items"]) == 3
     await store.close()
 
 

@@ -1,6 +1,8 @@
 """The search of chats without FTS5, an index that was left behind, and titles."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.store import SqliteStore, check
-from antiphon.store.chat_texts import TITLE, condition, has_fts5, said_in, title_of
+from antiphon.store.chat_texts import MOST_TEXT, TITLE, condition, has_fts5, said_in, title_of
 from tests.store.conformance.chats import chat, titles, turn
 from tests.store.written import write
 
@@ -92,6 +94,34 @@ def test_what_user_and_model_say_is_searched_and_nothing_else() -> None:
     call = b'{"type":"function_call","name":"f","arguments":"{}"}'
     odd = b'{"odd":7,"role":"user","content":[1,{"text":2}]}'
     assert said_in(items("Hi"), b",".join([hidden, call, odd, made]), None, b"") == "Hi\nNo"
+
+
+async def test_what_fts5_takes_for_no_word_is_looked_for(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path)
+    await store.create_chat(chat("t1", title="What is __init__?"))
+    for search in ("__", "_", "__init", "?"):
+        assert await titles(store, search) == ["What is __init__?"], search
+    assert await titles(store, "___") == []
+    await store.close()
+
+
+async def test_a_look_goes_through_the_texts_of_one_tenant(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path)
+    await store.create_chat(chat("t1", title="Party 🎉"))
+    await store.close()
+    where, words = condition("🎉")
+    with closing(sqlite3.connect(tmp_path / "antiphon.db")) as db:
+        asked = f"SELECT id FROM chats WHERE tenant = ?{where} ORDER BY updated_at DESC, key DESC"
+        assert db.execute(asked, ["acme", *words]).fetchall() == [("t1",)]
+        plan = [row[-1] for row in db.execute(f"EXPLAIN QUERY PLAN {asked}", ["acme", *words])]
+    assert any("chats_recent (tenant=?)" in step for step in plan), plan
+    assert any("chat_texts_chat (chat=?)" in step for step in plan), plan
+
+
+def test_of_a_very_long_input_the_beginning_is_read() -> None:
+    many = b",".join([items("word " * 100)] * 1000 + [b"{}"])
+    assert len(said_in(many, items("the end"))) == MOST_TEXT
+    assert (title_of(many) or "").startswith("word word")
 
 
 @given(st.text())

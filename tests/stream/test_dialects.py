@@ -353,3 +353,13 @@ def test_an_image_is_never_hidden() -> None:
     assert OPEN_RESPONSES.shows("image_generation_call", asked) == "image_generation_call"
     assert OPENAI.shows("image_generation_call") == "image_generation_call"
     assert OPEN_RESPONSES.shows("web_search_call") is None
+
+
+def test_a_dialects_usage_is_put_into_bytes_that_are_there() -> None:
+    response = Response.new("resp_1", "m", now=1)
+    assert OPENAI.encode_response(response, encode(response)) == OPENAI.encode_response(response)
+    response.usage = Usage(input_tokens=1, output_tokens=2, total_tokens=3)
+    for dialect in DIALECTS.values():
+        assert dialect.encode_response(response, encode(response)) == dialect.encode_response(response)
+    response.metadata = {"usage": '{"input_tokens":1}'}
+    assert OPENAI.encode_response(response, encode(response)) == OPENAI.encode_response(response)

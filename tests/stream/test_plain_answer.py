@@ -68,3 +68,14 @@ def test_a_response_that_has_begun_is_composed_step_by_step() -> None:
     machine.start()
     assert not plain_answer.compose(machine, [TextDelta("a"), UsageDelta(Usage()), Finish()])
     assert machine.state == lifecycle.IN_PROGRESS
+
+
+def test_a_text_with_its_usage_is_composed_at_once() -> None:
+    machine = _muted()
+    usage = UsageDelta(Usage(input_tokens=1, output_tokens=2, total_tokens=3))
+    answer: list[AnyDelta] = [TextDelta("Hello."), usage, Finish()]
+    assert plain_answer.compose(machine, answer)
+    assert machine.finished
+    assert (machine.response.status, machine.response.output_text) == ("completed", "Hello.")
+    assert not plain_answer.compose(_muted(), [TextDelta(""), *answer[1:]])
+    assert not plain_answer.compose(_muted(), [*answer[:2], Finish("length")])

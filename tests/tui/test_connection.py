@@ -77,3 +77,15 @@ async def test_without_a_server_the_gateway_runs_inside(chat: Start, tmp_path: P
         assert "▎ Hello inside" in await chatting.say("Hello inside")
         assert chatting.text.count("Hello inside") == 2
         assert "this program" in str(chatting.app.query_one("#head").render())
+
+
+async def test_a_question_that_no_server_got_is_told_once_and_judged_by_nobody(chat: Start) -> None:
+    async with chat(base_url=f"http://127.0.0.1:{free_port()}/v1") as chatting:
+        await chatting.until(lambda: "The server cannot be reached" in chatting.text)
+        await chatting.say("Anybody?")
+        await chatting.until(lambda: "/retry asks again" in chatting.text)
+        assert chatting.text.count("The server cannot be reached") == 2
+        await chatting.press("f12")
+        await chatting.until(
+            lambda: "nothing to judge" in str(chatting.app.screen.query_one("#verdict").render())
+        )

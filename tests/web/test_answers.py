@@ -12,7 +12,7 @@ pytestmark = needs_browser
 PROTOCOLS = ("ui", "open-responses")
 # What is asked, and what the answer shows when all of it is there.
 SHOWN = {
-    "Show everything.": "text=Weather in Paris",
+    "Show everything.": "strong",
     "Write Markdown.": "math",
     "Please refuse.": "text=The model refused",
     "Too long.": "text=reached the limit",

@@ -27,6 +27,7 @@ interface State {
 }
 
 const EMPTY = new Tree([]);
+const SOON = 300;
 
 export class Conversation {
   readonly state = new Observable<State>({
@@ -93,6 +94,9 @@ export class Conversation {
   private async follow(running: string): Promise<void> {
     this.ai.messages = this.ai.messages.filter((message) => message.id !== running);
     await this.ai.resumeStream();
+    // It may have ended before it could be followed, and then no stream tells its end.
+    const isThere = this.ai.messages.some((message) => message.id === running);
+    if (!isThere && !this.isRunning) setTimeout(() => void this.load(), SOON);
   }
 
   async send(outgoing: Outgoing): Promise<void> {
@@ -120,9 +124,10 @@ export class Conversation {
   /** An item that no message can carry, such as the answer to a request for approval. */
   async reply(item: Item): Promise<void> {
     await this.run(async () => {
-      const body = { ...parameters(), input: [item], "antiphon:chat": this.id, background: true };
-      await call("POST", "/v1/responses", body);
-      await this.ai.resumeStream();
+      const previous_response_id = this.state.value.chat?.current;
+      const place = { "antiphon:chat": this.id, previous_response_id };
+      await call("POST", "/v1/responses", { ...parameters(), ...place, input: [item], background: true });
+      await this.load();
     });
   }
 

@@ -17,7 +17,9 @@ from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.items import Item, Message
-from antiphon.store.base import Chat, StoreConflict, StoredResponse
+from antiphon.spec.limits import LARGE
+from antiphon.store.base import Chat, ChatTurn, StoreConflict, StoredResponse
+from antiphon.wires.worker_thread import in_worker_thread
 
 
 def chat_id(tenant: str, name: str) -> str:
@@ -124,6 +126,12 @@ async def _place(
     if (previous := asked.request.previous_response_id) is not None:
         return previous, continued([], asked.said, is_whole=True).new
     path = await _path(engine, tenant, chat, asked)
+    is_large = sum(len(turn.input) + len(turn.output) for turn in path) > LARGE
+    return await in_worker_thread(_placed, path, asked) if is_large else _placed(path, asked)
+
+
+def _placed(turns: list[ChatTurn], asked: ChatRequest) -> tuple[str | None, list[Said]]:
+    path = [Turn(turn.id, _items(turn.input), _items(turn.output)) for turn in turns]
     if not asked.is_whole and not asked.regenerates:
         path = _before(path, asked.message_id)
     known = [item for turn in path for item in turn.items]
@@ -136,7 +144,7 @@ async def _place(
     return previous, [*(Said(item, "") for item in rest), *step.new]
 
 
-async def _path(engine: Engine, tenant: str, chat: Chat | None, asked: ChatRequest) -> list[Turn]:
+async def _path(engine: Engine, tenant: str, chat: Chat | None, asked: ChatRequest) -> list[ChatTurn]:
     """The turns from the beginning of the chat to the answer that the client has seen last."""
     if chat is None:
         return await _of_conversation(engine, tenant, asked.chat or "")
@@ -144,14 +152,14 @@ async def _path(engine: Engine, tenant: str, chat: Chat | None, asked: ChatReque
     for last in (*regenerated, *asked.follows, chat.current):
         path = await engine.store.chat_path(tenant, chat.id, last) if last else None
         if path:
-            return [Turn(turn.id, _items(turn.input), _items(turn.output)) for turn in path]
+            return path
     return []
 
 
-async def _of_conversation(engine: Engine, tenant: str, name: str) -> list[Turn]:
+async def _of_conversation(engine: Engine, tenant: str, name: str) -> list[ChatTurn]:
     """A chat can begin with what is in a conversation."""
     raw = await engine.store.conversation_context(tenant, name) if name.startswith(ids.CONVERSATION) else None
-    return [Turn("", decode_stored_items(raw), [])] if raw else []
+    return [ChatTurn("", None, raw[1:-1], b"")] if raw else []
 
 
 def _items(fragment: bytes) -> list[Item]:

@@ -18,7 +18,7 @@ from antiphon.spec.decode import decode_body, decode_response, decode_stored_ite
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.limits import LARGE
 from antiphon.spec.long_values import encode_long
-from antiphon.store import Chat, ChatEdit, ChatNode, ChatNodes, UnknownCursor
+from antiphon.store import Chat, ChatEdit, ChatNode, ChatNodes, StoreConflict, UnknownCursor
 from antiphon.wires.worker_thread import in_worker_thread
 
 _MOST_SEARCHED = 200
@@ -57,7 +57,11 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         expires_at=gateway.engine.expires_at(now),
         pinned=bool(body.pinned),
     )
-    await exchange.answer(encode(_shown(await gateway.store.create_chat(made))))
+    try:
+        made = await gateway.store.create_chat(made)
+    except StoreConflict as conflict:
+        raise _current_is_gone(conflict) from None
+    await exchange.answer(encode(_shown(made)))
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
@@ -76,7 +80,10 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
         await _check_current(gateway, tenant, body.current, id)
     now = gateway.engine.clock()
     edit = ChatEdit(now, gateway.engine.expires_at(now), body.title, body.pinned, body.current)
-    found = await gateway.store.edit_chat(tenant, id, edit)
+    try:
+        found = await gateway.store.edit_chat(tenant, id, edit)
+    except StoreConflict as conflict:
+        raise _current_is_gone(conflict) from None
     if found is None:
         raise chat_not_found(id)
     await exchange.answer(encode(_shown(found)))
@@ -128,6 +135,11 @@ async def _check_current(gateway: Gateway, tenant: str, response: str, chat: str
         message = f"the response {response[:100]!r} does not exist"
         raise SpecError(ErrorPayload("not_found", message, "response_not_found", "current"))
     await check_free(response, chat, tenant, gateway.store, "current")
+
+
+def _current_is_gone(conflict: StoreConflict) -> SpecError:
+    """It was there when it was looked for, and somebody was quicker."""
+    return SpecError(ErrorPayload("not_found", str(conflict), "response_not_found", "current"))
 
 
 def _shown(chat: Chat) -> ChatObject:

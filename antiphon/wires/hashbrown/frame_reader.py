@@ -292,7 +292,8 @@ class HashbrownReader:
             case str(message):
                 self._fail(ErrorPayload("generation_error", message))
             case {"type": str(kind), "message": str(message)}:
-                self._fail(ErrorPayload(kind, message, error.get("code"), error.get("param")))
+                code, param = _text(error.get("code")), _text(error.get("param"))
+                self._fail(ErrorPayload(kind, message, code, param))
             case _:
                 self._problem("an error says neither its type nor a message")
                 self._fail(ErrorPayload("stream_error", "an error without words"))
@@ -308,8 +309,14 @@ class HashbrownReader:
                 return
         if isinstance(content := delta.get("content"), str):
             self._say(content)
-        for piece in delta.get("toolCalls") or ():
-            self._piece(piece)
+        match delta.get("toolCalls"):
+            case list(pieces):
+                for piece in pieces:
+                    self._piece(piece)
+            case None:
+                pass
+            case _:
+                self._problem("the calls of a chunk are no list")
         if isinstance(reason := choice.get("finishReason"), str):
             self._state.finish_reason = reason
 
@@ -346,11 +353,13 @@ class HashbrownReader:
     def _terminal(self, frame: Frame) -> None:
         self._lifecycle(frame)
         response = self._state.response or {}
-        self._state.finish_reason = response.get("status")
+        self._state.finish_reason = _text(response.get("status"))
         if frame["type"] == "response.failed":
-            error = response.get("error") or {}
-            code, message = error.get("code"), error.get("message")
-            self._fail(ErrorPayload(error.get("type") or "server_error", message or "it failed", code))
+            error = response.get("error")
+            told = error if isinstance(error, dict) else {}
+            kind, message = _text(told.get("type")), _text(told.get("message"))
+            code = _text(told.get("code"))
+            self._fail(ErrorPayload(kind or "server_error", message or "it failed", code))
         else:
             self._end()
 
@@ -371,11 +380,12 @@ class HashbrownReader:
         item = frame.get("item")
         if not isinstance(item, dict):
             return
-        if item.get("id") not in self._places:
+        id = str(item.get("id"))
+        if id not in self._places:
             self._item_added(frame)
-        call = self._calls.get(str(item.get("id")))
+        call = self._calls.get(id)
         if call is not None and not (call.function.arguments or call.index in self._arguments_to_add):
-            call.function.arguments = item.get("arguments") or "{}"
+            call.function.arguments = _text(item.get("arguments")) or "{}"
 
     def _words(self, frame: Frame, name: str) -> None:
         self._say(self._piece_of(frame, name, "contentIndex"))
@@ -422,3 +432,7 @@ class HashbrownReader:
 
     def _problem(self, what: str) -> None:
         self.problems.append(what)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

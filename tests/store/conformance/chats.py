@@ -220,6 +220,25 @@ class Chats:
         assert found is not None
         assert found.current == "r3"
 
+    async def test_a_chat_goes_on_only_from_what_it_has(self, store: Store) -> None:
+        await store.create_chat(chat())
+        await store.create_chat(chat("t2"))
+        await turn(store, "r1")
+        for current in ("nowhere", "r1"):
+            with pytest.raises(StoreConflict):
+                await store.edit_chat("acme", "t2", ChatEdit(2.0, title="New", current=current))
+            with pytest.raises(StoreConflict):
+                await store.create_chat(chat("t3", current=current))
+        found = await store.chat("acme", "t2")
+        assert found is not None
+        assert (found.title, found.current) == (None, None)
+        assert await store.chat("acme", "t3") is None
+
+    async def test_a_title_is_one_line(self, store: Store) -> None:
+        await store.create_chat(chat(title=" A\n b\t"))
+        await store.create_chat(chat("t2", title=" \n"))
+        assert set(await titles(store)) == {"A b", None}
+
     async def test_a_deleted_chat_takes_its_responses_along(self, store: Store, open_store: Open) -> None:
         await store.create_chat(chat())
         await turn(store, "r1")

@@ -294,6 +294,7 @@ def chunk(delta: Any, reason: str | None = None) -> Frame:
         ),
         ([added("c", 0, type="function_call", call_id="c", name="f")], "a call comes before the beginning"),
         ([START, {"type": "generation-chunk"}], "generation-chunk has no choice with a delta"),
+        ([START, chunk({"toolCalls": 7})], "the calls of a chunk are no list"),
         ([START, chunk({"toolCalls": [{"index": 0}]})], "a piece of a call has no index or no arguments"),
         (
             [
@@ -318,3 +319,15 @@ def chunk(delta: Any, reason: str | None = None) -> Frame:
 )
 def test_what_breaks_the_contract_is_listed(frames: list[Frame], problem: str) -> None:
     assert read(*frames).problems[0] == problem
+
+
+def test_fields_of_other_types_than_they_should_have_are_read_past() -> None:
+    item = {"type": "function_call", "id": [], "call_id": {}, "name": 1, "arguments": {}}
+    done = {"type": "response.output_item.done", "outputIndex": 0, "item": item}
+    reader = read(CREATED, done, {"type": "error", "error": {"type": "t", "message": "m", "code": 7}})
+    assert [call.function.arguments for call in reader.state.tool_calls] == ["{}"]
+    assert reader.state.error == ErrorPayload("t", "m")
+    errors: list[Any] = ["no", 7, [], {"code": 7, "message": None}]
+    for error in errors:
+        failed = {"type": "response.failed", "response": {"status": 7, "error": error}}
+        assert read(CREATED, failed).state.error == ErrorPayload("server_error", "it failed")
