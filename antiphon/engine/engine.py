@@ -153,19 +153,10 @@ class Engine:
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
         elif may_not_fit and not request.background:
             turn.items = await self.fitted(provider, turn, turn.items)
-        takes = provider.capabilities
-        dialect = caller.dialect
-        shows = partial(dialect.shows, solicited=solicited(request.tools)) if request.tools else dialect.shows
-        composer = Composer(
-            self._new_response(turn, takes, caller, None if route is None else str(asked.target)),
-            clock=self.clock,
-            shows=shows,
-            hidden=partial(_hidden, turn, first.name),
-            first_sequence_number=dialect.first_sequence_number,
-            error_event=error_event,
-            seal=proofs.sealed,
-            receipts=turn.receipts if counts_receipts or (turn.stream and dialect.slug is not None) else (),
-        )
+        named = None if route is None else str(asked.target)
+        response = self._new_response(turn, provider.capabilities, caller, named)
+        counted = counts_receipts or (turn.stream and caller.dialect.slug is not None)
+        composer = self._composer(response, turn, caller, first.name, proofs, error_event, counted)
         if route is not None and isinstance(provider, Router):
             provider.composing = _Composing(self.seal, composer, asked, turn, first)
         if keeps_chunks:
@@ -174,6 +165,28 @@ class Engine:
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
         return Run(turn, composer, resolved, provider, save, checks_of(provider, turn, self.schemas))
+
+    def _composer(
+        self,
+        response: Response,
+        turn: Turn,
+        caller: Caller,
+        provider: str,
+        proofs: Proofs,
+        error_event: bool,
+        counts_receipts: bool,
+    ) -> Composer:
+        dialect, tools = caller.dialect, turn.request.tools
+        return Composer(
+            response,
+            clock=self.clock,
+            shows=partial(dialect.shows, solicited=solicited(tools)) if tools else dialect.shows,
+            hidden=partial(_hidden, turn, provider),
+            first_sequence_number=dialect.first_sequence_number,
+            error_event=error_event,
+            seal=proofs.sealed,
+            receipts=turn.receipts if counts_receipts else (),
+        )
 
     def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller, model: str | None) -> Response:
         """`model` is the target that is asked first, where there are several."""
