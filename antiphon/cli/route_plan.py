@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from antiphon.cli.common import CommandFailed
-from antiphon.config import Config, UnknownModel
+from antiphon.config import Config, Target, UnknownModel
 from antiphon.engine.context import input_items
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.routes import Routes
@@ -57,8 +57,7 @@ def _lines(config: Config, routes: Routes, model: str | None, body: bytes) -> It
         yield from _target(f"{n}.", candidate)
     for left in route.route.targets:
         if left not in (one.target for one in planned):
-            why = "the input does not fit its window" if left in enabled else "its provider is disabled"
-            yield f"  -  {left}: {why}"
+            yield f"  -  {left}: {_why_not(left, turn, left in enabled)}"
     if (spare := route.route.spare) is not None:
         yield f"  -  {spare}: only for a context that is too long for the others"
     if request.previous_response_id or request.conversation or request.prompt_cache_key:
@@ -69,3 +68,11 @@ def _target(number: str, candidate: Candidate) -> Iterator[str]:
     yield f"  {number} {candidate.target}: {candidate.reason}"
     for loss in candidate.losses:
         yield f"     {loss.action} {loss.param}: {loss.reason}"
+
+
+def _why_not(target: Target, turn: Turn, is_enabled: bool) -> str:
+    if not is_enabled:
+        return "its provider is disabled"
+    if turn.hint is not None and target.provider in turn.hint.without:
+        return "`without` names its provider"
+    return "the input does not fit its window"

@@ -153,19 +153,10 @@ class Engine:
         # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
         elif may_not_fit and not request.background:
             turn.items = await self.fitted(provider, turn, turn.items)
-        takes = provider.capabilities
-        dialect = caller.dialect
-        shows = partial(dialect.shows, solicited=solicited(request.tools)) if request.tools else dialect.shows
-        composer = Composer(
-            self._new_response(turn, takes, caller, None if route is None else str(asked.target)),
-            clock=self.clock,
-            shows=shows,
-            hidden=partial(_hidden, turn, first.name),
-            first_sequence_number=dialect.first_sequence_number,
-            error_event=error_event,
-            seal=proofs.sealed,
-            receipts=turn.receipts if counts_receipts or (turn.stream and dialect.slug is not None) else (),
-        )
+        named = None if route is None else str(asked.target)
+        response = self._new_response(turn, provider.capabilities, caller, named)
+        counted = counts_receipts or (turn.stream and caller.dialect.slug is not None)
+        composer = self._composer(response, turn, caller, first.name, proofs, error_event, counted)
         if route is not None and isinstance(provider, Router):
             provider.composing = _Composing(self.seal, composer, asked, turn, first)
         if keeps_chunks:
@@ -174,6 +165,28 @@ class Engine:
         saves = (request.store and not request.background) or memory is not None or keep is not None
         save = _Saving(self, caller, memory, keep) if saves else None
         return Run(turn, composer, resolved, provider, save, checks_of(provider, turn, self.schemas))
+
+    def _composer(
+        self,
+        response: Response,
+        turn: Turn,
+        caller: Caller,
+        provider: str,
+        proofs: Proofs,
+        error_event: bool,
+        counts_receipts: bool,
+    ) -> Composer:
+        dialect, tools = caller.dialect, turn.request.tools
+        return Composer(
+            response,
+            clock=self.clock,
+            shows=partial(dialect.shows, solicited=solicited(tools)) if tools else dialect.shows,
+            hidden=partial(_hidden, turn, provider),
+            first_sequence_number=dialect.first_sequence_number,
+            error_event=error_event,
+            seal=proofs.sealed,
+            receipts=turn.receipts if counts_receipts else (),
+        )
 
     def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller, model: str | None) -> Response:
         """`model` is the target that is asked first, where there are several."""
@@ -258,8 +271,8 @@ class Engine:
         memory: Memory | None = None,
     ) -> Router:
         """What asks the targets of this route for the turn; `follow` it with the response that it makes."""
-        request, tenant = turn.request, caller.tenant
-        self._read_hint(route, turn, caller)
+        request, tenant, targets = turn.request, caller.tenant, self.usable(route, caller)
+        self._read_hint(route, targets, turn, caller)
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
         if route.keeps_chains:
@@ -267,7 +280,7 @@ class Engine:
             if request.store or memory is not None:
                 remembers = partial(_response_keys, tenant)
         prepare = partial(self._prepare, resolved)
-        return Router(route, self.usable(route, caller), prepare, keys, remembers)
+        return Router(route, targets, prepare, keys, remembers)
 
     def decide(self, request: Request, caller: Caller) -> RoutingDecision:
         """Which target a request that goes on with nothing would go to; nothing is sent."""
@@ -277,13 +290,16 @@ class Engine:
         if asked.route is None:
             assert asked.target is not None
             return one_target(asked.target)
-        self._read_hint(asked.route, turn, caller)
-        return asked.route.decide(turn, self.usable(asked.route, caller))
+        targets = self.usable(asked.route, caller)
+        self._read_hint(asked.route, targets, turn, caller)
+        return asked.route.decide(turn, targets)
 
-    def _read_hint(self, route: RouteInUse, turn: Turn, caller: Caller) -> None:
-        if route.route.settings.strategy == "tiers":
-            turn.hint = hint_of(turn.request) or caller.hint
-        if turn.hint is not None and all(one.provider in turn.hint.without for one in route.route.targets):
+    def _read_hint(self, route: RouteInUse, targets: Sequence[Target], turn: Turn, caller: Caller) -> None:
+        """What is said about the task; refused if that leaves nobody of these targets to be asked."""
+        if not route.has_choice:
+            return
+        hint = turn.hint = hint_of(turn.request) or caller.hint
+        if hint is not None and all(one.provider in hint.without for one in targets):
             message = f"no target of {route.route.name!r} is left to be asked"
             raise SpecError(invalid_param("antiphon:route.without", message))
 

@@ -122,14 +122,15 @@ def banner(config: Config, listener: socket.socket) -> str:
         f"{head}models: {', '.join(config.available())}\n{docs}{_next(config)}\n"
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
         f"""  -d '{{"model": "{_example(config)}", "input": "Say hello in five words."}}'\n"""
-        f"""{_asking(config, address)} "Say hello in five words."\n"""
+        f"""{_calling("ask", config, address)} "Say hello in five words."\n"""
+        f"{_calling('chat', config, address)}\n"
     )
 
 
-def _asking(config: Config, address: str) -> str:
-    """The same with the command that comes along."""
+def _calling(name: str, config: Config, address: str) -> str:
+    """A command that comes along, for this server."""
     key = "ANTIPHON_API_KEY=YOUR_KEY " if config.keys else ""
-    return key + command("ask" if address == _USUAL else f"ask --url {address}/v1")
+    return key + command(name if address == _USUAL else f"{name} --url {address}/v1")
 
 
 def _discovered(config: Config) -> str:

@@ -356,7 +356,7 @@ class ChatApp(App[None]):
             self.say("There is no message to edit yet.")
             return
         choices = [Choice(entry, entry.text) for entry in reversed(messages)]
-        self._choose("Edit a message and go on from there", choices, self._edit_from)
+        self.choose("Edit a message and go on from there", choices, self._edit_from)
 
     def _edit_from(self, entry: UserEntry) -> None:
         self._from, self._edited = entry.point, entry  # type: ignore[assignment]
@@ -387,7 +387,7 @@ class ChatApp(App[None]):
             Choice(node.id, self.talk.last_words(node.id), day(node.created_at, now))
             for node in reversed(leaves)
         ]
-        self._choose("Branches of this chat", choices, self._move)
+        self.choose("Branches of this chat", choices, self._move)
 
     @work(group="chat")
     async def _move(self, response_id: str) -> None:
@@ -443,18 +443,8 @@ class ChatApp(App[None]):
         self.settings.effort = effort
         self.show_status()
 
-    def choose_model(self) -> None:
-        models = sorted(self.connection.models)
-        if not models:
-            self.say("The server lists no models; write /model and a name.")
-            return
-        self._choose("Models", [Choice(name, name) for name in models], self.use_model)
-
-    def choose_effort(self) -> None:
-        self._choose("Effort", [Choice(one, one) for one in commands.EFFORTS], self.use_effort)
-
     @work(group="choose")
-    async def _choose(self, title: str, choices: Sequence[Choice], use: Any) -> None:
+    async def choose(self, title: str, choices: Sequence[Choice], use: Any) -> None:
         async def find(words: str) -> list[Choice]:
             return [choice for choice in choices if words.casefold() in choice.title.casefold()]
 

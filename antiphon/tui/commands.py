@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from antiphon.tui.chooser import Choice
 from antiphon.tui.composer import Completion
 from antiphon.tui.entries import as_markdown
 
@@ -24,12 +25,16 @@ async def _model(app: "ChatApp", text: str) -> None:
     if text:
         app.use_model(text)
     else:
-        app.choose_model()
+        models = sorted(app.connection.models)
+        if models:
+            app.choose("Models", [Choice(name, name) for name in models], app.use_model)
+        else:
+            app.say("The server lists no models; write /model and a name.")
 
 
 async def _effort(app: "ChatApp", text: str) -> None:
     if not text:
-        app.choose_effort()
+        app.choose("Effort", [Choice(one, one) for one in EFFORTS], app.use_effort)
     elif text in EFFORTS:
         app.use_effort(text)
     else:

@@ -60,6 +60,13 @@ def test_who_would_be_asked_and_why(run: Run, configured: Path) -> None:
     assert result.code == 0
 
 
+def test_a_provider_that_the_request_excludes_is_told_as_that(run: Run, configured: Path) -> None:
+    body = configured.with_name("body.json")
+    body.write_text('{"input": "hi", "antiphon:route": {"without": ["claude"]}}')
+    result = run("route", "explain", "--model", "fast", "--input-file", str(body))
+    assert "  -  claude/claude-sonnet-4-5: `without` names its provider" in result.out.splitlines()
+
+
 def test_a_name_with_one_target_is_no_route(run: Run, configured: Path) -> None:
     result = run("route", "explain", "--model", "one")
     assert result.out == "one has one target, gpt/gpt-5-mini: there is nothing to decide\n"

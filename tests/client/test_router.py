@@ -103,6 +103,15 @@ async def test_a_daily_limit(tmp_path: Path) -> None:
     assert models == ["small/m", "middle/m"]
 
 
+async def test_a_daily_limit_holds_whatever_the_strategy(tmp_path: Path) -> None:
+    path = configured(tmp_path, strategy="order")
+    async with Router(config=path, daily_limits={"small": 1}) as router:
+        models = [
+            (await told(router.stream_open_responses(HELLO)))[-1]["response"]["model"] for _ in range(2)
+        ]
+    assert models == ["small/m", "middle/m"]
+
+
 @pytest.mark.parametrize("steps", [BROKEN, CUT])
 async def test_a_failure_at_the_end_is_told_as_one_of_the_provider(tmp_path: Path, steps: str) -> None:
     config = configured(tmp_path, "order", small=steps, middle=steps, large=steps)

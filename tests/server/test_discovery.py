@@ -150,6 +150,7 @@ def test_the_banner_says_how_to_get_models_to_those_who_have_none_of_their_own(
         assert "next:   more models: set OPENAI_API_KEY, " in text
         assert "or run .venv/bin/antiphon config init\n" in text, "a command that this shell can run"
         assert "\n.venv/bin/antiphon ask --url http" in text
+        assert "\n.venv/bin/antiphon chat --url http" in text
         monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
         assert "or run antiphon config init\n" in banner(without, listener)
         assert "next:" not in banner(with_found(without, [OPENAI], TYPES, {}), listener)

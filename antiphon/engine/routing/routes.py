@@ -90,7 +90,7 @@ class RouteInUse:
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
-        if not self.has_choice and turn.hint is None:
+        if not self.has_choice:
             return self._only
         without = turn.hint.without if turn.hint is not None else ()
         found = [
@@ -116,11 +116,9 @@ class RouteInUse:
 
     def dispatch(self, turn: Turn, candidates: Sequence[Candidate]) -> Dispatch:
         """What leads a request through these candidates, and to the spare target in the end."""
-        routes, last = self.routes, None
-        if self._spare is not None:
-            last = Candidate(
-                self._spare, routes.states[self._spare], reason="the context is too long for the others"
-            )
+        routes, spare, last = self.routes, self._spare, None
+        if spare is not None and (turn.hint is None or spare.provider not in turn.hint.without):
+            last = Candidate(spare, routes.states[spare], reason="the context is too long for the others")
             self._describe(last, turn, None)
             if last.is_too_small:
                 last = None

@@ -13,7 +13,8 @@ from antiphon.engine.engine import Caller
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import TargetState
 from antiphon.engine.routing.tiers import decision, in_tiers, wanted_position
-from antiphon.spec.errors import SpecError
+from antiphon.providers.base import UpstreamError
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.routing import RouteHint, SpeedRequirement, TaskComplexity
 from antiphon.store import SqliteStore
 from antiphon.stream.deltas import Finish, TextDelta
@@ -140,10 +141,29 @@ async def test_a_task_that_cannot_be_read_is_refused(store: SqliteStore) -> None
     assert caught.value.payload.param == "antiphon:route.complexity"
 
 
-async def test_other_strategies_take_no_notice(store: SqliteStore) -> None:
+async def test_other_strategies_take_no_notice_of_the_task(store: SqliteStore) -> None:
     two = [Scenes(name, [[TextDelta("hi")], [Finish()]]) for name in ("first", "second")]
     hint: dict[str, Any] = {"antiphon:route": {"complexity": "critical"}}
     run = await World(store, *two).start(None, stream=False, **hint)
     await run.result()
     assert run.response.model == "first/m"
     assert [receipt.param for receipt in run.turn.receipts] == ["model"]
+
+
+async def test_without_holds_for_every_strategy_and_for_the_spare_target(store: SqliteStore) -> None:
+    names = ("first", "second", "spare")
+    first, second, spare = (Scenes(name, [[TextDelta("hi")], [Finish()]]) for name in names)
+    second.scenes = ([UpstreamError(ErrorPayload("invalid_request", "", "context_length_exceeded"), 400)],)
+    world = World(store, first, second, spare, context_window_fallback="spare/m")
+    hint: dict[str, Any] = {"antiphon:route": {"without": ["first", "spare"]}}
+    with pytest.raises(UpstreamError):
+        await world.plain(**hint)
+    assert (len(first.turns), len(second.turns), len(spare.turns)) == (0, 1, 0)
+
+
+async def test_a_request_that_leaves_nobody_is_told_so(store: SqliteStore) -> None:
+    world = World(store, *(Scenes(name, [[TextDelta("hi")], [Finish()]]) for name in ("first", "second")))
+    hint: dict[str, Any] = {"antiphon:route": {"without": ["first", "second"]}}
+    with pytest.raises(SpecError) as caught:
+        await world.start(**hint)
+    assert caught.value.payload.param == "antiphon:route.without"
