@@ -6,7 +6,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from antiphon.cli import main
-from tests.web.browser import ask, needs_browser, say
+from tests.server.servers import Serving
+from tests.web.browser import Visit, ask, needs_browser, say
 
 pytestmark = needs_browser
 
@@ -56,3 +57,22 @@ def test_it_lists_the_rules_that_a_response_breaks(page: Page) -> None:
     panel.get_by_role("tab", name="Route").click()
     expect(panel).to_contain_text("1 rule is broken:")
     expect(panel).to_contain_text("#3 <b>x</b> · sequence.starts · MUST")
+
+
+def test_the_request_of_a_late_turn_has_its_own_words(visit: Visit, gateway: Serving) -> None:
+    client, previous = gateway.client(), None
+    chat = client.ok("POST", "/v1/antiphon/chats", json={})["id"]
+    for n in range(60):
+        made = client.create(input=f"turn {n}.", previous_response_id=previous, **{"antiphon:chat": chat})
+        previous = made["id"]
+    page = visit.open(f"/c/{chat}")
+    page.get_by_role("button", name="Inspect", exact=True).last.click()
+    panel = page.get_by_role("complementary", name="Inspector")
+    expect(panel.get_by_text("The gateway keeps no events of this response.")).to_be_visible()
+    expect(panel.get_by_role("button", name="Copy as curl")).to_be_enabled()
+    panel.get_by_role("button", name="Copy as curl").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "turn 59." in copied
+    assert "turn 58." not in copied
+    panel.get_by_role("tab", name="Route").click()
+    expect(panel).to_contain_text("Not judged")

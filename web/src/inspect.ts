@@ -1,10 +1,10 @@
 /** What the inspector knows of a response: its event log as it comes, and the response itself with its receipts. */
 
-import { ask, call } from "./api";
+import { ApiError, ask, call } from "./api";
 import { Observable } from "./observable";
 import type { ResponseEvent } from "./open_responses";
 import type { Item } from "./protocol";
-import { events } from "./sse";
+import { events, type ServerSentEvent } from "./sse";
 
 export interface Logged {
   number: number;
@@ -44,6 +44,12 @@ export interface Verdict {
 
 const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed"]);
 const LATE = 1000;
+const PAUSE = 1000;
+
+function read({ data, size }: ServerSentEvent): Logged {
+  const event = JSON.parse(data) as ResponseEvent;
+  return { number: event.sequence_number, type: event.type, at: null, size, data };
+}
 
 export class Inspection {
   readonly state = new Observable<Inspected>({
@@ -57,6 +63,8 @@ export class Inspection {
     isMissing: false,
   });
   private readonly abort = new AbortController();
+  /** When the first event came. */
+  private first: number | null = null;
 
   constructor(readonly id: string) {
     void this.follow();
@@ -68,35 +76,47 @@ export class Inspection {
 
   private async follow(): Promise<void> {
     const { signal } = this.abort;
-    try {
-      const answer = await ask(`/v1/responses/${this.id}?stream=true`, { signal });
-      if (answer.body === null) return;
-      const began = performance.now();
-      let log: Logged[] = [];
-      let size = 0;
-      let first: number | null = null;
-      for await (const batch of events(answer.body)) {
-        const now = performance.now();
-        const made = batch
-          .filter(({ data }) => data !== "[DONE]")
-          .map(({ data, size: length }): Logged => {
-            const event = JSON.parse(data) as ResponseEvent;
-            return { number: event.sequence_number, type: event.type, at: null, size: length, data };
-          });
-        if (made.length === 0) continue;
-        // What was there before the page looked came at once; only what came later has a time.
-        const isOver = made.some((event) => TERMINAL.has(event.type));
-        first ??= now;
-        const isLive = log.length > 0 || (!isOver && now - began < LATE);
-        if (isLive) for (const event of made) event.at = now - first;
-        log = log.concat(made);
-        size += made.reduce((sum, event) => sum + event.size, 0);
-        this.state.change({ log, size, isLive, isOver });
+    // A gateway that restarts breaks the stream off; the log is there again when it is.
+    while (!signal.aborted && !this.state.value.isOver) {
+      try {
+        if (!(await this.listen())) break;
+      } catch (error) {
+        if (error instanceof ApiError && !error.isOffline) break;
+        await new Promise((resolve) => setTimeout(resolve, PAUSE));
       }
-    } catch {
-      this.state.change({ isMissing: true });
     }
-    if (!signal.aborted) await this.read().catch(() => this.state.change({ isMissing: true }));
+    if (signal.aborted) return;
+    this.state.change({ isMissing: this.state.value.log.length === 0 });
+    await this.read().catch(() => {});
+  }
+
+  /** Reads on after the last event; whether there were any. */
+  private async listen(): Promise<boolean> {
+    const last = this.state.value.log.at(-1)?.number;
+    const after = last === undefined ? "" : `&starting_after=${last}`;
+    const answer = await ask(`/v1/responses/${this.id}?stream=true${after}`, { signal: this.abort.signal });
+    if (answer.body === null) return false;
+    const began = performance.now();
+    let isAny = false;
+    for await (const batch of events(answer.body)) {
+      const made = batch.filter(({ data }) => data !== "[DONE]").map(read);
+      if (made.length === 0) continue;
+      isAny = true;
+      this.add(made, began);
+    }
+    return isAny;
+  }
+
+  private add(made: Logged[], began: number): void {
+    const { log, size } = this.state.value;
+    const now = performance.now();
+    // What was there before the page looked came at once; only what came later has a time.
+    const isOver = made.some((event) => TERMINAL.has(event.type));
+    this.first ??= now;
+    const isLive = log.length > 0 || (!isOver && now - began < LATE);
+    if (isLive) for (const event of made) event.at = now - this.first;
+    const added = made.reduce((sum, event) => sum + event.size, 0);
+    this.state.change({ log: log.concat(made), size: size + added, isLive, isOver });
   }
 
   private async read(): Promise<void> {
@@ -106,14 +126,15 @@ export class Inspection {
     const [input, verdict] = await Promise.all([
       call<{ data: Item[] }>(
         "GET",
-        `/v1/responses/${this.id}/input_items?order=asc&limit=100`,
+        `/v1/responses/${this.id}/input_items?order=desc&limit=100`,
         undefined,
         signal,
       ),
       // One without a log, or in another dialect, is not judged.
       call<Verdict>("GET", `/v1/antiphon/audit/${this.id}`, undefined, signal).catch(() => null),
     ]);
-    this.state.change({ response, input: input.data, verdict });
+    // The newest come first, so that in a long chat the turn's own words are among them.
+    this.state.change({ response, input: input.data.reverse(), verdict });
   }
 }
 
