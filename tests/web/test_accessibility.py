@@ -46,6 +46,17 @@ def test_axe_finds_nothing_on_any_screen(coloured: Page) -> None:
     assert violations(page) == []
 
 
+def test_on_a_narrow_screen_the_search_opens_with_its_list(browser: Browser, gateway: Serving) -> None:
+    visit = Visit(browser, gateway.url, viewport={"width": 320, "height": 560})
+    page = visit.open()
+    ask(page, "AVeryLongWordThatNoScreenOfThisWidthCanHoldInOneLine" * 3)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    visit.close()
+    assert visit.complaints == []
+
+
 def test_it_can_be_used_with_the_keyboard_alone(page: Page) -> None:
     expect(message(page)).to_be_focused()
     page.keyboard.type("by keyboard")

@@ -20,14 +20,18 @@ def test_a_page_goes_on_when_the_gateway_is_back(browser: Browser, tmp_path: Pat
     with Spawned(tmp_path / "first", TOML, **settings) as first:  # type: ignore[arg-type]
         visit = Visit(browser, first.url)
         page = visit.open()
+        page.keyboard.press("Control+.")
+        events = page.get_by_role("complementary", name="Inspector").get_by_role("button")
         say(page, "Speak slowly.")
         expect(page.get_by_text("One word")).to_be_visible()
+        expect(events.filter(has_text="output_text.delta").first).to_be_visible()
         first.kill()
         expect(page.get_by_text("The gateway does not answer")).to_be_visible()
         port = first.url.rsplit(":", 1)[1]
         with Spawned(tmp_path / "second", TOML, SERVER__PORT=port, **settings):  # type: ignore[arg-type]
             expect(page.get_by_text("The gateway does not answer")).to_be_hidden()
             expect(answers(page)).to_have_count(1)
+            expect(events.filter(has_text="failed")).to_be_visible()
             expect(ask(page, "Are you back?")).to_contain_text("Are you back?")
         visit.close()
 

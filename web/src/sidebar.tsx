@@ -73,9 +73,9 @@ export function Sidebar({ current, onHide, onSettings, onChosen }: SidebarProps)
         </label>
       </div>
       <div className="grow overflow-y-auto px-2 pb-4">
-        {state.problem && (
+        {state.problem && !state.problem.isOffline && (
           <p role="alert" className="px-3 py-2 text-sm text-accent">
-            {state.problem.isOffline ? text.error.offline : state.problem.message}
+            {state.problem.message}
           </p>
         )}
         {state.isLoaded && state.chats.length === 0 && state.problem === null && (
