@@ -207,3 +207,26 @@ def test_the_lock_of_the_web_app_pins_versions_and_names_no_address() -> None:
     assert [
         name for name in unsure if not (lock[name].get("optional") and {"os", "cpu"} & set(lock[name]))
     ] == []
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_without_node_the_set_up_goes_on_and_says_what_is_served(tmp_path: Path, is_built: bool) -> None:
+    for folder in ("scripts", "web", ".venv/bin", "bin", "antiphon/server/web"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "web", tmp_path / "scripts")
+    (tmp_path / ".venv/bin/python").symlink_to(shutil.which("false") or "")
+    for tool in ("cat", "dirname", "find", "sort"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")
+    if is_built:
+        (tmp_path / "antiphon/server/web/index.html").touch()
+    done = subprocess.run(
+        [shutil.which("sh") or "", "scripts/web", "serve"],
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Node could not be installed" in done.stderr
+    ending = "with the web app as it was built before" if is_built else "without the web app"
+    assert f"going on {ending}" in done.stderr

@@ -412,7 +412,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/v1/antiphon/audit/{id}"): Operation(
         "auditResponse",
         STORED,
-        "Audit a response",
+        "Get the verdict on a response",
         "Holds the logged events of a background response to the rules of the protocol, whether or not "
         "`[server] audit` has chosen it. While it runs, the events so far are judged.",
         answer=objects.ResponseAudit,
