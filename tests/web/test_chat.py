@@ -217,6 +217,7 @@ def test_an_address_leads_to_no_other_path(visit: Visit, path: str) -> None:
 
 def test_a_chat_that_was_deleted_elsewhere_can_be_looked_at_and_left(page: Page, gateway: Serving) -> None:
     ask(page, "here for a while")
+    page.wait_for_load_state("networkidle")
     chat = page.url.rsplit("/", 1)[1]
     response = gateway.client().ok("GET", f"/v1/antiphon/chats/{chat}")["current"]
     gateway.client().ok("DELETE", f"/v1/antiphon/chats/{chat}")

@@ -1,6 +1,7 @@
 /** The whole: chats on the left, the chat, the inspector on the right; the question for a key before all that. */
 
 import { Component, lazy, type ReactNode, Suspense, useCallback, useEffect, useState } from "react";
+import { flushSync } from "react-dom";
 import { Access } from "./access";
 import { ApiError, call, onRefused, SESSION, sendKey } from "./api";
 import { ChatView, Problem } from "./chat_view";
@@ -239,8 +240,9 @@ function useShortcuts(
   useEffect(() => {
     const actions: Record<string, () => void> = {
       k: () => {
-        onSearch();
-        requestAnimationFrame(() => document.getElementById("search")?.focus());
+        // At once: what is typed next belongs into the field.
+        flushSync(onSearch);
+        document.getElementById("search")?.focus();
       },
       b: onSidebar,
       ".": () => settings.change({ inspector: !settings.value.inspector }),
