@@ -98,8 +98,6 @@ export interface SessionObject {
   protocol: string;
 }
 
-export const RUNNING: ReadonlySet<string> = new Set(["queued", "in_progress"]);
-
 export function inputItems(node: TreeNode): Item[] {
   return typeof node.input === "string"
     ? [{ type: "message", role: "user", content: node.input }]

@@ -43,7 +43,6 @@ export const text = {
   },
   empty: {
     title: "Ask, and it is answered.",
-    local: "The answer comes from a model on this machine.",
     hint: "Chats are kept by the gateway. The terminal shows the same ones.",
     examples: [
       "Explain a hash map to a twelve-year-old.",
@@ -127,7 +126,6 @@ export const text = {
     approval: (name: string) => `Allow ${name}?`,
     approve: "Allow",
     deny: "Deny",
-    searched: "Web search",
   },
   image: {
     attached: "Attached image",
