@@ -1,5 +1,6 @@
 """Measuring in turns: every contender takes its turn at every kind of work, in every round."""
 
+import gzip
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from bench.outcome import Outcome
 
 SETTLE = 0.05
 _KEYS = 31
+_GZIP = b"\x1f\x8b"
 _DELTA = b'"type":"response.output_text.delta"'
 
 Spent = dict[tuple[str, str], list[float]]
@@ -75,6 +77,8 @@ def verify(contender: Contender, work: Work) -> None:
 
 
 def _problem(contender: Contender, work: Work, body: bytes) -> str:
+    if body.startswith(_GZIP):  # the clients say that they take it
+        body = gzip.decompress(body)
     if contender.front is not None:
         return contender.front.problem(body, words_of(work.units))
     if contender.speaks == "responses" and dumped(text_of(work.tokens)) not in body:
