@@ -63,7 +63,7 @@ def _read(page: Page, words: str, awaited: str) -> str:
     answer = ask(page, words)
     expect(answer.locator(awaited)).to_be_visible()
     texts = answer.locator(".prose, section, details").all_inner_texts()
-    return re.sub(r"resp_\w+|\d+\.\d+ s", "", "\n".join(texts))
+    return re.sub(r"(resp|req)_\w+|\d+\.\d+ s", "", "\n".join(texts))
 
 
 def test_markdown_is_drawn(page: Page) -> None:
@@ -105,6 +105,7 @@ def test_a_refusal_an_incomplete_answer_and_a_failure_are_told_as_what_they_are(
     expect(failed).to_contain_text("Once upon a")
     expect(failed).to_contain_text("the model is overloaded")
     expect(failed).to_contain_text("code model_overloaded")
+    expect(failed).to_contain_text("request req_")
     failed.get_by_role("button", name="Try again").click()
     expect(page.get_by_label("Branch 2 of 2")).to_be_visible()
 

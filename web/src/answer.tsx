@@ -263,6 +263,7 @@ function Ending({ message, conversation }: { message: Message; conversation: Con
     );
   }
   if (status !== "failed") return null;
+  const request = timings.requestOf(responseId);
   return (
     <section className="mt-3 border-l-2 border-accent pl-4" role="alert">
       <p className="font-medium">{text.answer.failed}</p>
@@ -276,6 +277,11 @@ function Ending({ message, conversation }: { message: Message; conversation: Con
         <span>
           {text.answer.response} {responseId}
         </span>
+        {request && (
+          <span>
+            {text.answer.request} {request}
+          </span>
+        )}
       </p>
       <button type="button" className="firm" onClick={() => void conversation.regenerate(message.id)}>
         {text.answer.retry}

@@ -1,4 +1,4 @@
-/** How long answers took that this page has seen come: to their first word, and to their end. */
+/** What this page knows of the answers that it has seen come: how long they took, and the id of their request. */
 
 import type { UIMessageChunk } from "ai";
 
@@ -13,13 +13,19 @@ export interface Timing {
 
 class Timings {
   private readonly known = new Map<string, Timing>();
+  private readonly requests = new Map<string, string>();
 
   of(response: string | undefined): Timing | undefined {
     return response === undefined ? undefined : this.known.get(response);
   }
 
+  /** What the gateway's log calls the request that was answered so. */
+  requestOf(response: string | undefined): string | undefined {
+    return response === undefined ? undefined : this.requests.get(response);
+  }
+
   /** Looks at the chunks of an answer on their way; `sent` is when it was asked for, or 0. */
-  watch(sent: number): TransformStream<UIMessageChunk, UIMessageChunk> {
+  watch(sent: number, request: string | null): TransformStream<UIMessageChunk, UIMessageChunk> {
     let id = "";
     let first = 0;
     let thought = 0;
@@ -29,6 +35,7 @@ class Timings {
         if (chunk.type === "start") {
           const told = chunk.messageMetadata as { responseId?: string } | undefined;
           id = told?.responseId ?? "";
+          if (request !== null) this.requests.set(id, request);
         } else if (chunk.type === "text-delta" || chunk.type === "reasoning-delta") {
           first ||= now;
           if (chunk.type === "reasoning-delta") thought = now;

@@ -14,6 +14,7 @@ const TICK = 50;
 /** One transport a chat; `protocol` is asked for each request, so that the switch takes effect at once. */
 export class GatewayTransport extends DefaultChatTransport<Message> {
   private sent = 0;
+  private request: string | null = null;
 
   /** `onAccepted`: the gateway has taken a message, so that others can see it too. */
   constructor(
@@ -40,13 +41,14 @@ export class GatewayTransport extends DefaultChatTransport<Message> {
     const isNew = init?.method === "POST";
     this.sent = isNew ? performance.now() : 0;
     const answer = await ask(`${url}?protocol=${this.protocol()}`, init);
+    this.request = isNew ? answer.headers.get("x-request-id") : null;
     if (isNew) this.onAccepted();
     return answer;
   }
 
   protected override processResponseStream(stream: ReadableStream<Uint8Array<ArrayBufferLike>>) {
     const chunks = this.protocol() === "ui" ? super.processResponseStream(stream) : translated(stream);
-    return chunks.pipeThrough(coalesced()).pipeThrough(timings.watch(this.sent));
+    return chunks.pipeThrough(coalesced()).pipeThrough(timings.watch(this.sent, this.request));
   }
 }
 
