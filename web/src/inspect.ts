@@ -43,7 +43,7 @@ export interface Verdict {
 }
 
 const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed"]);
-const LATE = 1000;
+const RUNNING = new Set(["queued", "in_progress"]);
 const PAUSE = 1000;
 
 function read({ data, size }: ServerSentEvent): Logged {
@@ -65,6 +65,8 @@ export class Inspection {
   private readonly abort = new AbortController();
   /** When the first event came. */
   private first: number | null = null;
+  /** Was it still being answered when the page began to look? */
+  private isRunning: boolean | null = null;
 
   constructor(readonly id: string) {
     void this.follow();
@@ -92,28 +94,32 @@ export class Inspection {
 
   /** Reads on after the last event; whether there were any. */
   private async listen(): Promise<boolean> {
+    const { signal } = this.abort;
+    if (this.isRunning === null) {
+      const { status } = await call<FullResponse>("GET", `/v1/responses/${this.id}`, undefined, signal);
+      this.isRunning = RUNNING.has(status);
+    }
     const last = this.state.value.log.at(-1)?.number;
     const after = last === undefined ? "" : `&starting_after=${last}`;
-    const answer = await ask(`/v1/responses/${this.id}?stream=true${after}`, { signal: this.abort.signal });
+    const answer = await ask(`/v1/responses/${this.id}?stream=true${after}`, { signal });
     if (answer.body === null) return false;
-    const began = performance.now();
     let isAny = false;
     for await (const batch of events(answer.body)) {
       const made = batch.filter(({ data }) => data !== "[DONE]").map(read);
       if (made.length === 0) continue;
       isAny = true;
-      this.add(made, began);
+      this.add(made);
     }
     return isAny;
   }
 
-  private add(made: Logged[], began: number): void {
+  private add(made: Logged[]): void {
     const { log, size } = this.state.value;
     const now = performance.now();
-    // What was there before the page looked came at once; only what came later has a time.
+    // A log that was whole before the page looked comes at once, and says nothing about time.
     const isOver = made.some((event) => TERMINAL.has(event.type));
     this.first ??= now;
-    const isLive = log.length > 0 || (!isOver && now - began < LATE);
+    const isLive = this.isRunning === true;
     if (isLive) for (const event of made) event.at = now - this.first;
     const added = made.reduce((sum, event) => sum + event.size, 0);
     this.state.change({ log: log.concat(made), size: size + added, isLive, isOver });
