@@ -59,7 +59,7 @@ def test_an_edited_question_is_a_branch_too(page: Page) -> None:
 
 
 def test_an_answer_is_resumed_after_a_reload_and_can_be_stopped(page: Page) -> None:
-    say(page, "Speak slowly.")
+    say(page, "Speak for long.")
     expect(page.get_by_text("One word")).to_be_visible()
     page.reload()
     expect(page.get_by_text("One word")).to_be_visible()
@@ -191,7 +191,7 @@ def test_a_model_that_cannot_take_a_file_says_so_before_it_is_sent(page: Page) -
 
 
 def test_a_queued_file_that_the_browser_cannot_keep_is_sent_all_the_same(page: Page) -> None:
-    say(page, "Speak slowly.")
+    say(page, "Speak for long.")
     expect(page.get_by_text("One word")).to_be_visible()
     page.locator("input[type=file]").set_input_files(
         FilePayload(name="large.txt", mimeType="text/plain", buffer=b"0123456789abcdef" * 400_000)
@@ -201,6 +201,8 @@ def test_a_queued_file_that_the_browser_cannot_keep_is_sent_all_the_same(page: P
     expect(page.get_by_text("Next", exact=True)).to_be_visible()
     expect(message(page)).to_have_value("")
     page.get_by_role("button", name="Do not send this").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Answer again")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", ["..%5C..%5Cmodels", "x%3Fsearch=y", "%E0%A4%A"])
