@@ -9,7 +9,7 @@ FLOOR = $(PY) -m coverage json --quiet -o - | $(PY) scripts/coverage_floor.py $(
 	|| { $(PY) -m coverage report; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check docs judge bench format lock clean setup model clients web browser
+.PHONY: help serve test check docs judge agents bench cluster chaos format lock clean setup model clients web packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +20,7 @@ serve: setup model web ## start the gateway on 127.0.0.1:8080 (options: make ser
 
 # Each process that starts would compile what it imports anew where nothing may be kept.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: setup model clients web browser ## run every test, and hold the package to its coverage
+test: setup model clients web packages ## run every test, and hold the package to its coverage
 	$(PYTEST) tests/spec tests/stream -m counted --cov --cov-report=
 	@$(call FLOOR,antiphon/spec:95:95 antiphon/stream:95:95)
 	$(PYTEST) tests -m "not counted" $(OTHERS:%/=--cov=%) --cov-append --cov-report=
@@ -43,8 +43,19 @@ docs: setup ## make a site of the documentation, in build/site
 judge: setup model ## hold other servers to the specification (one: make judge ARGS=litellm)
 	$(PY) scripts/judge.py $(ARGS)
 
+agents: setup ## drive real coding agents over the gateway (some: make agents ARGS="codex chat")
+	$(PY) scripts/agents.py $(ARGS)
+
 bench: setup model ## run the benchmarks
 	$(PY) -m bench $(ARGS)
+
+cluster: setup ## start two gateways on one PostgreSQL behind nginx, to try it
+	@scripts/packages initdb nginx
+	@exec $(PY) -m examples.cluster $(ARGS)
+
+chaos: setup ## kill gateways and PostgreSQL for 15 minutes, and check that nothing is lost
+	@scripts/packages initdb
+	@exec $(PY) -m tests.chaos $(ARGS)
 
 format: setup ## format, and fix what the linter can
 	$(PY) -m ruff format $(SOURCES)
@@ -74,5 +85,5 @@ clients:
 web: setup ## build the web app that the gateway serves at /
 	@scripts/web $${SETUP:-dev}
 
-browser:
-	@scripts/browser
+packages:
+	@scripts/packages

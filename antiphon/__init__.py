@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from antiphon.client.router import Router as Router
     from antiphon.client.tools import BadArguments as BadArguments
     from antiphon.client.tools import PythonTool as PythonTool
-    from antiphon.client.tools.schema import SchemaError as SchemaError
+    from antiphon.client.tools.parameter_schema import SchemaError as SchemaError
     from antiphon.producer import BridgeOptions as BridgeOptions
     from antiphon.producer import DualEventEmitter as DualEventEmitter
     from antiphon.producer import FileExporter as FileExporter
@@ -225,7 +225,7 @@ _NAMES = {
     "antiphon.client.hashbrown": "hashbrown_frames",
     "antiphon.client.router": "ProviderStatus Router",
     "antiphon.client.tools": "BadArguments PythonTool",
-    "antiphon.client.tools.schema": "SchemaError",
+    "antiphon.client.tools.parameter_schema": "SchemaError",
     "antiphon.producer": (
         "BridgeOptions DualEventEmitter FileExporter Handle OpenResponsesIntegration ResponseBuilder "
         "ResponsesApp StateError ThreadEventBridge is_estimated response_of stream_open_responses"

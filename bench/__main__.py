@@ -26,6 +26,8 @@ PARTS = {
     "callbacks": "callbacks",
     "memory": "memory",
     "chain": "chain",
+    "machines": "machines",
+    "hosted": "hosted",
     "terminal": "terminal",
     "web": "web",
     "embedded": "embedded",

@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from antiphon.bridges.ai_sdk.data_stream import DataStream
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
+from antiphon.bridges.chat_completions import ChatCompletionChunks
 from antiphon.bridges.encoder import Encoder, JsonLines, ServerSentEvents
 from antiphon.bridges.hashbrown import Frames
+from antiphon.bridges.messages.stream import MessageStream
 from antiphon.bridges.vscode import VsCodeLines
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
@@ -23,6 +25,7 @@ from bench.options import Options
 DELTAS = 1_980
 ROUNDS = 30
 SSE = "server-sent events"
+MESSAGES = "Messages API"
 ENCODERS: dict[str, Callable[[], Encoder]] = {
     SSE: ServerSentEvents,
     "WebSocket": JsonLines,
@@ -31,6 +34,8 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "Hashbrown, generation": Frames,
     "Hashbrown, open-responses": lambda: Frames(frame_writer("open-responses")),
     "VS Code": VsCodeLines,
+    "chat completions": ChatCompletionChunks,
+    MESSAGES: MessageStream,
 }
 KINDS: dict[str, tuple[AnyDelta, AnyDelta]] = {
     "text": (TextDelta("once"), TextDelta(" token")),

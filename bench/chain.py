@@ -105,7 +105,7 @@ async def _both(config: Path, turns: int) -> tuple[Measured, Measured]:
     gateway = await Gateway.open(load_config(config, types=TYPES))
 
     async def save(previous: str | None) -> str:
-        return await _save(gateway.store, previous)
+        return await save_turn(gateway.store, previous)
 
     async def turn(previous: str | None) -> str:
         return await _turn(gateway, previous)
@@ -161,7 +161,7 @@ async def _measure(store: Store, turn: Turn, turns: int, afters: Sequence[After]
     return Measured(found, (short, long))
 
 
-async def _save(store: Store, previous: str | None) -> str:
+async def save_turn(store: Store, previous: str | None) -> str:
     """A turn without a model: read the context, store a response after it."""
     context = await store.context(CALLER.tenant, previous) if previous else None
     id = new_id(RESPONSE)

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,10 @@ class Contender:
     def request(self, model: str, *, stream: bool, text: str = PROMPT) -> Request:
         """The same question, as chat, as Open Responses, or as a front end asks it."""
         if self.front is not None:
-            return Request(self.program.port, self.front.path, self.front.ask(self.prefix + model, text), KEY)
+            asked = self.front.ask(self.prefix + model, text)
+            if not stream:
+                asked["stream"] = False
+            return Request(self.program.port, self.front.path, asked, KEY)
         body: dict[str, Any] = {"model": self.prefix + model, "stream": stream}
         if self.speaks == "chat":
             body["messages"] = [{"role": "user", "content": text}]
@@ -123,12 +126,14 @@ def start_ours(
     workers: int = 1,
     providers: Iterable[str] = (),
     more: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> Program:
     """As a user starts it: a key, receipts, and every response stored."""
     config = write_config(where, upstream, cache, providers, more)
     port = free_port()
     command = [sys.executable, "-m", "antiphon", "serve", "--config", str(config), "--port", str(port)]
-    return Program(OURS, [*command, "--workers", str(workers)], port, log=where / "output.log")
+    log = where / "output.log"
+    return Program(OURS, [*command, "--workers", str(workers)], port, log=log, env=env)
 
 
 def start_straightforward(where: Path, upstream: int) -> Program:

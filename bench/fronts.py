@@ -12,11 +12,13 @@ Heard = tuple[list[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """`ask` makes a request of a model's name and a text; `hear` reads the answer, always a stream."""
+    """`ask` makes a request of a model's name and a text; `hear` reads the stream that answers it."""
 
     path: str
     ask: Callable[[str, str], Json]
     hear: Callable[[bytes], Heard]
+    text: Callable[[Json], str] | None = None
+    """The text of a whole answer, where the protocol has such answers too."""
 
     def problem(self, body: bytes, words: Sequence[str]) -> str:
         """Why this is not the whole of an answer with these words; nothing if it is."""
@@ -27,6 +29,11 @@ class Front:
         if heard != list(words):
             return f"{len(heard)} deltas of {len(words)}, or other words"
         return "" if ended else "the stream has no end"
+
+    def problem_of_whole(self, body: bytes, text: str) -> str:
+        """The same for an answer that is no stream."""
+        assert self.text is not None
+        return "" if self.text(json.loads(body)) == text else "the text is not whole"
 
 
 def _parts(model: str, text: str) -> Json:
@@ -43,11 +50,34 @@ def _kept(model: str, text: str) -> Json:
     return {"model": model, "messages": [{"role": 1, "content": text}], "modelOptions": {"store": True}}
 
 
+def _limited(model: str, text: str) -> Json:
+    return {**_messages(model, text), "max_tokens": 100_000, "stream": True}
+
+
+def _blocks(body: bytes) -> Heard:
+    events = [json.loads(event.partition(b"data: ")[2]) for event in _pieces(body, b"\n\n")]
+    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    words = [delta["text"] for delta in deltas if delta["type"] == "text_delta"]
+    return words, events[-1]["type"] == "message_stop" and events[-2]["delta"]["stop_reason"] == "end_turn"
+
+
+def _stored(model: str, text: str) -> Json:
+    """A stream, stored for the same reason."""
+    return {**_messages(model, text), "stream": True, "store": True}
+
+
 def _ui_stream(body: bytes) -> Heard:
     *events, done = _pieces(body, b"\n\n")
     chunks = [json.loads(event.removeprefix(b"data: ")) for event in events]
     words = [chunk["delta"] for chunk in chunks if chunk["type"] == "text-delta"]
     return words, done == b"data: [DONE]" and chunks[-1]["type"] == "finish"
+
+
+def _chunks(body: bytes) -> Heard:
+    *events, done = _pieces(body, b"\n\n")
+    choices = [json.loads(event.removeprefix(b"data: "))["choices"][0] for event in events]
+    words = [choice["delta"]["content"] for choice in choices if choice["delta"].get("content")]
+    return words, done == b"data: [DONE]" and choices[-1]["finish_reason"] == "stop"
 
 
 def _data_stream(body: bytes) -> Heard:
@@ -106,5 +136,9 @@ FRONTS: Mapping[str, Front] = {
     "Hashbrown, generation": Front("/api/hashbrown?dialect=generation", _messages, _generation),
     "Hashbrown, open-responses": Front("/api/hashbrown?dialect=open-responses", _messages, _events),
     "VS Code": Front("/api/vscode/chat", _kept, _lines),
+    "Messages API": Front("/v1/messages", _limited, _blocks, lambda body: body["content"][0]["text"]),
+    "chat completions": Front(
+        "/v1/chat/completions", _stored, _chunks, lambda body: body["choices"][0]["message"]["content"]
+    ),
 }
 """By the names that the part `bridges` has for them."""

@@ -80,6 +80,8 @@ def _problem(contender: Contender, work: Work, body: bytes) -> str:
     if body.startswith(_GZIP):  # the clients say that they take it
         body = gzip.decompress(body)
     if contender.front is not None:
+        if not work.stream:
+            return contender.front.problem_of_whole(body, text_of(work.tokens))
         return contender.front.problem(body, words_of(work.units))
     if contender.speaks == "responses" and dumped(text_of(work.tokens)) not in body:
         return "the text is not whole"

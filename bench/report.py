@@ -186,6 +186,13 @@ TABLES = (
         wires.BRIDGES,
         (gateway.EACH, f"{gateway.EACH}, {wires.OF_SSE}"),
     ),
+    Table(
+        "CPU time of a plain request over other APIs, and of that over `/v1/responses`",
+        "wires",
+        wires.WHOLE,
+        (gateway.PLAIN, f"{gateway.PLAIN}, {wires.OF_SSE}"),
+    ),
+    Table("CPU time of a response with hosted tools", "hosted"),
     Table("CPU time of a turn", "chain", CHAIN, ("turn 10", "turn 1,000", "turn 1,000 / turn 10")),
     Table(
         "The longest time for which one request keeps the event loop",
@@ -193,6 +200,7 @@ TABLES = (
         list(callbacks.CASES),
         callbacks.COLUMNS,
     ),
+    Table("Several machines", "machines"),
     Table("Memory", "memory"),
     Table("Start", "startup"),
     Table("The terminal interface", "terminal"),

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from antiphon.config import Route, RouteSettings, Target
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
-from antiphon.engine.routing.kinds import Kind
+from antiphon.engine.routing.kinds import AttemptFailure
 from antiphon.engine.routing.order import Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
 from bench import svg
@@ -129,16 +129,16 @@ class Simulation:
         """The first words have come."""
         if ask.admission == "probe":
             self.outcome.targets[ask.candidate.position].probes -= 1
-        going = dispatch.answering(ask)
-        self._later(seconds, lambda: self._answer(dispatch, going, seconds))
+        ask.answering(dispatch.states, dispatch.settings.failures)
+        self._later(seconds, lambda: self._answer(dispatch, ask, seconds))
 
     def _answer(self, dispatch: Dispatch, ask: Ask, seconds: float) -> None:
         ask.candidate.state.estimates.answered(seconds, 100, seconds)
-        dispatch.answered(ask)
+        ask.answered(dispatch.states)
         self.outcome.answered += 1
         self.outcome.targets[ask.candidate.position].answered.append(self._now)
 
-    def _fail(self, dispatch: Dispatch, ask: Ask, kind: Kind) -> None:
+    def _fail(self, dispatch: Dispatch, ask: Ask, kind: AttemptFailure) -> None:
         asked = self.outcome.targets[ask.candidate.position]
         asked.failed.append(self._now)
         if ask.admission == "probe":
@@ -146,7 +146,7 @@ class Simulation:
         dispatch.failed(ask, kind, self._now, self._retry_after if kind == "rate_limit" else None)
         self._go_on(dispatch)
 
-    def _behaviour(self, position: int) -> tuple[float, Kind | None]:
+    def _behaviour(self, position: int) -> tuple[float, AttemptFailure | None]:
         """How long the target takes now, and how it fails if it does."""
         phases = self._moods[position]
         mood = next((phase.mood for phase in reversed(phases) if phase.since <= self._now), "well")

@@ -18,6 +18,8 @@ from bench.options import Options
 SSE, SOCKET = "server-sent events", "WebSocket"
 PROVIDERS = tuple(WIRES)
 BRIDGES = (SSE, SOCKET, *FRONTS)
+WHOLE = tuple(name for name, front in FRONTS.items() if front.text is not None)
+"""Those that also have answers which are no streams."""
 OF_CHAT, OF_SSE = "of `chat`'s", "of SSE's"
 REQUESTS = 400
 STREAMS = 32
@@ -41,7 +43,7 @@ def contenders() -> Iterator[list[Contender]]:
 def works(tokens: int) -> list[Work]:
     streamed = (*PROVIDERS, SOCKET, *FRONTS)
     return [
-        Work(PLAIN, f"each-{PLAIN_TOKENS}", False, 1, dict.fromkeys(PROVIDERS, REQUESTS)),
+        Work(PLAIN, f"each-{PLAIN_TOKENS}", False, 1, dict.fromkeys((*PROVIDERS, *WHOLE), REQUESTS)),
         Work(EACH, f"each-{tokens}", True, tokens, dict.fromkeys(streamed, STREAMS)),
     ]
 
@@ -65,6 +67,10 @@ def tell(record: Recorder, options: Options, spent: Spent) -> None:
     spent = {**spent, (EACH, SSE): spent[EACH, CHAT]}
     for name in BRIDGES:
         figure, ratio = _beside(record, EACH, name, OF_SSE, spent)
+        print(f"{name:<28}{figure:>18}{ratio:>24}")
+    print(f"{'':<28}{PLAIN:>18}{OF_SSE:>24}")
+    for name in WHOLE:
+        figure, ratio = _beside(record, PLAIN, name, OF_SSE, spent)
         print(f"{name:<28}{figure:>18}{ratio:>24}")
 
 

@@ -30,17 +30,22 @@ BY_PATH = {
     "antiphon.client.resources.conversations": "AsyncConversationItems AsyncConversations AsyncModels",
     "antiphon.client.resources.responses": "AsyncResponses",
     "antiphon.client.sync.resources": "ConversationItems Conversations Models Responses",
-    "antiphon.config": "ConfigErrors HttpSettings ProviderSettings load",
+    "antiphon.config": "ConfigErrors HttpSettings ProviderSettings ToolSettings load",
     "antiphon.providers.base": "Capabilities Environment Provider Sink Turn UpstreamError answer_from",
     "antiphon.providers.exchange": "Call Parser ask",
     "antiphon.providers.history": "speeches",
     "antiphon.providers.registry": "TYPES",
     "antiphon.store": "NewResponse SqliteStore",
     "antiphon.stream.dialects": "by_name solicited",
+    "antiphon.tools.base": (
+        "Function HostedCall HostedTool Outcome Resumed Scope ToolEnvironment ToolFailure ToolSession"
+    ),
+    "antiphon.tools.citations": "Source",
+    "antiphon.tools.registry": "TOOLS",
 }
 GROUPS = {
     "Client": ("antiphon.client", "antiphon.wires.hashbrown"),
-    "Agents, tools, tasks": ("antiphon.client.agent", "antiphon.client.tools"),
+    "Agents, tools, tasks": ("antiphon.client.agent", "antiphon.client.tools", "antiphon.wires.tools"),
     "Your own agent as an endpoint": ("antiphon.producer",),
     "Items": ("antiphon.spec.items", "antiphon.spec.codec"),
     "Content parts": ("antiphon.spec.content",),

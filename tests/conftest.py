@@ -1,7 +1,8 @@
 """Settings shared by every test."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,13 +18,24 @@ settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "exploring")
 
 
+# Failed assertions of what tests share are explained like those of any test.
+pytest.register_assert_rewrite("tests.store.conformance")
+
 _TESTS = Path(__file__).parent
 _COUNTED = {_TESTS / name for name in ("spec", "stream")}
 # Counting makes a test slower, and these take long and reach hardly a line that the others do not.
 _NOT_COUNTED = {
     *(
         _TESTS / name
-        for name in ("bench", "engine", "providers/conformance", "server/http1", "store", "web", "wires")
+        for name in (
+            "bench",
+            "engine",
+            "providers/conformance",
+            "server/http1",
+            "store/sqlite",
+            "web",
+            "wires",
+        )
     ),
     *(_TESTS / "compliance" / f"test_{name}.py" for name in ("broken", "clients", "providers")),
     *(_TESTS / "server").glob("test_*.py"),
@@ -66,6 +78,16 @@ def nothing_is_discovered() -> Iterator[None]:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: many tests wait for a socket, a process or the model."""
     return cores() + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests stay until the end, and to look for garbage among them takes seconds each time."""
+    gc.disable()
+    result = yield
+    gc.enable()
+    gc.freeze()
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

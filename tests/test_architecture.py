@@ -107,9 +107,3 @@ def test_a_page_names_files_and_modules_that_exist(page: Path) -> None:
         }
     missing |= {name for name in DOTTED.findall(text) if name not in NOT_NAMES and not exists(name)}
     assert missing == set()
-
-
-def test_no_page_promises_what_is_not_built() -> None:
-    unbuilt = re.compile(r"hosted-tools?\.md", re.IGNORECASE)
-    promised = {page.name: found for page in PAGES if (found := unbuilt.findall(page.read_text()))}
-    assert promised == {}

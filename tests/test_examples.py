@@ -19,7 +19,10 @@ from tests.server.servers import Serving, configure
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PAGES = [ROOT / "docs" / f"{name}.md" for name in ("tutorial", "client", "agents", "producer", "origins")]
+PAGES = [
+    ROOT / "docs" / f"{name}.md"
+    for name in ("tutorial", "client", "agents", "producer", "origins", "many-machines")
+]
 PAGES.append(ROOT / "README.md")
 SCREEN = 50
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)

@@ -61,6 +61,16 @@ def test_what_serving_needs_is_what_the_tests_run_with() -> None:
     assert not {"pytest", "mypy", "openai"} & set(serve)
 
 
+@pytest.mark.parametrize(("target", "lock"), [("serve", "serve"), ("test", "dev"), ("check", "dev")])
+def test_a_target_installs_the_lock_that_it_needs(tmp_path: Path, target: str, lock: str) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "setup").write_text('#!/bin/sh\necho "installs $1"\nexit 1\n')
+    (tmp_path / "scripts" / "setup").chmod(0o755)
+    done = subprocess.run(["make", target], cwd=tmp_path, capture_output=True, text=True)
+    assert [line for line in done.stdout.splitlines() if line.startswith("installs")] == [f"installs {lock}"]
+
+
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
@@ -70,7 +80,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 def skeleton(tmp_path: Path) -> Path:
     """Every layer, empty, under the project's own rule."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    layers = "spec stream wires config embedded providers catalogue store engine bridges server client"
+    layers = "spec stream wires config embedded providers catalogue store tools engine bridges server client"
     for layer in ("", *layers.split(), "producer", "compliance", "tui", "cli", "vertice", "vtcode"):
         package = tmp_path / "antiphon" / layer
         package.mkdir()
@@ -95,6 +105,8 @@ def test_the_layer_rule_accepts_imports_downwards(skeleton: Path) -> None:
         ("wires", "antiphon.config"),
         ("wires", "antiphon.providers"),
         ("providers", "antiphon.engine"),
+        ("tools", "antiphon.engine"),
+        ("store", "antiphon.tools"),
         ("server", "antiphon.client"),
         ("bridges", "antiphon.providers"),
         ("providers", "antiphon.bridges"),

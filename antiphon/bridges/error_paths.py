@@ -1,7 +1,7 @@
-"""Errors at the place that the client of a bridge knows: it has sent messages, and never heard of items."""
+"""Errors and receipts at the place that the client of a bridge knows: it has sent no items, but messages."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from antiphon.spec.errors import ErrorPayload
 
@@ -15,8 +15,26 @@ def at_its_place(error: ErrorPayload, places: Sequence[str], call_id: str) -> Er
     >>> at_its_place(wrong, ["messages[0]", "messages[1]"], "toolCallId").param
     'messages[1].toolCallId'
     """
-    found = _ITEM.fullmatch(error.param or "")
+    found = place_of(error.param or "", places, call_id)
+    return error if found is None else error.with_param(found)
+
+
+def place_of(param: str, places: Sequence[str], call_id: str) -> str | None:
+    """Where the item was said that a parameter names; None if it names no item, or one of before."""
+    found = _ITEM.fullmatch(param)
     place = places[int(found[1])] if found and int(found[1]) < len(places) else ""
     if found is None or not place:
-        return error
-    return error.with_param(f"{place}.{call_id}" if found[2] == ".call_id" else place)
+        return None
+    return f"{place}.{call_id}" if found[2] == ".call_id" else place
+
+
+def renamed(param: str, names: Mapping[str, str]) -> str:
+    """A parameter under the name that the client has for it, or for what it stands in.
+
+    >>> renamed("text.format.schema", {"text.format": "response_format"})
+    'response_format.schema'
+    """
+    for name, other in names.items():
+        if param == name or param.startswith((f"{name}.", f"{name}[")):
+            return other + param[len(name) :]
+    return param

@@ -11,7 +11,7 @@ from antiphon.config import Config, ModelFacts
 from antiphon.providers.base import KnowsModels, Provider
 from antiphon.wires.worker_thread import in_worker_thread
 
-Source = Literal["configuration", "provider", "genai-prices"]
+FactSource = Literal["configuration", "provider", "genai-prices"]
 
 _MOST: Final = 2000
 _FRESH: Final = 600.0
@@ -23,7 +23,7 @@ class ModelInfo(ModelFacts, frozen=True, kw_only=True):
 
     filled_in: ClassVar[frozenset[str]] = frozenset({"sources", "price_model"})
 
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, FactSource] = field(default_factory=dict)
     """For each field that is known, where it comes from."""
     price_model: str = ""
     """The model of the table of prices that was taken for this one; a name may match by its beginning."""
@@ -75,7 +75,7 @@ class Catalogue:
         return info
 
     def _found(self, provider: str, model: str, said: ModelFacts | None) -> ModelInfo:
-        given: list[tuple[Source, ModelFacts | None]] = [
+        given: list[tuple[FactSource, ModelFacts | None]] = [
             ("configuration", self._config.catalogue.get(f"{provider}/{model}")),
             ("provider", self._window(provider)),
             ("provider", said),
@@ -93,9 +93,9 @@ class Catalogue:
         return ModelFacts(context_window=window) if window is not None else None
 
 
-def _merged(given: list[tuple[Source, ModelFacts | None]], priced: str) -> ModelInfo:
+def _merged(given: list[tuple[FactSource, ModelFacts | None]], priced: str) -> ModelInfo:
     known: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, FactSource] = {}
     for source, facts in given:
         for name in ModelFacts.__struct_fields__ if facts is not None else ():
             value = getattr(facts, name)

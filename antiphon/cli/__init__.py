@@ -21,13 +21,32 @@ from antiphon.cli import (
     config,
     models,
     route,
+    run_client,
     serve,
+    setup,
     store,
+    token,
+    work,
 )
 from antiphon.cli.common import FAILED, CommandFailed, CommandParser, show_help
 from antiphon.wires.terminal_text import printable
 
-COMMANDS: Final = (serve, ask, chat, config, models, route, store, comply, comply_client, completion)
+COMMANDS: Final = (
+    serve,
+    work,
+    ask,
+    chat,
+    setup,
+    run_client,
+    token,
+    config,
+    models,
+    route,
+    store,
+    comply,
+    comply_client,
+    completion,
+)
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -40,8 +59,11 @@ EXAMPLES: Final = """\
 examples:
   antiphon serve                      start on 127.0.0.1:8080 with the embedded model
   antiphon serve --port 9000          the same, on another port
+  antiphon work                       only work on background responses of other gateways
   antiphon ask "What is new?"         ask a model, here or on a server
   antiphon chat --local               talk with a model here, without a server
+  antiphon setup codex                point a coding agent at the gateway
+  antiphon run claude                 start one on it, with no file changed
   antiphon config init                write a configuration from what is found
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that are on this machine

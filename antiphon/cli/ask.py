@@ -17,7 +17,7 @@ A terminal gets Markdown, a pipe gets the plain text. What comes in on standard 
 Control characters in an answer are shown on a terminal and never obeyed.
 
 examples:
-  antiphon ask "What is an antiphon?"
+  antiphon ask "What is the capital of France?"
   cat log | antiphon ask "What went wrong here?"
   antiphon ask -f photo.jpg -f notes.txt "Does the photo fit the notes?"
   antiphon ask -c "And in one sentence?"

@@ -89,7 +89,7 @@ class BytePrinter:
             raise OutputFailed(error) from None
 
 
-class Blocks:
+class MarkdownBlocks:
     """Cuts Markdown into blocks that can be shown for good: between paragraphs, never inside a code block."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class MarkdownPrinter:
         from rich.text import Text
 
         self._console = console
-        self._blocks = Blocks()
+        self._blocks = MarkdownBlocks()
         self._text = Text
         # What goes to standard error is shown above the answer, unless it is not for this screen at all.
         self._live = Live(
@@ -152,7 +152,7 @@ class MarkdownPrinter:
                 self._show(block)
 
     def close(self) -> None:
-        rest, self._blocks = self._blocks.rest(), Blocks()
+        rest, self._blocks = self._blocks.rest(), MarkdownBlocks()
         if self._is_live:
             self._live.stop()
             self._is_live = False

@@ -31,7 +31,9 @@ def question_of(words: "Sequence[str]", files: "Sequence[str]") -> Message:
     if asked := " ".join(words).strip():
         parts.append(InputText(asked))
     if not parts:
-        raise CommandFailed('antiphon: nothing was asked; try: antiphon ask "What is an antiphon?"', MISTAKE)
+        raise CommandFailed(
+            'antiphon: nothing was asked; try: antiphon ask "What is the capital of France?"', MISTAKE
+        )
     return Message(role="user", content=parts)
 
 

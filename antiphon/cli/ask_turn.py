@@ -19,7 +19,7 @@ from antiphon.client.agent.events import RunEnded, Tally, ToolEnded, ToolStarted
 from antiphon.client.async_client import AsyncClient
 from antiphon.client.errors import AntiphonError, ConnectionFailed, TimedOut, UsageError
 from antiphon.client.settings import Retries
-from antiphon.client.tools.schema import SchemaError
+from antiphon.client.tools.parameter_schema import SchemaError
 from antiphon.client.transport.local import LOCAL_URL, LocalTransport
 from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.content import OutputText, Refusal

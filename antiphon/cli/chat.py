@@ -45,7 +45,7 @@ def add_to(commands: "Commands") -> None:
 def chat(arguments: argparse.Namespace) -> int:
     try:
         from antiphon.tui.app import ChatApp
-        from antiphon.tui.options import Options
+        from antiphon.tui.options import ChatOptions
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.startswith("antiphon"):
             raise
@@ -59,7 +59,7 @@ def chat(arguments: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
     app = ChatApp(
-        Options(
+        ChatOptions(
             base_url=arguments.url,
             api_key=arguments.api_key,
             local=arguments.local,

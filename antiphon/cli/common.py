@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FAILED: Final = 1
 MISTAKE: Final = 2
 
-Run = Callable[[argparse.Namespace], int]
+_Run = Callable[[argparse.Namespace], int]
 
 # As argparse words it, in all its versions.
 _UNKNOWN_COMMAND: Final = re.compile(
@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_command(
-    commands: "Commands", name: str, run: Run, summary: str, more: str
+    commands: "Commands", name: str, run: _Run, summary: str, more: str
 ) -> argparse.ArgumentParser:
     """Adds a command; the first paragraph of `more` stands before the options and the rest after them."""
     about, _, after = more.partition("\n\n")
@@ -119,8 +119,11 @@ def load_config(
             return load(arguments.config, environ, options=options, types=None, secrets=False)
         from antiphon.providers.discovery import in_environment
         from antiphon.providers.registry import TYPES
+        from antiphon.tools.registry import TOOLS
 
-        return load(arguments.config, environ, options=options, types=TYPES, discover=in_environment)
+        return load(
+            arguments.config, environ, options=options, types=TYPES, tools=TOOLS, discover=in_environment
+        )
     except ConfigErrors as errors:
         raise mistakes(errors) from None
     except ModuleNotFoundError as missing:

@@ -156,7 +156,7 @@ def _live(arguments: argparse.Namespace, rules: "dict[str, ServerRule]") -> "Rep
     import asyncio
 
     from antiphon.compliance.recording import Recorder
-    from antiphon.compliance.reports.terminal import Progress
+    from antiphon.compliance.reports.terminal import ProgressLine
     from antiphon.compliance.runner import CouldNotRun, find_model, run, with_version
 
     url = arguments.url.rstrip("/")
@@ -172,7 +172,7 @@ def _live(arguments: argparse.Namespace, rules: "dict[str, ServerRule]") -> "Rep
             print(f"antiphon: there is nothing at {url}/models; going on with {target.url}", file=sys.stderr)
         if not target.model:
             target = replace(target, model=await find_model(target))
-        progress = Progress(len(rules))
+        progress = ProgressLine(len(rules))
         recorder = Recorder(arguments.record) if arguments.record else None
         try:
             return await run(

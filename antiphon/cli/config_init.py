@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from antiphon.config import Found, toml_text
+from antiphon.config import FoundProvider, toml_text
 
 _HEAD: Final = """\
 # The configuration of Antiphon, as `antiphon config init` wrote it.
@@ -45,7 +45,7 @@ _TAIL: Final = """\
 """
 
 
-def starter(found: Sequence[Found]) -> str:
+def starter(found: Sequence[FoundProvider]) -> str:
     """A configuration with what was found, and as comments what one may want next."""
     tables = [_table(one) for one in found]
     if not tables:
@@ -55,7 +55,7 @@ def starter(found: Sequence[Found]) -> str:
     return "\n".join([_HEAD, *tables, _TAIL])
 
 
-def _table(found: Found) -> str:
+def _table(found: FoundProvider) -> str:
     why = f"{found.by} is set" if found.is_paid else f"answers on {found.by}"
     lines = [f"# Found: {why}.", f"[providers.{found.name}]"]
     lines += [f"{key} = {toml_text(value)}" for key, value in found.table.items()]

@@ -12,13 +12,13 @@ from antiphon.providers.registry import create_provider
 _PATIENCE: Final = 10.0
 
 
-class Answer(NamedTuple):
+class _Answer(NamedTuple):
     provider: str
     says: str
     failed: bool = False
 
 
-async def ask_all(config: Config) -> list[Answer]:
+async def ask_all(config: Config) -> list[_Answer]:
     """One answer for each provider, within ten seconds."""
     http = UpstreamClient()
     environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=Path())
@@ -28,10 +28,10 @@ async def ask_all(config: Config) -> list[Answer]:
         await http.close()
 
 
-async def _ask(config: Config, name: str, environment: Environment) -> Answer:
+async def _ask(config: Config, name: str, environment: Environment) -> _Answer:
     settings = config.providers[name]
     if settings.disabled:
-        return Answer(name, f"disabled: {settings.disabled}")
+        return _Answer(name, f"disabled: {settings.disabled}")
     try:
         provider = create_provider(settings, environment)
         try:
@@ -40,10 +40,10 @@ async def _ask(config: Config, name: str, environment: Environment) -> Answer:
         finally:
             await provider.close()
     except ConfigErrors as errors:
-        return Answer(name, f"failed: {errors}", failed=True)
+        return _Answer(name, f"failed: {errors}", failed=True)
     except UpstreamError as error:
-        return Answer(name, f"failed: {error}", failed=True)
+        return _Answer(name, f"failed: {error}", failed=True)
     except TimeoutError:
-        return Answer(name, f"failed: no answer within {_PATIENCE:g} seconds", failed=True)
+        return _Answer(name, f"failed: no answer within {_PATIENCE:g} seconds", failed=True)
     count = len(models)
-    return Answer(name, "1 model" if count == 1 else f"{count} models" if count else "lists no models")
+    return _Answer(name, "1 model" if count == 1 else f"{count} models" if count else "lists no models")

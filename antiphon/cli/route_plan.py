@@ -43,7 +43,7 @@ def _lines(config: Config, routes: Routes, model: str | None, body: bytes) -> It
     request = decode_request(body)
     name = model or request.model or config.default_model
     target = config.resolve(name)
-    route = routes.get(name or "")
+    route = routes.get(config.alias_of(name or "") or name or "")
     if route is None:
         yield f"{name} has one target, {target}: there is nothing to decide"
         return

@@ -13,6 +13,7 @@ from antiphon.cli.common import (
     mistakes,
     not_installed,
 )
+from antiphon.cli.work import add_work_option
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -44,6 +45,7 @@ def add_to(commands: "Commands") -> None:
     parser.add_argument("--port", help="the port to listen on (default: 8080); 0 takes a free one")
     add_config_option(parser)
     parser.add_argument("--workers", metavar="N", help="how many server processes (default: 1)")
+    add_work_option(parser)
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default: info)")
 
 
@@ -54,6 +56,7 @@ def serve(arguments: argparse.Namespace) -> int:
         "host": "server.host",
         "port": "server.port",
         "workers": "server.workers",
+        "work": "background.work",
         "log_level": "log.level",
     }
     config = load_config(
@@ -90,7 +93,8 @@ def explain(error: OSError, host: str, port: int) -> str:
         return f"cannot use {error.filename}: {reason}"
     match error.errno:
         case errno.EADDRINUSE:
-            return f"{address} is already in use; choose another port with --port, or stop what is using it"
+            choose = 'choose another port with --port (under make: ARGS="--port 9000")'
+            return f"{address} is already in use; {choose}, or stop what is using it"
         case errno.EACCES | errno.EPERM:
             return f"not allowed to listen on {address}; choose a port above 1023 with --port"
         case errno.EADDRNOTAVAIL:

@@ -4,6 +4,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
+from msgspec.structs import replace
+
 from antiphon.client.agent.run import ModelStream
 from antiphon.client.errors import AntiphonError, ResponseFailed
 from antiphon.spec import ids
@@ -42,7 +44,9 @@ async def event_text(
                 yield frames([event], dialect).decode()
     except AntiphonError as error:
         if not ended:
-            composer = Composer(stream.response if stream else _unanswered(model), clock=time.time)
+            # What was read already has the error that broke it off; nobody was told of that yet.
+            begun = replace(stream.response, error=None) if stream else _unanswered(model)
+            composer = Composer(begun, clock=time.time)
             composer.resume(sent)
             yield frames(composer.fail(failure(error)), dialect).decode()
     yield DONE.decode()

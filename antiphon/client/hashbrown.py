@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon.client.errors import AntiphonError, UsageError
 from antiphon.client.settings import ServerAddress, Timeouts, resolve
-from antiphon.client.transport.body_formats import Payload, Payloads
+from antiphon.client.transport.body_formats import EventPayload, Payloads
 from antiphon.client.transport.http import Body, Clock
 from antiphon.spec.aliases import string
 from antiphon.spec.codec import UNREADABLE, encode, to_builtins
@@ -40,10 +40,10 @@ from antiphon.wires.hashbrown.messages import (
 )
 
 T = TypeVar("T")
-Json = dict[str, Any]
-Transform = Callable[[Json], Json | Awaitable[Json]]
+_Json = dict[str, Any]
+Transform = Callable[[_Json], _Json | Awaitable[_Json]]
 LoadThread = Callable[[str], Sequence[Any] | Awaitable[Sequence[Any]]]
-SaveThread = Callable[[list[Json], str | None], str | Awaitable[str]]
+SaveThread = Callable[[list[_Json], str | None], str | Awaitable[str]]
 
 ENDPOINT = "/v1/responses"
 _SHOWN = 500
@@ -131,7 +131,7 @@ def _payload(error: SpecError | UsageError) -> ErrorPayload:
     return error.payload if isinstance(error, SpecError) else ErrorPayload("invalid_request", str(error))
 
 
-def _kept(before: list[AnyMessage], response: Response) -> list[Json]:
+def _kept(before: list[AnyMessage], response: Response) -> list[_Json]:
     """A thread as it is saved: what came before and what was said now, without notes of errors."""
     messages = [*before, *to_messages(settled(response.output))]
     return [to_builtins(one) for one in messages if not isinstance(one, ErrorMessage)]
@@ -166,13 +166,13 @@ async def _wire(
     items = to_items([*placed(thread, name="thread"), *placed(messages, start)])
     if not messages or not items:
         raise nothing_to_say()
-    wire: Json = msgspec.json.decode(encode_request(to_request(body, items)))
+    wire: _Json = msgspec.json.decode(encode_request(to_request(body, items)))
     if transform is not None:
         wire = await _awaited(transform(wire))
     return encode({**wire, "stream": True})
 
 
-async def _saved(save: SaveThread, messages: list[Json], id: str | None) -> bytes:
+async def _saved(save: SaveThread, messages: list[_Json], id: str | None) -> bytes:
     try:
         saved = await _awaited(save(messages, id))
     except Exception as error:  # whatever a function of the program's own raises
@@ -304,7 +304,7 @@ def _unfinished(heard: bool, content_type: str) -> ErrorPayload:
     return ErrorPayload("invalid_response", f"the server sent no events, and no body that has any ({kind})")
 
 
-def _objection(payload: Payload) -> ErrorPayload | None:
+def _objection(payload: EventPayload) -> ErrorPayload | None:
     """What is wrong with a payload that cannot be read; an event that nobody knows is not wrong."""
     try:
         fields = aliases.split(payload.data)

@@ -46,7 +46,7 @@ class Retries:
     longest: float = 60.0
 
 
-class Key:
+class SecretKey:
     """A secret that does not show itself."""
 
     __slots__ = ("_text",)
@@ -58,7 +58,7 @@ class Key:
         return self._text
 
     def __repr__(self) -> str:
-        return "Key(***)"
+        return "SecretKey(***)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class ServerAddress:
     """A URL without secrets, and the secrets: a key, or the name and password that stood in the URL."""
 
     url: str
-    key: Key | None = None
-    login: Key | None = None
+    key: SecretKey | None = None
+    login: SecretKey | None = None
     query: str = ""
     """What goes with every request, such as the version of an API."""
 
@@ -105,14 +105,14 @@ def resolve(
     if api_key is None:
         family = family or _family_of(url, urls)
         api_key = found.get(f"{family}_API_KEY", "") if family else ""
-    return ServerAddress(url, key_of(api_key), Key(login) if login else None, query)
+    return ServerAddress(url, key_of(api_key), SecretKey(login) if login else None, query)
 
 
-def key_of(text: str) -> Key | None:
+def key_of(text: str) -> SecretKey | None:
     text = text.strip()
     if not (text.isascii() and text.isprintable()):
         raise UsageError("the API key has characters that no HTTP header can carry; check how it was set")
-    return Key(text) if text else None
+    return SecretKey(text) if text else None
 
 
 def _family_of(url: str, urls: Mapping[str, str]) -> str:

@@ -9,18 +9,18 @@ from antiphon import __version__
 from antiphon.compliance.catalog import LATEST, OBSERVED, ServerRule, Spec, select
 from antiphon.compliance.http_exchange import Arrival, RecordedExchange
 from antiphon.compliance.observations import observations
-from antiphon.compliance.results import Report, Result
+from antiphon.compliance.results import Report, RuleResult
 from antiphon.stream.aliases import BROKEN
 from antiphon.stream.sse import Decoder
 
-Form = Literal["sse", "jsonl"]
+_Form = Literal["sse", "jsonl"]
 
 
 class NotACapture(ValueError):
     """The bytes hold no events."""
 
 
-def read(data: bytes, form: Form | None = None) -> RecordedExchange:
+def read(data: bytes, form: _Form | None = None) -> RecordedExchange:
     """The stream in these bytes; without a form it is told by the first line."""
     lines = [line for line in data.splitlines() if line.strip()]
     if not lines:
@@ -63,18 +63,18 @@ def audit_capture(
     findings, seen = observations(exchange, spec)
     transports = (exchange.transport,)
     rules = [rule for rule in select(spec=spec, transports=transports, only=only).values() if _visible(rule)]
-    results: list[Result] = []
+    results: list[RuleResult] = []
     for rule in rules:
         found = [finding for finding in findings if finding.rule == rule.id]
         if found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             results.append(
-                Result(rule, "fail", found[0].message + more, exchanges=[exchange], findings=found)
+                RuleResult(rule, "fail", found[0].message + more, exchanges=[exchange], findings=found)
             )
         elif seen.intersection(rule.needs or rule.transports):
-            results.append(Result(rule, "pass"))
+            results.append(RuleResult(rule, "pass"))
         else:
-            results.append(Result(rule, "skip", f"the stream has no {' or '.join(rule.needs)}"))
+            results.append(RuleResult(rule, "skip", f"the stream has no {' or '.join(rule.needs)}"))
     return Report(subject, _model(exchange), spec, __version__, results, exchanges=1)
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from antiphon.compliance.probe import Probe
 
 Level = Literal["MUST", "SHOULD", "MAY"]
-Transport = Literal["json", "sse", "websocket"]
+RuleTransport = Literal["json", "sse", "websocket"]
 Spec = Literal["2026-01-15", "2026-04-24"]
 
 LEVELS: Final[tuple[Level, ...]] = ("MUST", "SHOULD", "MAY")
-TRANSPORTS: Final[tuple[Transport, ...]] = ("json", "sse", "websocket")
+TRANSPORTS: Final[tuple[RuleTransport, ...]] = ("json", "sse", "websocket")
 SPECS: Final[tuple[Spec, ...]] = ("2026-01-15", "2026-04-24")
 LATEST: Final[Spec] = "2026-04-24"
 
@@ -35,7 +35,7 @@ class ServerRule:
     level: Level
     says: str
     source: str
-    transports: tuple[Transport, ...]
+    transports: tuple[RuleTransport, ...]
     group: str
     specs: tuple[Spec, ...] = SPECS
     proof: str = "every exchange of the run"
@@ -72,7 +72,7 @@ def check(
     level: Level,
     says: str,
     source: str,
-    *transports: Transport,
+    *transports: RuleTransport,
     model: bool = False,
     tempts: bool = False,
     drives: bool = False,
@@ -136,7 +136,7 @@ def select(
     *,
     level: Level = "MAY",
     spec: Spec = LATEST,
-    transports: Iterable[Transport] = TRANSPORTS,
+    transports: Iterable[RuleTransport] = TRANSPORTS,
     only: Iterable[str] = (),
 ) -> dict[str, ServerRule]:
     """The rules that a run is about. `only` takes ids, groups, and beginnings of ids such as `tools.`."""
@@ -183,7 +183,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "status.completed_items": ("response.completed",),
 }
 _ON_JSON_TOO: Final = ("union.item", "union.part", "keys.required", "keys.type", "keys.value")
-_ONE_TRANSPORT: Final[Mapping[str, tuple[Transport, ...]]] = {
+_ONE_TRANSPORT: Final[Mapping[str, tuple[RuleTransport, ...]]] = {
     "sse.event_named": ("sse",),
     "sse.event_matches_type": ("sse",),
     "done.required": ("sse",),

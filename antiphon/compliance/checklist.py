@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from antiphon.compliance.catalog import OBSERVED
-from antiphon.compliance.results import Outcome, Report
+from antiphon.compliance.results import Report, RuleOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class LineVerdict:
     """What became of a line. It holds only if every rule of it that asks something of a server was asked."""
 
     line: ChecklistLine
-    outcome: Outcome
+    outcome: RuleOutcome
     unchecked: tuple[str, ...] = ()
 
     def __str__(self) -> str:

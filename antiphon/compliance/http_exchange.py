@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.compliance.catalog import Transport
+from antiphon.compliance.catalog import RuleTransport
 from antiphon.stream.aliases import BROKEN
 from antiphon.stream.sse import SSEEvent
 
@@ -49,7 +49,7 @@ class Arrival:
 class RecordedExchange:
     """A request and everything that came back. `failure` says why nothing, or not everything, did."""
 
-    transport: Transport
+    transport: RuleTransport
     method: str
     path: str
     sent: bytes

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from antiphon.compliance.catalog import LATEST, SPECS, TRANSPORTS, ServerRule, Spec, Transport, observe
+from antiphon.compliance.catalog import LATEST, SPECS, TRANSPORTS, RuleTransport, ServerRule, Spec, observe
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_request
@@ -21,7 +21,7 @@ from antiphon.stream.whole_answers import check_figures, check_resource
 FRAMING: Final = "framing"
 ERRORS: Final = "errors"
 _SSE: Final = "Streaming HTTP Responses"
-_SEEN_IN: Final[tuple[tuple[str, str, tuple[Transport, ...]], ...]] = (
+_SEEN_IN: Final[tuple[tuple[str, str, tuple[RuleTransport, ...]], ...]] = (
     ("usage.adds_up", "usage", TRANSPORTS),
     ("response.times", "response", TRANSPORTS),
     ("response.consistent", "whole", ("json",)),
@@ -142,6 +142,7 @@ class _Notes:
         self.seen: set[str] = set()
         self.spec = spec
         self._exchange = exchange
+        self._asked: frozenset[str] | None = None
 
     def report(self, rule: str, message: str) -> None:
         self.findings.append(Finding(rule, message, self._exchange))
@@ -153,7 +154,11 @@ class _Notes:
         return show(value)
 
     def admits(self, type_name: str) -> bool:
-        return ":" in type_name
+        if ":" in type_name:
+            return True
+        if self._asked is None:
+            self._asked = _asked(self._exchange)
+        return type_name in self._asked
 
     def admits_tools(self) -> bool:
         return True

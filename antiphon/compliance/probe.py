@@ -18,7 +18,7 @@ from websockets.exceptions import (
     WebSocketException,
 )
 
-from antiphon.compliance.catalog import LATEST, TRANSPORTS, Spec, Transport
+from antiphon.compliance.catalog import LATEST, TRANSPORTS, RuleTransport, Spec
 from antiphon.compliance.http_exchange import TERMINAL, Arrival, Json, RecordedExchange
 from antiphon.stream.sse import Decoder, EventTooLarge
 
@@ -55,7 +55,7 @@ class ServerUnderTest:
     second_key: str | None = None
     timeout: float = 60.0
     spec: Spec = LATEST
-    transports: tuple[Transport, ...] = TRANSPORTS
+    transports: tuple[RuleTransport, ...] = TRANSPORTS
     websocket_limit: float | None = None
     """How long the server lets a socket live, where it was made short enough to wait for."""
 

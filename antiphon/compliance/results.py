@@ -8,7 +8,7 @@ from antiphon.compliance.catalog import LEVELS, Level, ServerRule, Spec
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.observations import Finding
 
-Outcome = Literal["pass", "fail", "skip"]
+RuleOutcome = Literal["pass", "fail", "skip"]
 
 PASSED: Final = 0
 FAILURES: Final = 1
@@ -16,11 +16,11 @@ COULD_NOT_RUN: Final = 2
 
 
 @dataclass(slots=True)
-class Result:
+class RuleResult:
     """What became of one rule. `exchanges` are those of the try that decided it."""
 
     rule: ServerRule
-    outcome: Outcome
+    outcome: RuleOutcome
     reason: str = ""
     tries: int = 1
     seconds: float = 0.0
@@ -36,17 +36,17 @@ class Report:
     model: str
     spec: Spec
     version: str
-    results: list[Result]
+    results: list[RuleResult]
     seconds: float = 0.0
     exchanges: int = 0
     server: str = ""
     started: str = ""
 
-    def of(self, outcome: Outcome, level: Level | None = None) -> list[Result]:
+    def of(self, outcome: RuleOutcome, level: Level | None = None) -> list[RuleResult]:
         return [r for r in self.results if r.outcome == outcome and (level is None or r.rule.level == level)]
 
     @property
-    def failures(self) -> list[Result]:
+    def failures(self) -> list[RuleResult]:
         """The worst first."""
         return sorted(self.of("fail"), key=lambda result: LEVELS.index(result.rule.level))
 
@@ -55,13 +55,13 @@ class Report:
         """A rule that MAY be kept may also be broken."""
         return FAILURES if any(result.rule.level != "MAY" for result in self.of("fail")) else PASSED
 
-    def counts(self, level: Level | None = None) -> dict[Outcome, int]:
+    def counts(self, level: Level | None = None) -> dict[RuleOutcome, int]:
         counted = Counter(r.outcome for r in self.results if level is None or r.rule.level == level)
-        outcomes: tuple[Outcome, ...] = ("pass", "fail", "skip")
+        outcomes: tuple[RuleOutcome, ...] = ("pass", "fail", "skip")
         return {outcome: counted[outcome] for outcome in outcomes}
 
-    def by_group(self) -> dict[str, list[Result]]:
-        groups: dict[str, list[Result]] = {}
+    def by_group(self) -> dict[str, list[RuleResult]]:
+        groups: dict[str, list[RuleResult]] = {}
         for result in self.results:
             groups.setdefault(result.rule.group, []).append(result)
         return groups

@@ -17,14 +17,14 @@ from antiphon.compliance.declined import declined
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.observations import Finding, observations
 from antiphon.compliance.probe import Failed, NotOffered, Probe, ServerUnderTest, Skipped, TooWeak
-from antiphon.compliance.results import Report, Result
+from antiphon.compliance.results import Report, RuleResult
 
 CONCURRENCY: Final = 8
 _KEPT: Final = 20
 """How many findings of one observed rule are kept in full."""
 _MALFORMED: Final = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 
-Watcher = Callable[[Check, Result | None], None]
+Watcher = Callable[[Check, RuleResult | None], None]
 """Is told of a check when it begins, with None, and when it has ended."""
 
 
@@ -53,16 +53,16 @@ class _Observed:
             if len(kept) < _KEPT:
                 kept.append(finding)
 
-    def result(self, rule: ServerRule) -> Result:
+    def result(self, rule: ServerRule) -> RuleResult:
         if findings := self.findings.get(rule.id):
             more = self.counts[rule.id] - 1
             reason = findings[0].message + (f" (and {more} more)" if more else "")
             exchanges = [finding.exchange for finding in findings[:1] if finding.exchange is not None]
-            return Result(rule, "fail", reason, exchanges=exchanges, findings=findings)
+            return RuleResult(rule, "fail", reason, exchanges=exchanges, findings=findings)
         needed = rule.needs or rule.transports
         if not self.seen.intersection(needed):
-            return Result(rule, "skip", f"nothing in this run had {' or '.join(needed)}")
-        return Result(rule, "pass", f"{self.streams} streams, {self.exchanges} exchanges")
+            return RuleResult(rule, "skip", f"nothing in this run had {' or '.join(needed)}")
+        return RuleResult(rule, "pass", f"{self.streams} streams, {self.exchanges} exchanges")
 
 
 async def run(
@@ -78,7 +78,7 @@ async def run(
     started = datetime.now(UTC).isoformat(timespec="seconds")
     chosen = _checks(rules, target)
     observed = _Observed()
-    results: dict[str, Result] = {}
+    results: dict[str, RuleResult] = {}
     limit = asyncio.Semaphore(concurrency)
     async with httpx.AsyncClient(
         timeout=None,
@@ -181,10 +181,10 @@ async def find_model(target: ServerUnderTest) -> str:
 
 async def _try(
     check: Check, target: ServerUnderTest, http: httpx.AsyncClient
-) -> tuple[Result, list[RecordedExchange]]:
+) -> tuple[RuleResult, list[RecordedExchange]]:
     begun = time.monotonic()
     made: list[RecordedExchange] = []
-    result = Result(check.rule, "skip")
+    result = RuleResult(check.rule, "skip")
     for number in range(1, check.tries + 1):
         probe = Probe(target, http, number)
         result = _unless_declined(await _once(check, probe))
@@ -202,37 +202,37 @@ async def _try(
 _WEAK: Final = "model too weak: "
 
 
-def _unless_declined(result: Result) -> Result:
+def _unless_declined(result: RuleResult) -> RuleResult:
     """A rule that could not be kept because the server says that it lacks what the rule is about."""
     if result.outcome != "pass" and result.exchanges and (what := declined(result.exchanges[-1])):
-        return Result(result.rule, "skip", f"capability absent: {what}", exchanges=result.exchanges)
+        return RuleResult(result.rule, "skip", f"capability absent: {what}", exchanges=result.exchanges)
     return result
 
 
-async def _once(check: Check, probe: Probe) -> Result:
+async def _once(check: Check, probe: Probe) -> RuleResult:
     rule = check.rule
     try:
         await check.run(probe)
     except TooWeak as weak:
-        return Result(rule, "skip", f"{_WEAK}{weak}", exchanges=probe.exchanges)
+        return RuleResult(rule, "skip", f"{_WEAK}{weak}", exchanges=probe.exchanges)
     except Skipped as skipped:
-        return Result(rule, "skip", str(skipped), exchanges=probe.exchanges)
+        return RuleResult(rule, "skip", str(skipped), exchanges=probe.exchanges)
     except NotOffered as absent:
         if rule.group == "official":
-            return Result(rule, "fail", str(absent), exchanges=probe.exchanges)
-        return Result(rule, "skip", f"capability absent: {absent}", exchanges=probe.exchanges)
+            return RuleResult(rule, "fail", str(absent), exchanges=probe.exchanges)
+        return RuleResult(rule, "skip", f"capability absent: {absent}", exchanges=probe.exchanges)
     except Failed as failed:
-        return Result(rule, "fail", str(failed), exchanges=probe.exchanges)
+        return RuleResult(rule, "fail", str(failed), exchanges=probe.exchanges)
     except _MALFORMED as error:
         with suppress(IndexError):
             last = probe.exchanges[-1]
             if last.failure is not None:
-                return Result(rule, "fail", last.failure, exchanges=probe.exchanges)
+                return RuleResult(rule, "fail", last.failure, exchanges=probe.exchanges)
         about = f"{type(error).__name__}: {error}".removesuffix(": ")
-        return Result(
+        return RuleResult(
             rule,
             "fail",
             f"the answer has not the form that it must have ({about})",
             exchanges=probe.exchanges,
         )
-    return Result(rule, "pass", exchanges=probe.exchanges)
+    return RuleResult(rule, "pass", exchanges=probe.exchanges)

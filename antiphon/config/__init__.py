@@ -12,6 +12,7 @@ from antiphon.config.schema import (
     ChatRouteSettings,
     ClientKey,
     Config,
+    FilesSettings,
     LocalSettings,
     MediaSettings,
     SealingSettings,
@@ -22,9 +23,10 @@ from antiphon.config.schema import (
 )
 from antiphon.config.secret import Secret
 from antiphon.config.show import show, toml_text
+from antiphon.config.tools import ToolSettings, ToolsSettings
 from antiphon.config.upstreams import (
     DeclaredSettings,
-    Found,
+    FoundProvider,
     HttpSettings,
     ProviderSettings,
     UnusableType,
@@ -40,7 +42,8 @@ __all__ = [
     "DeclaredSettings",
     "ExtraOptions",
     "FailureKind",
-    "Found",
+    "FilesSettings",
+    "FoundProvider",
     "HttpSettings",
     "LocalSettings",
     "MediaSettings",
@@ -57,6 +60,8 @@ __all__ = [
     "ServerSettings",
     "StoreSettings",
     "Target",
+    "ToolSettings",
+    "ToolsSettings",
     "UnknownModel",
     "UnusableType",
     "UpstreamTimeouts",

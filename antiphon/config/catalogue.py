@@ -13,7 +13,7 @@ from antiphon.spec.response import Usage
 _MILLION = 1_000_000
 
 Modality = Literal["text", "image", "file", "audio", "video"]
-Tokens = Annotated[int, Meta(ge=1, le=2**40, description="a number of tokens, at least 1")]
+_Tokens = Annotated[int, Meta(ge=1, le=2**40, description="a number of tokens, at least 1")]
 Price = Annotated[float, Meta(ge=0, le=1e9, description="a price in USD for a million tokens")]
 
 
@@ -29,7 +29,7 @@ class Rates(Section, frozen=True, kw_only=True):
 class PriceStep(Rates, frozen=True, kw_only=True):
     """The rates of a request whose input has more tokens than `above`, for all of its tokens."""
 
-    above: Tokens
+    above: _Tokens
 
 
 class Prices(Rates, frozen=True, kw_only=True):
@@ -76,9 +76,9 @@ class Prices(Rates, frozen=True, kw_only=True):
 class ModelFacts(Section, frozen=True, kw_only=True):
     """What is known of one model; None is unknown."""
 
-    context_window: Tokens | None = None
+    context_window: _Tokens | None = None
     """How many tokens input and output may have together."""
-    output_limit: Tokens | None = None
+    output_limit: _Tokens | None = None
     input_modalities: frozenset[Modality] | None = None
     tools: bool | None = None
     json_schema: bool | None = None

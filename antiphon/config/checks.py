@@ -4,17 +4,18 @@ import hashlib
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from antiphon.config.mistakes import Path, Where, quote, suggest
+from antiphon.config.mistakes import KeyPath, Where, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
-from antiphon.config.routes import TIERS_COOLDOWN, RouteSettings
-from antiphon.config.schema import LOCAL, ClientKey, Config, UnknownModel, local_alias
-from antiphon.config.secret import Secret
-from antiphon.config.upstreams import Found, HttpSettings, ProviderSettings, UpstreamTimeouts
+from antiphon.config.routes import TIERS_COOLDOWN, WILDCARD, RouteSettings
+from antiphon.config.schema import LOCAL, ClientKey, Config, StoreSettings, UnknownModel, local_alias
+from antiphon.config.secret import Secret, is_database_url
+from antiphon.config.tools import ToolSettings
+from antiphon.config.upstreams import FoundProvider, HttpSettings, ProviderSettings, UpstreamTimeouts
 
 _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 # Spelled otherwise, it may be a key in the wrong place, and is not repeated.
@@ -23,7 +24,10 @@ _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def complete(
-    reader: ConfigReader, config: Config, environ: Mapping[str, str] | None, found: Iterable[Found] = ()
+    reader: ConfigReader,
+    config: Config,
+    environ: Mapping[str, str] | None,
+    found: Iterable[FoundProvider] = (),
 ) -> Config:
     """The configuration with its secrets fetched, and with the embedded model and what was found added.
 
@@ -35,7 +39,7 @@ def complete(
     config = with_found(replace(config, providers=providers), found, reader.types or {}, environ or {})
     clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
-    store = replace(config.store, path=config.store.path and os.path.expanduser(config.store.path))
+    store = _store(reader, config, environ)
     if server.memory_limit < server.body_limit:
         reader.wrong(
             ("server", "memory_limit"), "expected at least as much as `body_limit`, which must fit in"
@@ -44,7 +48,9 @@ def complete(
         _check_models(reader, config)
     _check_keys(reader, clients)
     routes = {name: _route(reader, name, route) for name, route in config.routes.items()}
-    return replace(config, keys=clients, server=server, store=store, routes=routes)
+    tables = {name: _tool(reader, tool, environ) for name, tool in config.tools.tables.items()}
+    tools = replace(config.tools, tables=tables)
+    return replace(config, keys=clients, server=server, store=store, routes=routes, tools=tools)
 
 
 def check_exposure(config: Config) -> str | None:
@@ -65,7 +71,7 @@ def discovers(config: Config) -> bool:
 
 def with_found(
     config: Config,
-    found: Iterable[Found],
+    found: Iterable[FoundProvider],
     types: Mapping[str, type[ProviderSettings]],
     environ: Mapping[str, str],
 ) -> Config:
@@ -106,10 +112,38 @@ def _with_local(config: Config, types: Mapping[str, type[ProviderSettings]]) -> 
     return replace(config, providers=providers, models=models, default_model=config.default_model or alias)
 
 
+def _store(reader: ConfigReader, config: Config, environ: Mapping[str, str] | None) -> StoreSettings:
+    """Where things are stored. Machines that share a database share what is sealed in it, too."""
+    store = config.store
+    store = replace(store, path=store.path and os.path.expanduser(store.path))
+    if store.url_env is not None:
+        if store.url is not None:
+            reader.wrong(("store", "url_env"), "expected `url` or `url_env`, got both")
+            return store
+        # Also a command that needs no other secret has to know where things are stored.
+        known = reader.environ if environ is None and reader.environ.get(store.url_env) else environ
+        url = _from_environment(reader, ("store", "url_env"), store.url_env, known)
+        if url is not None and not is_database_url(url.reveal()):
+            message = "the environment variable that it names holds no address of PostgreSQL"
+            reader.wrong(("store", "url_env"), f'{message}, such as "postgresql://user@host/database"')
+        store = replace(store, url=url)
+    if (
+        (store.url or store.url_env)
+        and not config.sealing.keys
+        and "keys" not in _table(reader, ("sealing",))
+    ):
+        reader.wrong(
+            ("store", "url" if store.url_env is None else "url_env"),
+            "with PostgreSQL, all machines need the same sealing keys: make one with "
+            "`openssl rand -base64 32` and write it as `keys` into [sealing]",
+        )
+    return store
+
+
 def _provider(
     reader: ConfigReader, config: Config, provider: ProviderSettings, environ: Mapping[str, str] | None
 ) -> ProviderSettings:
-    path: Path = ("providers", provider.name)
+    path: KeyPath = ("providers", provider.name)
     disabled = (provider.absence() if provider.embedded else None) or ""
     if provider.embedded and (objection := provider.objection(config.local)):
         reader.wrong(("local", "model"), objection)
@@ -143,12 +177,29 @@ def _provider(
     )
 
 
-def _named(variable: str) -> str:
-    return variable if _SHOWN_VARIABLE.fullmatch(variable) else "that `api_key_env` names"
+def _named(variable: str, key: str = "api_key_env") -> str:
+    return variable if _SHOWN_VARIABLE.fullmatch(variable) else f"that `{key}` names"
+
+
+def _tool(reader: ConfigReader, tool: ToolSettings, environ: Mapping[str, str] | None) -> ToolSettings:
+    """The table of a hosted tool, with the secret `X` of the variable that its key `X_env` names."""
+    found: dict[str, Secret] = {}
+    for key in keys(type(tool)):
+        secret, variable = key.removesuffix("_env"), getattr(tool, key)
+        if secret == key or secret not in keys(type(tool)) or variable is None:
+            continue
+        path: KeyPath = ("tools", tool.name, key)
+        if getattr(tool, secret) is not None:
+            reader.wrong(path, f"expected `{secret}` or `{key}`, got both")
+        elif environ is not None and not environ.get(variable, "").strip():
+            reader.warn(path, f"the environment variable {_named(variable, key)} is not set")
+        elif (value := _from_environment(reader, path, variable, environ)) is not None:
+            found[secret] = value
+    return replace(tool, **found)
 
 
 def _key(reader: ConfigReader, key: ClientKey, environ: Mapping[str, str] | None) -> ClientKey:
-    path: Path = ("keys", key.name)
+    path: KeyPath = ("keys", key.name)
     given = _table(reader, path).keys() & {"key_env", "key_sha256"}
     if len(given) != 1:
         reader.wrong(path, f"expected `key_env` or `key_sha256`, got {'both' if given else 'neither'}")
@@ -164,7 +215,7 @@ def _digest(secret: Secret) -> str:
 
 
 def _from_environment(
-    reader: ConfigReader, path: Path, variable: str, environ: Mapping[str, str] | None
+    reader: ConfigReader, path: KeyPath, variable: str, environ: Mapping[str, str] | None
 ) -> Secret | None:
     if environ is None:
         return None
@@ -179,9 +230,14 @@ def _from_environment(
 def _check_models(reader: ConfigReader, config: Config) -> None:
     names = {*config.providers, *_table(reader, ("providers",))}
     for alias, targets in config.models.items():
-        path: Path = ("models", alias)
+        path: KeyPath = ("models", alias)
         if not alias:
             reader.wrong(path, "an alias needs a name")
+        if alias.count(WILDCARD) > 1:
+            reader.wrong(path, f"a pattern has one {WILDCARD}, and this one has {alias.count(WILDCARD)}")
+        if any(WILDCARD in target for target in targets) and not _may_fill(config, alias, targets):
+            message = f"a target may have a {WILDCARD} only where it is the one target of a pattern"
+            reader.wrong(path, f"{message} without a [routes] table")
         if not targets:
             reader.wrong(path, 'expected a target such as "groq/llama-3.3-70b", got an empty list')
         for target in targets:
@@ -203,7 +259,12 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
             )
 
 
-def _check_target(reader: ConfigReader, config: Config, path: Path, target: str, names: set[str]) -> None:
+def _may_fill(config: Config, alias: str, targets: Sequence[str]) -> bool:
+    """Can the text that a pattern stands for be put into its target? The state of a route is its targets'."""
+    return WILDCARD in alias and len(targets) == 1 and alias not in config.routes
+
+
+def _check_target(reader: ConfigReader, config: Config, path: KeyPath, target: str, names: set[str]) -> None:
     provider, slash, upstream = target.partition("/")
     if not (slash and upstream):
         reader.wrong(path, f'expected a target of the form "provider/model", got {quote(target)}')
@@ -217,7 +278,7 @@ def _check_target(reader: ConfigReader, config: Config, path: Path, target: str,
 def _check_route(
     reader: ConfigReader, config: Config, name: str, route: RouteSettings, names: set[str]
 ) -> None:
-    path: Path = ("routes", name)
+    path: KeyPath = ("routes", name)
     targets = config.models.get(name)
     if targets is None:
         reader.wrong(path, f"there is no alias {quote(name)} in [models]{_or(name, set(config.models))}")
@@ -244,7 +305,7 @@ def _route(reader: ConfigReader, name: str, route: RouteSettings) -> RouteSettin
 def _check_default(reader: ConfigReader, config: Config, model: str, providers: set[str]) -> None:
     provider, _, upstream = model.partition("/")
     serves = provider not in config.providers or config.serves(provider, upstream)
-    if model not in config.models and not (provider in providers and upstream and serves):
+    if config.alias_of(model) is None and not (provider in providers and upstream and serves):
         reader.wrong(("default_model",), f"{UnknownModel(model, config.available())}")
 
 
@@ -261,7 +322,7 @@ def _check_keys(reader: ConfigReader, clients: Mapping[str, ClientKey]) -> None:
             reader.wrong(("keys", name), f"the same key as `{other}`; each client needs its own")
 
 
-def _table(reader: ConfigReader, path: Path) -> Mapping[str, Any]:
+def _table(reader: ConfigReader, path: KeyPath) -> Mapping[str, Any]:
     """The raw table at a path, empty when there is none."""
     table: Any = reader.document.tree
     for part in path:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from antiphon.config.mistakes import ConfigErrors, Mistake, Path, Where, suggest
+from antiphon.config.mistakes import ConfigErrors, KeyPath, Mistake, Where, suggest
 from antiphon.config.positions import TooDeep, line_and_column, positions
 
 PREFIX: Final = "ANTIPHON_"
@@ -28,17 +28,17 @@ class OverlayText(str):
     __slots__ = ()
 
 
-class Document:
+class ConfigDocument:
     def __init__(self, file: FilePath | None = None) -> None:
         self.file = file
         self.tree: dict[str, Any] = {}
         self.variables: list[str] = []
-        self._positions: dict[Path, tuple[int, int]] = {}
-        self._overlay: dict[Path, Where] = {}
+        self._positions: dict[KeyPath, tuple[int, int]] = {}
+        self._overlay: dict[KeyPath, Where] = {}
         if file is not None:
             self._read(file)
 
-    def where(self, path: Path) -> Where:
+    def where(self, path: KeyPath) -> Where:
         """The origin of the value at `path`, or of the nearest table around it."""
         for length in range(len(path), 0, -1):
             if origin := self._overlay.get(path[:length]):
@@ -47,10 +47,10 @@ class Document:
                 return Where(str(self.file), *position)
         return Where(str(self.file or "configuration"))
 
-    def lay_over(self, names: Path, text: str, origin: Where) -> None:
+    def lay_over(self, names: KeyPath, text: str, origin: Where) -> None:
         """Puts a text at a path of names, each of which may be an existing name in another spelling."""
         table = self.tree
-        path: Path = ()
+        path: KeyPath = ()
         for name in names[:-1]:
             key = _existing(str(name), table)
             path = (*path, key)
@@ -80,7 +80,9 @@ class Document:
         settings = {name: value for name, value in environ.items() if name.startswith(PREFIX) and value}
         secrets = set(self._named_variables())
         secrets |= {
-            value for name, value in settings.items() if name.endswith(("__API_KEY_ENV", "__KEY_ENV"))
+            value
+            for name, value in settings.items()
+            if name.endswith(("__API_KEY_ENV", "__KEY_ENV", "__BRAVE_KEY_ENV"))
         }
         for name in sorted(settings.keys() - secrets):
             names = tuple(name.removeprefix(PREFIX).lower().split("__"))
@@ -100,6 +102,10 @@ class Document:
             for table in tables.values() if isinstance(tables, dict) else ():
                 if isinstance(table, dict) and isinstance(table.get(key), str):
                     yield table[key]
+        tools = self.tree.get("tools")
+        for table in tools.values() if isinstance(tools, dict) else ():
+            named = table.items() if isinstance(table, dict) else ()
+            yield from (value for key, value in named if key.endswith("_env") and isinstance(value, str))
 
     def _read(self, file: FilePath) -> None:
         text = read_text(file, "configuration file")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from antiphon.config.secret import Secret, is_sealing_key
+from antiphon.config.secret import Secret, is_database_url, is_sealing_key
 from antiphon.config.units import BYTES, SECONDS, share
 
 Seconds = Annotated[
@@ -19,6 +19,7 @@ Share = Annotated[
 ]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
 Count = Annotated[int, Meta(ge=1, le=65536, description="a whole number from 1 to 65536")]
+Slots = Annotated[int, Meta(ge=0, le=65536, description="a whole number from 0 to 65536")]
 Name = Annotated[
     str, Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,1000}\Z", description="a text that is not empty, on one line")
 ]
@@ -38,7 +39,7 @@ Url = Annotated[
         extra={"private": True},
     ),
 ]
-Origin = Annotated[
+OriginPattern = Annotated[
     str,
     Meta(
         pattern=r"\A(\*|null|[a-z][a-z0-9+.-]*://[^\s/?#@]+)\Z",
@@ -63,11 +64,18 @@ SealingKey = Annotated[
         extra={"accepts": is_sealing_key},
     ),
 ]
+DatabaseUrl = Annotated[
+    Secret,
+    Meta(
+        description='an address such as "postgresql://user@host:5432/database"',
+        extra={"accepts": is_database_url},
+    ),
+]
 Targets = Annotated[
     tuple[Name, ...], Meta(description='a target such as "groq/llama-3.3-70b"', extra={"single": True})
 ]
 
-Dialect = Literal["auto", "open_responses", "openai", "ai_sdk", "vtcode", "vertice"]
+DialectName = Literal["auto", "open_responses", "openai", "ai_sdk", "vtcode", "vertice"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -77,6 +85,8 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     filled_in: ClassVar[frozenset[str]] = frozenset()
     rest: ClassVar[str | None] = None
     """The field that keeps the keys which are not fields; without one, they are mistakes."""
+    tables_in: ClassVar[str | None] = None
+    """The field that keeps the tables which are not fields: others declare what is in them."""
 
 
 class ExtraOptions(dict[str, Any]):

@@ -9,11 +9,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from antiphon.config.checks import complete, discovers
-from antiphon.config.document import Document
+from antiphon.config.document import ConfigDocument
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.reader import ConfigReader, sections
 from antiphon.config.schema import Config
-from antiphon.config.upstreams import Found, ProviderSettings
+from antiphon.config.tools import ToolSettings
+from antiphon.config.upstreams import FoundProvider, ProviderSettings
 
 FILE_NAME: Final = "antiphon.toml"
 
@@ -52,23 +53,25 @@ def load(
     *,
     options: Mapping[str, tuple[str, str]] | None = None,
     types: Mapping[str, type[ProviderSettings]] | None,
+    tools: Mapping[str, type[ToolSettings]] | None = None,
     secrets: bool = True,
-    discover: Callable[[Mapping[str, str]], Iterable[Found]] | None = None,
+    discover: Callable[[Mapping[str, str]], Iterable[FoundProvider]] | None = None,
 ) -> Config:
     """The effective configuration: the file, environment variables over it, command-line options over both.
 
     `options` maps a key such as `server.port` to the option's name and its text. `types` has every provider
     type with the Struct that its table is read into (`antiphon.providers.registry.TYPES`); when it is None,
-    providers and models are not checked. Without `secrets`, the variables that `api_key_env` and `key_env`
-    name are not read. A provider whose `api_key_env` names an unset variable is disabled, with a warning in
-    the `Config`. What `discover` finds in the environment is added (`antiphon.providers.discovery`), unless
-    `[server] discover` says no.
+    providers and models are not checked. `tools` has the same for hosted tools
+    (`antiphon.tools.registry.TOOLS`); when it is None, their tables are left out. Without `secrets`, the
+    variables that `api_key_env` and `key_env` name are not read. A provider whose `api_key_env` names an
+    unset variable is disabled, with a warning in the `Config`. What `discover` finds in the environment is
+    added (`antiphon.providers.discovery`), unless `[server] discover` says no.
 
     >>> load(environ={"HOME": "/nowhere", "ANTIPHON_SERVER__PORT": "9000"}, types=None).server.port
     9000
     """
-    document = Document(locate(path, environ))
-    reader = ConfigReader(document, Config, types, environ)
+    document = ConfigDocument(locate(path, environ))
+    reader = ConfigReader(document, Config, types, environ, tools)
     reader.mistakes.extend(document.lay_over_environment(environ, sections(Config)))
     for key, (option, text) in (options or {}).items():
         document.lay_over(tuple(key.split(".")), text, Where(option))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -18,7 +18,7 @@ def quote(text: str, limit: int | None = 60) -> str:
     return quoted.replace("\x7f", "\\u007F")
 
 
-def spell(path: Path, limit: int | None = 60) -> str:
+def spell(path: KeyPath, limit: int | None = 60) -> str:
     """The path as TOML would write it: `models."a.b"`, `server.origins[1]`."""
     text = ""
     for part in path:
@@ -54,7 +54,7 @@ class Where:
 @dataclass(frozen=True, slots=True)
 class Mistake:
     where: Where
-    path: Path
+    path: KeyPath
     message: str
 
     def __str__(self) -> str:

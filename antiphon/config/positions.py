@@ -8,7 +8,7 @@ import tomllib
 from bisect import bisect_right
 from typing import Final
 
-from antiphon.config.mistakes import Path
+from antiphon.config.mistakes import KeyPath
 
 DEPTH_LIMIT: Final = 32
 
@@ -32,7 +32,7 @@ class TooDeep(Exception):
         super().__init__(offset)
 
 
-def positions(text: str) -> dict[Path, tuple[int, int]]:
+def positions(text: str) -> dict[KeyPath, tuple[int, int]]:
     """The line and column, from 1, of every key and array element of a valid TOML text."""
     text = text.replace("\r\n", "\n")
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -51,11 +51,11 @@ class _Scan:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.table: Path = ()
-        self.found: dict[Path, int] = {}
-        self.last_element: dict[Path, int] = {}
+        self.table: KeyPath = ()
+        self.found: dict[KeyPath, int] = {}
+        self.last_element: dict[KeyPath, int] = {}
 
-    def document(self) -> dict[Path, int]:
+    def document(self) -> dict[KeyPath, int]:
         while self.blank():
             if self.text[self.at] == "[":
                 self.header()
@@ -69,7 +69,7 @@ class _Scan:
         self.at += 2 if element else 1
         keys = self.dotted_key()
         self.at += 2 if element else 1
-        path: Path = ()
+        path: KeyPath = ()
         for position, (key, offset) in enumerate(keys, start=1):
             path = self.mark((*path, key), offset)
             final = position == len(keys)
@@ -80,7 +80,7 @@ class _Scan:
                 path = self.mark((*path, self.last_element[path]), offset)
         self.table = path
 
-    def pair(self, table: Path) -> None:
+    def pair(self, table: KeyPath) -> None:
         path = table
         for key, offset in self.dotted_key():
             path = self.mark((*path, key), offset)
@@ -102,7 +102,7 @@ class _Scan:
                 return keys
             self.at += 1
 
-    def value(self, path: Path) -> None:
+    def value(self, path: KeyPath) -> None:
         match self.text[self.at]:
             case "[":
                 self.array(path)
@@ -113,7 +113,7 @@ class _Scan:
             case _:
                 self.take(_SCALAR)
 
-    def array(self, path: Path) -> None:
+    def array(self, path: KeyPath) -> None:
         self.at += 1
         index = 0
         while self.blank() and self.text[self.at] != "]":
@@ -124,7 +124,7 @@ class _Scan:
             index += 1
         self.at += 1
 
-    def inline_table(self, path: Path) -> None:
+    def inline_table(self, path: KeyPath) -> None:
         self.at += 1
         while self.blank() and self.text[self.at] != "}":
             if self.text[self.at] == ",":
@@ -133,7 +133,7 @@ class _Scan:
                 self.pair(path)
         self.at += 1
 
-    def mark(self, path: Path, offset: int) -> Path:
+    def mark(self, path: KeyPath, offset: int) -> KeyPath:
         if len(path) > DEPTH_LIMIT:
             raise TooDeep(offset)
         self.found.setdefault(path, offset)

@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
@@ -9,9 +10,9 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo
 
-from antiphon.config.document import Document, OverlayText, parsed, toml_value, where_of
+from antiphon.config.document import ConfigDocument, OverlayText, parsed, toml_value, where_of
 from antiphon.config.kinds import ExtraOptions, Section
-from antiphon.config.mistakes import Mistake, Path, quote, spell, suggest
+from antiphon.config.mistakes import KeyPath, Mistake, quote, spell, suggest
 from antiphon.config.secret import Secret
 from antiphon.config.units import amount
 from antiphon.config.upstreams import ProviderSettings, UnusableType, unknown_type
@@ -56,26 +57,28 @@ class ConfigReader:
 
     def __init__(
         self,
-        document: Document,
+        document: ConfigDocument,
         root: type[Section],
         types: Mapping[str, type[ProviderSettings]] | None,
         environ: Mapping[str, str],
+        tools: Mapping[str, type[Section]] | None = None,
     ) -> None:
         self.document = document
         self.environ = environ
         self.root = root
         self.types = types
+        self.tools = tools
         self.mistakes: list[Mistake] = []
         self.warnings: list[Mistake] = []
         """What keeps one provider from being used, and nothing else."""
 
-    def wrong(self, path: Path, message: str) -> None:
+    def wrong(self, path: KeyPath, message: str) -> None:
         self.mistakes.append(Mistake(self.document.where(path), path, message))
 
-    def warn(self, path: Path, message: str) -> None:
+    def warn(self, path: KeyPath, message: str) -> None:
         self.warnings.append(Mistake(self.document.where(path), path, message))
 
-    def section(self, kind: type[Section], raw: Mapping[str, Any], path: Path) -> Any:
+    def section(self, kind: type[Section], raw: Mapping[str, Any], path: KeyPath) -> Any:
         """The section, with defaults for whatever was wrong; `Wrong` when it cannot be without that."""
         chosen = self._declared(raw, path) if kind is ProviderSettings else kind
         if issubclass(chosen, ProviderSettings):
@@ -88,6 +91,8 @@ class ConfigReader:
                     values[key] = self.value(known[key].type, value, (*path, key))
                 except Wrong:
                     continue
+            elif chosen.tables_in is not None:
+                self._table(values.setdefault(chosen.tables_in, {}), key, value, path)
             elif chosen.rest is None:
                 self.wrong((*path, key), f"unknown key `{key}`{self._advice(key, known, path)}")
         required = [key for key, info in known.items() if info.required]
@@ -98,7 +103,22 @@ class ConfigReader:
             raise Wrong
         return chosen(**values)
 
-    def value(self, kind: Any, value: Any, path: Path) -> Any:
+    def _table(self, tables: dict[str, Any], key: str, value: Any, path: KeyPath) -> None:
+        """A table that somebody else declares: that of a hosted tool."""
+        if self.tools is None:
+            return
+        try:
+            kind = self.tools[key]
+        except UnusableType as error:
+            self.wrong((*path, key), str(error))
+        except KeyError:
+            listed = f"; there is: {', '.join(sorted(self.tools))}"
+            self.wrong((*path, key), f"unknown tool or key{suggest(key, self.tools) or listed}")
+        else:
+            with suppress(Wrong):
+                tables[key] = self.value(kind, value, (*path, key))
+
+    def value(self, kind: Any, value: Any, path: KeyPath) -> Any:
         """The value as its type wants it."""
         bare, extra = _unwrap(kind)
         container = get_origin(bare)
@@ -123,7 +143,7 @@ class ConfigReader:
             return self._entries(get_args(bare)[1], value, path)
         return self._scalar(kind, value, path)
 
-    def _scalar(self, kind: Any, value: Any, path: Path) -> Any:
+    def _scalar(self, kind: Any, value: Any, path: KeyPath) -> Any:
         bare, extra = _unwrap(kind)
         if bare is Secret:
             secret = secret_in(value)
@@ -146,7 +166,7 @@ class ConfigReader:
         except (msgspec.ValidationError, ValueError):
             raise self._unexpected(kind, value, path) from None
 
-    def _elements(self, kind: Any, raw: list[Any], path: Path) -> tuple[Any, ...]:
+    def _elements(self, kind: Any, raw: list[Any], path: KeyPath) -> tuple[Any, ...]:
         values = []
         for index, value in enumerate(raw):
             try:
@@ -155,7 +175,7 @@ class ConfigReader:
                 continue
         return tuple(values)
 
-    def _entries(self, kind: Any, raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    def _entries(self, kind: Any, raw: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
         values = {}
         for key, value in raw.items():
             try:
@@ -164,7 +184,7 @@ class ConfigReader:
                 continue
         return values
 
-    def _declared(self, raw: Mapping[str, Any], path: Path) -> type[Section]:
+    def _declared(self, raw: Mapping[str, Any], path: KeyPath) -> type[Section]:
         """The Struct that the type of a provider declares."""
         kind = raw.get("type")
         if self.types is None or not isinstance(kind, str):
@@ -177,14 +197,14 @@ class ConfigReader:
             self.wrong((*path, "type"), unknown_type(kind, self.types))
         return ProviderSettings
 
-    def _lay_under(self, kind: type[ProviderSettings], raw: Mapping[str, Any], path: Path) -> None:
+    def _lay_under(self, kind: type[ProviderSettings], raw: Mapping[str, Any], path: KeyPath) -> None:
         """Gives a provider's table the keys that it does not have and that variables of its type give."""
         for key, variable in kind.variables(raw).items():
             if key not in raw and (value := self.environ.get(variable)):
                 self.document.variables.append(variable)
                 self.document.lay_over((*path, key), value, where_of(self.environ, variable))
 
-    def _filled_in(self, section: type[Section], raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    def _filled_in(self, section: type[Section], raw: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
         if "name" in section.filled_in:
             values["name"] = path[-1]
@@ -196,13 +216,13 @@ class ConfigReader:
             )
         return values
 
-    def _unexpected(self, kind: Any, value: object, path: Path) -> Wrong:
+    def _unexpected(self, kind: Any, value: object, path: KeyPath) -> Wrong:
         # A secret is easily put one level too high, or behind the wrong key of its section.
         private = _may_hold_secrets(keys(self.root)[str(path[0])].type)
         self.wrong(path, f"expected {expected(kind)}, got {_came(value, private)}")
         return Wrong()
 
-    def _advice(self, key: str, known: Mapping[str, FieldInfo], path: Path) -> str:
+    def _advice(self, key: str, known: Mapping[str, FieldInfo], path: KeyPath) -> str:
         if close := suggest(key, known, cutoff=0.7):
             return close
         if path and key in keys(self.root):
@@ -272,7 +292,7 @@ def _without_none(union: Any) -> list[Any]:
 def _may_hold_secrets(kind: Any) -> bool:
     """Is a value of this kind secret, or anything inside one?"""
     bare, extra = _unwrap(kind)
-    if bare is Secret or extra.get("private", False):
+    if bare is Secret or extra.get("private", False) or (_is_section(bare) and bare.tables_in):
         return True
     inner = [info.type for info in keys(bare).values()] if _is_section(bare) else get_args(bare)
     return get_origin(bare) is not Literal and any(map(_may_hold_secrets, inner))

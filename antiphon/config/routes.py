@@ -1,5 +1,6 @@
 """The tables `[routes.NAME]`: how an alias with several targets uses them."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
@@ -10,7 +11,7 @@ Strategy = Literal["order", "weighted", "fastest", "cheapest", "tiers"]
 FailureKind = Literal["connection", "timeout", "rate_limit", "overloaded", "server_error", "auth"]
 OnCut = Literal["restart", "continue", "fail"]
 Weight = Annotated[float, Meta(ge=0, le=1_000_000, description="a weight from 0 to 1000000")]
-Retries = Annotated[int, Meta(ge=0, le=100, description="a whole number from 0 to 100")]
+_Retries = Annotated[int, Meta(ge=0, le=100, description="a whole number from 0 to 100")]
 
 TIERS_COOLDOWN = 300.0
 """What `cooldown` is for `strategy = "tiers"` unless it is given."""
@@ -21,7 +22,7 @@ class RouteSettings(Section, frozen=True, kw_only=True):
 
     strategy: Strategy = "order"
     weights: tuple[Weight, ...] = ()
-    retries: Retries = 2
+    retries: _Retries = 2
     fallback_on: tuple[FailureKind, ...] = (
         "connection",
         "timeout",
@@ -35,6 +36,35 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     affinity: Literal["chain", "none"] = "chain"
     on_cut: OnCut = "restart"
     context_window_fallback: Name | None = None
+
+
+WILDCARD = "*"
+"""In an alias: any text. In its target: the same text."""
+
+
+def best_pattern(aliases: Iterable[str], model: str) -> str | None:
+    """Of the patterns that fit this name, the one with the most text of its own."""
+    fitting = [alias for alias in aliases if _matched(alias, model) is not None]
+    return max(fitting, key=lambda alias: (len(alias), alias.index(WILDCARD)), default=None)
+
+
+def filled(alias: str, targets: tuple[str, ...], model: str) -> tuple[str, ...]:
+    """The targets of an alias; what its wildcard stands for in this name stands there, too.
+
+    >>> filled("claude-*", ("anthropic/claude-*",), "claude-opus-5")
+    ('anthropic/claude-opus-5',)
+    """
+    text = _matched(alias, model)
+    return targets if text is None else tuple(target.replace(WILDCARD, text) for target in targets)
+
+
+def _matched(alias: str, model: str) -> str | None:
+    """What the wildcard of a pattern stands for in a name; None if it does not fit, or is no pattern."""
+    before, star, after = alias.partition(WILDCARD)
+    if not star or len(model) < len(before) + len(after):
+        return None
+    fits = model.startswith(before) and model.endswith(after)
+    return model[len(before) : len(model) - len(after)] if fits else None
 
 
 class Target(NamedTuple):

@@ -11,23 +11,26 @@ from antiphon.config.catalogue import ModelFacts
 from antiphon.config.kinds import (
     Bytes,
     Count,
-    Dialect,
+    DatabaseUrl,
+    DialectName,
     Host,
     LogLevel,
     Name,
-    Origin,
+    OriginPattern,
     Port,
     SealingKey,
     Seconds,
     Section,
     Sha256,
     Share,
+    Slots,
     Targets,
     Variable,
 )
 from antiphon.config.mistakes import Mistake, quote
-from antiphon.config.routes import Route, RouteSettings, Target
-from antiphon.config.upstreams import Found, ProviderSettings, UpstreamTimeouts
+from antiphon.config.routes import WILDCARD, Route, RouteSettings, Target, best_pattern, filled
+from antiphon.config.tools import ToolsSettings
+from antiphon.config.upstreams import FoundProvider, ProviderSettings, UpstreamTimeouts
 
 LOCAL: Final = "local"
 """The provider that is there without any configuration."""
@@ -37,7 +40,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     host: Name = "127.0.0.1"
     port: Port = 8080
     workers: Count = 1
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[OriginPattern, ...] = ()
     hosts: tuple[Host, ...] = ()
     body_limit: Bytes = 36 * 1024 * 1024
     memory_limit: Bytes = 1024 * 1024 * 1024
@@ -49,7 +52,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     log_level: LogLevel | None = None
     """The name that earlier versions had for `[log] level`."""
     audit: Share = 0.0
-    dialect: Dialect = "auto"
+    dialect: DialectName = "auto"
     receipts: bool = False
     strict: bool = False
     discover: bool | None = None
@@ -63,7 +66,9 @@ class ClientKey(Section, frozen=True, kw_only=True):
     key_env: Variable | None = None
     key_sha256: Sha256 | None = None
     tenant: Name | None = None
-    dialect: Dialect | None = None
+    dialect: DialectName | None = None
+    tools: tuple[Name, ...] = ("file_search", "code_interpreter")
+    """The hosted tools that it may use here: `web_search`, `mcp:LABEL`, `antiphon:function:NAME`."""
     name: str = ""
 
 
@@ -75,6 +80,11 @@ class LogSettings(Section, frozen=True, kw_only=True):
 
 class StoreSettings(Section, frozen=True, kw_only=True):
     path: Name | None = None
+    url: DatabaseUrl | None = None
+    """The PostgreSQL database that takes the place of SQLite; its password makes it a secret."""
+    url_env: Variable | None = None
+    connections: Count = 10
+    """How many connections to PostgreSQL one process has at most."""
     synchronous: Literal["normal", "full"] = "normal"
     ttl: Seconds = 30 * 86400.0
     cache_bytes: Bytes = 64 * 1024 * 1024
@@ -116,10 +126,28 @@ class MediaSettings(Section, frozen=True, kw_only=True):
     timeout: Seconds = 15.0
 
 
+class FilesSettings(Section, frozen=True, kw_only=True):
+    """Files that clients upload to `/v1/files`."""
+
+    limit: Bytes = 512 * 1024 * 1024
+    """How large one may be."""
+    quota: Bytes = 10 * 1024 * 1024 * 1024
+    """How much all files of one tenant may take."""
+
+
 class ChatRouteSettings(Section, frozen=True, kw_only=True):
     """The front ends at `/api/v1/chat`."""
 
     protocol: Literal["ui", "data-v1", "open-responses"] = "ui"
+
+
+class BackgroundSettings(Section, frozen=True, kw_only=True):
+    """Responses that run in the background."""
+
+    on_death: Literal["continue", "fail"] = "continue"
+    """What becomes of them when their process stops or dies."""
+    work: Slots = 64
+    """With PostgreSQL: how many this process works on at once."""
 
 
 class UnknownModel(LookupError):
@@ -155,12 +183,15 @@ class Config(Section, frozen=True, kw_only=True):
     sealing: SealingSettings = field(default_factory=SealingSettings)
     local: LocalSettings = field(default_factory=LocalSettings)
     media: MediaSettings = field(default_factory=MediaSettings)
+    files: FilesSettings = field(default_factory=FilesSettings)
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
     chat: ChatRouteSettings = field(default_factory=ChatRouteSettings)
+    background: BackgroundSettings = field(default_factory=BackgroundSettings)
     timeouts: UpstreamTimeouts = field(default_factory=UpstreamTimeouts)
     source: str | None = None
     variables: tuple[str, ...] = ()
     warnings: tuple[Mistake, ...] = ()
-    discovered: dict[str, Found] = field(default_factory=dict)
+    discovered: dict[str, FoundProvider] = field(default_factory=dict)
     """The providers that nobody has configured, by name."""
 
     def resolve(self, model: str | None = None) -> Target:
@@ -173,19 +204,36 @@ class Config(Section, frozen=True, kw_only=True):
         wanted = self.default_model if model is None else model
         if wanted is None:
             raise UnknownModel(None, self.available())
-        targets = tuple(map(Target.of, self.models.get(wanted, (wanted,))))
+        alias = self.alias_of(wanted)
+        named = (wanted,) if alias is None else filled(alias, self.models[alias], wanted)
+        targets = tuple(map(Target.of, named))
         if not all(target.upstream_model and self.serves(*target) for target in targets):
             raise UnknownModel(model, self.available())
         return targets[0]
 
     def route(self, model: str | None = None) -> Route | None:
         """How the targets of an alias are used; None for one that has a single target and no table."""
-        alias = self.default_model if model is None else model
+        wanted = self.default_model if model is None else model
+        alias = self.alias_of(wanted or "")
         targets = self.models.get(alias or "", ())
         settings = self.routes.get(alias or "")
         if len(targets) < 2 and settings is None:
             return None
         return Route(alias or "", tuple(map(Target.of, targets)), settings or RouteSettings())
+
+    def alias_of(self, model: str) -> str | None:
+        """The alias that a name stands for: itself, or the pattern that fits it best.
+
+        >>> groq = ProviderSettings(type="any")
+        >>> both = {"claude-*": ("groq/qwen",), "claude-opus-*": ("groq/kimi",)}
+        >>> Config(models=both, providers={"groq": groq}).alias_of("claude-opus-5")
+        'claude-opus-*'
+        """
+        if model in self.models:
+            return model
+        if "/" in model and model.partition("/")[0] in self.providers:
+            return None  # it says itself who is to be asked
+        return best_pattern(self.models, model)
 
     def serves(self, provider: str, upstream: str) -> bool:
         """Can there be such a model? An embedded provider has one; others are asked when it is used."""
@@ -196,15 +244,16 @@ class Config(Section, frozen=True, kw_only=True):
         return self.providers[name]
 
     def aliases(self) -> list[str]:
-        """The configured names of models, without those whose providers are all disabled."""
+        """The configured names of models, no patterns, and none whose providers are all disabled."""
         disabled = {name for name, provider in self.providers.items() if provider.disabled}
         return [
             alias
             for alias, targets in self.models.items()
-            if not all(target.partition("/")[0] in disabled for target in targets)
+            if WILDCARD not in alias and not all(target.partition("/")[0] in disabled for target in targets)
         ]
 
     def available(self) -> list[str]:
         """Every alias that can be used, then `NAME/…` for each provider that takes any model name."""
         usable = [name for name, one in self.providers.items() if not one.embedded and not one.disabled]
-        return [*self.aliases(), *(f"{name}/…" for name in usable)]
+        patterns = [alias for alias in self.models if WILDCARD in alias]
+        return [*self.aliases(), *patterns, *(f"{name}/…" for name in usable)]

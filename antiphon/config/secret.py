@@ -41,6 +41,11 @@ class Secret:
         return hash((Secret, self._text))
 
 
+def is_database_url(text: str) -> bool:
+    """Does it name a PostgreSQL database, as libpq writes it?"""
+    return text.startswith(("postgresql://", "postgres://"))
+
+
 def is_sealing_key(text: str) -> bool:
     """32 bytes in base64, in either alphabet and padded or not, or in hexadecimal?"""
     try:

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.config.kinds import Section
-from antiphon.config.mistakes import Path, quote, spell
+from antiphon.config.mistakes import KeyPath, quote, spell
 from antiphon.config.reader import keys
-from antiphon.config.schema import ClientKey, Config
+from antiphon.config.schema import ClientKey, Config, StoreSettings
 from antiphon.config.secret import HIDDEN, Secret
+from antiphon.config.tools import ToolSettings
 from antiphon.config.upstreams import ProviderSettings
 
 
@@ -30,10 +31,17 @@ def show(config: Config) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Section):
         plain = {key: _plain(getattr(value, key)) for key in keys(type(value))}
+        if value.tables_in is not None:
+            plain |= _plain(getattr(value, value.tables_in))
         if isinstance(value, ProviderSettings):
             plain |= _hidden(value.options) if value.rest else {}
             if value.api_key_env:
                 del plain["api_key"]
+        if isinstance(value, ToolSettings):
+            for key in [key for key in plain if plain[key] and key.endswith("_env")]:
+                plain.pop(key.removesuffix("_env"), None)
+        if isinstance(value, StoreSettings) and value.url_env:
+            plain.pop("url", None)
         if isinstance(value, ClientKey) and value.key_env:
             del plain["key_sha256"]
         elif isinstance(value, ClientKey):
@@ -57,7 +65,7 @@ def _hidden(options: Any) -> Any:
     return HIDDEN if isinstance(options, str) else options
 
 
-def _lines(table: Mapping[str, Any], path: Path) -> Iterator[str]:
+def _lines(table: Mapping[str, Any], path: KeyPath) -> Iterator[str]:
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}
     if len(tables) < len(table) or not table:
         if path:

@@ -91,7 +91,7 @@ class HttpSettings(DeclaredSettings, frozen=True, kw_only=True):
     headers: dict[str, Secret] = field(default_factory=dict)
 
 
-class Found(NamedTuple):
+class FoundProvider(NamedTuple):
     """A provider that nobody has configured: the keys that its table would have, and what it was found by."""
 
     name: str

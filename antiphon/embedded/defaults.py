@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from antiphon.embedded.catalogue import DEFAULT
-
-Message = dict[str, Any]
+from antiphon.embedded.tool_prompt import PromptMessage
 
 INSTRUCTIONS: Final = "You are a helpful assistant. Answer in English, briefly and correctly."
 # So small a model does as it sees done. None of these is a question of the evaluation.
@@ -39,10 +38,10 @@ class Defaults:
     """llama.cpp's own, for answers in words."""
     longest: int | None = None
     """Tokens of an answer; without it, as many as the context has."""
-    opening: tuple[Message, ...] = ()
+    opening: tuple[PromptMessage, ...] = ()
     """What a conversation begins with that has no instructions of its own."""
 
-    def opened(self, messages: Sequence[Message]) -> list[Message]:
+    def opened(self, messages: Sequence[PromptMessage]) -> list[PromptMessage]:
         if any(message["role"] in ("system", "developer") for message in messages):
             return list(messages)
         return [*self.opening, *messages]

@@ -32,7 +32,7 @@ _ADVICE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedFile:
     """What is at an address, as far as it is known beforehand."""
 
     url: str
@@ -69,7 +69,7 @@ def discard(part: Path) -> None:
     note_of(part).unlink(missing_ok=True)
 
 
-def download(wanted: Wanted, part: Path, progress: Progress) -> str | None:
+def download(wanted: ExpectedFile, part: Path, progress: Progress) -> str | None:
     """Fetches the GGUF file into `part`; the SHA-256 that it was held to, if there was one.
 
     A connection that breaks is opened again as long as each brings the file further.
@@ -119,7 +119,7 @@ def _unfinished(transfer: "_Transfer", where: str, reason: object) -> WeightsErr
 class _Transfer:
     """One file on its way, over as many connections as it takes."""
 
-    def __init__(self, wanted: Wanted, part: Path, progress: Progress) -> None:
+    def __init__(self, wanted: ExpectedFile, part: Path, progress: Progress) -> None:
         self.part = part
         self._wanted = wanted
         self._progress = progress

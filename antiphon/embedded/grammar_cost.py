@@ -41,11 +41,26 @@ def objection(schema: _Schema) -> str | None:
     return None
 
 
+class _Alike:
+    """Alternatives that begin alike: how many ways they leave open, and how many of them lead back."""
+
+    def __init__(self) -> None:
+        self.ways = 0
+        self.loops = 0
+        self.back = _NOWHERE
+
+    def add(self, ways: int, back: frozenset[str]) -> None:
+        self.ways += ways
+        self.loops += bool(back)
+        self.back |= back
+
+
 class _Costs:
     def __init__(self, root: _Schema) -> None:
         self._root = root
         self._parts: dict[str, int] = {}
         self._ways: dict[str, _Ways] = {}
+        self._targets: dict[str, Any] = {}
 
     def parts(self, node: Any) -> int:
         """How many parts it has once its references are followed, up to one that leads back to itself."""
@@ -86,23 +101,23 @@ class _Costs:
 
     def _of_alternatives(self, alternatives: list[Any]) -> "_Ways":
         """Alternatives that begin differently are told apart at once; those that begin alike stay open."""
-        alike: defaultdict[_Beginning, list[_Ways]] = defaultdict(list)
+        alike: defaultdict[_Beginning, _Alike] = defaultdict(_Alike)
         for one in alternatives:
-            alike[self._beginning(one)].append(self.ways(one))
-        # What is not known could be any of the others.
-        groups = [
-            [*group, *(alike.get((kind, None), ()) if more else ()), *(alike.get(_ANY, ()) if kind else ())]
-            for (kind, more), group in tuple(alike.items())
-        ]
-        for group in groups:
-            if sum(ways for ways, _ in group) > MOST_WAYS or sum(bool(back) for _, back in group) > 1:
+            alike[self._beginning(one)].add(*self.ways(one))
+        most, back = 1, _NOWHERE
+        for (kind, more), group in alike.items():
+            # What is not known could be any of the others.
+            open_too = [alike[kind, None]] if more and (kind, None) in alike else []
+            open_too += [alike[_ANY]] if kind and _ANY in alike else []
+            ways = group.ways + sum(other.ways for other in open_too)
+            if ways > MOST_WAYS or group.loops + sum(other.loops for other in open_too) > 1:
                 raise _TooCostly(
                     f"the alternatives of the schema leave more than {MOST_WAYS} ways of reading an answer "
                     "open at once, which is more than the embedded model takes; let alternatives begin with "
                     "a required property that is a different `const` in each"
                 )
-        total = max((sum(ways for ways, _ in group) for group in groups), default=1)
-        return total, _NOWHERE.union(*(back for group in groups for _, back in group))
+            most, back = max(most, ways), back | group.back
+        return most, back
 
     def _beginning(self, node: Any) -> "_Beginning":
         """What tells this alternative from another: its kind, and the first words of an object."""
@@ -126,6 +141,12 @@ class _Costs:
         return (kind, None) if isinstance(kind, str) else _ANY
 
     def _target(self, ref: str) -> Any:
+        """What a reference points at; each is followed once, however many there are and however long."""
+        if ref not in self._targets:
+            self._targets[ref] = self._found(ref)
+        return self._targets[ref]
+
+    def _found(self, ref: str) -> Any:
         node: Any = self._root
         for part in ref.removeprefix("#").split("/")[1:]:
             part = unquote(part).replace("~1", "/").replace("~0", "~")

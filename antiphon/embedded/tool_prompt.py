@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-Message = dict[str, Any]
+PromptMessage = dict[str, Any]
 
 MOST_CALLS: Final = 4
 """How many calls one answer may have."""
@@ -62,7 +62,7 @@ def tool_prompt(tools: Sequence[PromptTool]) -> str:
     )
 
 
-def calling(messages: Sequence[Message], tools: Sequence[PromptTool]) -> list[Message]:
+def calling(messages: Sequence[PromptMessage], tools: Sequence[PromptTool]) -> list[PromptMessage]:
     """The conversation as the model sees it when it is to call one of these functions."""
     told = _in_words(messages)
     prompt = tool_prompt(tools)
@@ -72,7 +72,7 @@ def calling(messages: Sequence[Message], tools: Sequence[PromptTool]) -> list[Me
     return [{"role": "system", "content": prompt}, *told]
 
 
-def answering(messages: Sequence[Message]) -> list[Message]:
+def answering(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """The conversation as the model sees it when it is to answer in words."""
     told = _in_words(messages)
     if messages and messages[-1]["role"] == "tool" and (question := last_question(messages)):
@@ -80,15 +80,15 @@ def answering(messages: Sequence[Message]) -> list[Message]:
     return told
 
 
-def last_question(messages: Sequence[Message]) -> str:
+def last_question(messages: Sequence[PromptMessage]) -> str:
     """The text of the user's last message."""
     return next((_text(message) for message in reversed(messages) if message["role"] == "user"), "")
 
 
-def _in_words(messages: Sequence[Message]) -> list[Message]:
+def _in_words(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """Calls and their outputs as plain messages, because the template would drop them without a word."""
     calls_by_id: dict[str, str] = {}
-    told: list[Message] = []
+    told: list[PromptMessage] = []
     before = ""
     for message in messages:
         role = message["role"]
@@ -112,7 +112,7 @@ def _in_words(messages: Sequence[Message]) -> list[Message]:
     return told
 
 
-def _text(message: Message) -> str:
+def _text(message: PromptMessage) -> str:
     content = message.get("content") or ""
     if isinstance(content, str):
         return content

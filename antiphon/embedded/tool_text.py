@@ -31,7 +31,7 @@ class CallEnded:
     """The arguments are complete."""
 
 
-Piece = CallBegun | CallArguments | CallEnded
+ToolTextPiece = CallBegun | CallArguments | CallEnded
 
 
 class ToolTextParser:
@@ -44,7 +44,7 @@ class ToolTextParser:
         self._used: set[str] = set()
         self._made: list[tuple[str, str]] = []
         self._read: Callable[[str], None] = self._between_calls
-        self._pieces: list[Piece] = []
+        self._pieces: list[ToolTextPiece] = []
         self._string = ""
         self._escaped = False
         self._key = ""
@@ -54,7 +54,7 @@ class ToolTextParser:
         self._depth = 0
         self._quoted = False
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[ToolTextPiece]:
         for character in text:
             if self.done:
                 break

@@ -254,7 +254,7 @@ def _unpack(wanted: _Reference, wheel: InWheel, scratch: Path, progress: Progres
 
 
 def _download(wanted: _Reference, address: str, progress: Progress) -> Path:
-    from antiphon.embedded.download import Wanted, discard, download
+    from antiphon.embedded.download import ExpectedFile, discard, download
 
     part, published = _part(wanted.name), wanted.published
     url, fragment = urldefrag(address)
@@ -263,7 +263,7 @@ def _download(wanted: _Reference, address: str, progress: Progress) -> Path:
         checksum = published.sha256
         _make_room(published.size - (part.stat().st_size if part.exists() else 0))
     try:
-        found = download(Wanted(url, published.size if published else None, checksum), part, progress)
+        found = download(ExpectedFile(url, published.size if published else None, checksum), part, progress)
     except OSError:  # a full disk stays full as long as the part lies there
         discard(part)
         raise

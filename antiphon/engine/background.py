@@ -1,29 +1,40 @@
-"""Background responses: they run without their caller, with a heartbeat and a time limit.
+"""Background responses: they run without their caller, each a task with a stored row.
 
-Each is a task with a row, an owner and a heartbeat. An owner is one process; with its heartbeat it hears of
-cancellations from other processes, and it ends as failed what silent ones left behind. Nothing runs twice.
+A row is written by one attempt at a time: whoever has lost it to another process is told so by the store, and
+stops. The next attempt goes on where the log ends.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.failures import SHUTDOWN
-from antiphon.engine.heartbeat import Lease
-from antiphon.engine.job import BackgroundJob, Pace
-from antiphon.engine.orphans import last_words
-from antiphon.spec import ids
-from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.engine.following import Logs
+from antiphon.engine.job import BackgroundJob, Logged, Pace
+from antiphon.engine.job_record import UnreadableJob
+from antiphon.engine.owned_rows import OwnedRows
+from antiphon.engine.queued_work import QueuedWork
+from antiphon.engine.takeover import (
+    MOST_ATTEMPTS,
+    RESTARTED,
+    TOO_OFTEN,
+    UNREADABLE_JOB,
+    Restored,
+    final_change,
+    restored,
+)
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
-from antiphon.store.base import RUNNING, LoggedEvent, StoredResponse, StoreError
+from antiphon.store.base import RUNNING, LoggedEvent, StoreConflict, StoredResponse, StoreError
+from antiphon.store.work_queue import WorkQueue
 from antiphon.stream.composer import Composer
 
 log = logging.getLogger(__name__)
 
 PACE = Pace()
-_PAGE = 500
 
 
 class Background:
@@ -33,7 +44,6 @@ class Background:
         self, engine: Engine, pace: Pace | None = None, report: Callable[[BackgroundJob], None] | None = None
     ) -> None:
         """`report` is called with each job that has ended."""
-        self.owner = ids.new_id("owner_")
         self.stopping = False
         self._engine = engine
         self._store = engine.store
@@ -41,99 +51,202 @@ class Background:
         self._report = report
         self._jobs: dict[str, BackgroundJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._orphans: dict[str, StoredResponse] = {}
-        self._keeper: asyncio.Task[None] | None = None
-        self._lease: Lease | None = None
-        self._wake = asyncio.Event()
-        self._beaten = 0.0
-        self._sweep_at = 0.0
+        self._logs = Logs(self._store, lambda id: self.stopping and self._working(id) is None)
+        self._is_retired = False
+        self._source = self._find_source(engine.store.work_queue)
+
+    def _find_source(self, queue: WorkQueue | None) -> OwnedRows | QueuedWork:
+        if queue is None:
+            return OwnedRows(self._store, self._engine.clock, self._pace, self)
+        return QueuedWork(self._store, queue, self._engine.config.background.work, self)
+
+    @property
+    def is_busy(self) -> bool:
+        """Is anything worked on here?"""
+        return bool(self._jobs)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Is what is worked on here left to others?"""
+        return self.stopping or self._is_retired
 
     async def open(self) -> None:
-        self._beaten = self._engine.clock()
-        await self._store.heartbeat(self.owner, self._beaten)
-        self._wake.set()
-        self._keeper = asyncio.create_task(self._keep())
-        self._lease = Lease(self._beat_late, self._pace)
-        self._lease.start()
+        await self._source.open()
 
     async def start(self, request: Request, caller: Caller) -> BackgroundJob:
-        """Begin the work; when this returns, the response is stored as `queued`."""
+        """Begin the work, here or elsewhere; when this returns, the response is stored as `queued`."""
+        job = await self.prepare(request, caller)
+        if not self._source.is_shared:
+            self._begin(job)
+        return job
+
+    async def prepare(self, request: Request, caller: Caller) -> BackgroundJob:
+        """Check the request and store its response as `queued`, for `take` to work on, here or elsewhere."""
         if not request.store:
             message = "a background response must be stored to be found again; leave out `store: false`"
             raise SpecError(invalid_param("background", message).with_code("background_needs_store"))
         if self.stopping:
             raise SpecError(SHUTDOWN, 503)
         run = await self._engine.start(request, caller)
-        job = BackgroundJob(self._engine, run, caller, self.owner, self._pace)
+        job = BackgroundJob(self._engine, run, caller, self._source.owner, self._pace)
         await job.save()
-        self._jobs[job.id] = job
-        task = asyncio.create_task(self._carry_out(job))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        self._wake.set()
+        return job
+
+    async def take(self, response: StoredResponse) -> BackgroundJob | None:
+        """Work on a stored response, whatever its log holds, in the attempt that `response` tells.
+
+        The row must have the owner of this process. The work has begun when this returns, and its job tells
+        when it has `ended`. None: the response cannot be gone on with, or must not, and was ended as failed.
+        """
+        found: Restored | None = None
+        refusal = RESTARTED
+        try:
+            if response.attempt >= MOST_ATTEMPTS:
+                refusal = TOO_OFTEN
+            elif response.attempt == 0 or self._engine.config.background.on_death == "continue":
+                found = await restored(self._engine, response)
+        except UnreadableJob as error:
+            log.error("background response %s cannot be gone on with: %s", response.id, error)
+            refusal = UNREADABLE_JOB
+        except SpecError as error:
+            refusal = error.payload
+        if found is None:
+            await self._end(response, refusal)
+            return None
+        logged = Logged(response.attempt, found.last, found.record)
+        job = BackgroundJob(
+            self._engine, found.run, found.caller, self._source.owner, self._pace, logged, found.events
+        )
+        if response.cancel_requested:
+            job.stop(Composer.cancel)
+        if response.attempt:
+            log.warning("background response %s goes on here, attempt %d", job.id, response.attempt + 1)
+        self._begin(job)
         return job
 
     async def cancel(self, tenant: str, id: str) -> StoredResponse | None:
         """Ask for the end, wait a while for it, and give the response as it is then."""
-        found = await self._store.request_cancel(tenant, id)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._pace.patience):
-                while found is not None and found.status in RUNNING:
-                    job = self._working(id)
-                    if job is None:
-                        await asyncio.sleep(self._pace.poll)
-                    else:
-                        job.stop(Composer.cancel)
-                        await job.ended.wait()
-                    found = await self._store.get(tenant, id)
+        with self._store.changes.watch(id) as watch:
+            found = await self._store.request_cancel(tenant, id)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pace.patience):
+                    while found is not None and found.status in RUNNING:
+                        if (job := self._working(id)) is not None:
+                            job.stop(Composer.cancel)
+                            await job.ended.wait()
+                        elif found.last_event is not None or not await self._cancel_unbegun(found):
+                            await watch.wait()
+                        watch.seen()
+                        # Asked again: who has just begun to work on it may not have heard.
+                        found = await self._store.request_cancel(tenant, id)
         return found
 
-    async def events(self, tenant: str, id: str, after: int) -> list[LoggedEvent] | None:
-        """The next logged events, waited for; none when there are no more, None without such a response.
+    async def _cancel_unbegun(self, response: StoredResponse) -> bool:
+        """End a response that nobody has begun to work on. False: somebody has."""
+        now = int(self._engine.clock())
+        change = await final_change(self._store, response, self._source.owner, now, Composer.cancel)
+        try:
+            return await self._store.update(change)
+        except StoreConflict:
+            return False
 
-        Events of this process are waited for, those of another are looked for.
-        """
-        while True:
-            logged = await self._store.events_after(tenant, id, after, _PAGE)
-            if logged or logged is None:
-                return logged
-            job = self._working(id)
-            if job is not None:
-                await job.beyond(after)
-                continue
-            found = await self._store.get(tenant, id)
-            if found is None:
-                return None
-            if found.status not in RUNNING:
-                if found.last_event is None or found.last_event <= after:
-                    return []
-            elif self.stopping:
-                return []
-            else:
-                await asyncio.sleep(self._pace.poll)
+    async def events(self, tenant: str, id: str, after: int) -> list[LoggedEvent] | None:
+        """The next logged events, waited for; none when there are no more, None without such a response."""
+        return await self._logs.events(tenant, id, after)
 
     async def finished(self) -> None:
         """Wait until nothing runs any more."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
+    async def retire(self) -> None:
+        """Take no further work, and leave what runs to those who can go on with it at once."""
+        if self._source.is_shared:
+            self._is_retired = True
+            await self._source.stop()
+            for job in self._jobs.values():
+                self._dismiss(job)
+
     async def close(self) -> None:
-        """End what still runs as failed. What cannot be written now is ended by the next process."""
+        """Leave what still runs to another process, or end it as failed, as the configuration says.
+
+        What cannot be written now is taken over once this process has been silent for long enough.
+        """
         self.stopping = True
+        self._store.changes.notify_all()
+        await self._source.stop()
         for job in self._jobs.values():
-            job.stop(lambda composer: composer.fail(SHUTDOWN))
+            self._dismiss(job)
         tasks = set(self._tasks)
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=self._pace.patience)
-            tasks = late
-        if self._keeper is not None:
-            tasks.add(self._keeper)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        if self._lease is not None:
-            self._lease.stop()
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        await self._source.close()
+
+    def stop_work(self, id: str) -> None:
+        """Cancel a response, if it is made here."""
+        if (job := self._working(id)) is not None:
+            job.stop(Composer.cancel)
+
+    def take_over(self, orphan: StoredResponse) -> None:
+        """Go on with a response whose process is gone, as soon as the store lets us."""
+        self._spawn(self._take_over(orphan))
+
+    async def _take_over(self, orphan: StoredResponse) -> None:
+        await self.carry_on(orphan)
+
+    async def carry_on(self, orphan: StoredResponse) -> BackgroundJob | None:
+        """Take a response as soon as the store lets us. None: it has ended, or this process stops."""
+        while not self.is_leaving:
+            try:
+                return await self.take(orphan)
+            except StoreError as error:
+                log.warning("background response %s could not be taken over yet: %s", orphan.id, error)
+                await asyncio.sleep(self._pace.retry)
+            except Exception:
+                log.exception("background response %s could not be taken over", orphan.id)
+                await self._end_at_last(orphan.tenant, orphan.id, orphan.attempt)
+                break
+        return None
+
+    async def _end(self, response: StoredResponse, error: ErrorPayload) -> None:
+        """End a response as failed, from its log alone."""
+        now = int(self._engine.clock())
+        owner = self._source.owner
+        change = await final_change(self._store, response, owner, now, lambda composer: composer.fail(error))
+        await self._store.update(change)
+        log.warning("background response %s ended as failed: %s", response.id, error.message)
+
+    async def _end_at_last(self, tenant: str, id: str, attempt: int) -> None:
+        """End a response as failed, as soon as the store lets us, if it still runs in this attempt."""
+        while not self.stopping:
+            with suppress(StoreError):
+                found = await self._store.get(tenant, id)
+                if found is not None and (found.owner, found.attempt) == (self._source.owner, attempt):
+                    await self._end(found, RESTARTED)
+                return
+            await asyncio.sleep(self._pace.retry)
+
+    def _begin(self, job: BackgroundJob) -> None:
+        self._jobs[job.id] = job
+        job.task = self._spawn(self._carry_out(job))
+        self._source.begun()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _dismiss(self, job: BackgroundJob) -> None:
+        """The process stops, and this job with it."""
+        if self._engine.config.background.on_death == "continue":
+            job.leave()
+        else:
+            job.stop(lambda composer: composer.fail(SHUTDOWN))
 
     def _working(self, id: str) -> BackgroundJob | None:
         """The job of a response that is made here and has not ended."""
@@ -141,54 +254,18 @@ class Background:
         return None if job is None or job.ended.is_set() else job
 
     async def _carry_out(self, job: BackgroundJob) -> None:
-        if self.stopping:
-            job.stop(lambda composer: composer.fail(SHUTDOWN))
+        if self.is_leaving:
+            self._dismiss(job)
         try:
             await job.work()
             if self._report is not None:
                 self._report(job)
+            if job.is_lost and not self._source.is_shared:  # else the queue gives it to the next attempt
+                await self._end_at_last(job.caller.tenant, job.id, job.attempt)
         except Exception:
             log.exception("background response %s was dropped", job.id)
-            found = await self._store.get(job.caller.tenant, job.id)
-            if found is not None and found.owner == self.owner:
-                self._orphans[job.id] = found
+            await self._end_at_last(job.caller.tenant, job.id, job.attempt)
         finally:
-            del self._jobs[job.id]
-
-    # --- heartbeat ----------------------------------------------------------------------------------------
-
-    async def _keep(self) -> None:
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._pace.beat if self._jobs else self._pace.sweep):
-                    await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self._beat()
-            except StoreError as error:
-                log.warning("the heartbeat of background work failed: %s", error)
-            except Exception:
-                log.exception("the check of background work failed")
-
-    def _beat_late(self) -> None:
-        """From the thread of the lease: the event loop is late, and its work is not abandoned."""
-        if self._jobs:
-            self._store.beat(self.owner, self._engine.clock())
-
-    async def _beat(self) -> None:
-        now, time = self._engine.clock(), asyncio.get_running_loop().time()
-        # A machine that slept wakes all owners at once, and each must be heard before it is taken for dead.
-        slept = now - self._beaten > self._pace.stale / 2
-        self._beaten = now
-        if time < self._sweep_at or slept:
-            for id in await self._store.heartbeat(self.owner, now):
-                if id in self._jobs:
-                    self._jobs[id].stop(Composer.cancel)
-        else:
-            self._sweep_at = time + self._pace.sweep
-            for orphan in await self._store.claim_orphans(self.owner, now, now - self._pace.stale):
-                self._orphans[orphan.id] = orphan
-        for orphan in list(self._orphans.values()):
-            await self._store.update(await last_words(self._store, orphan, self.owner, int(now)))
-            del self._orphans[orphan.id]
-            log.warning("background response %s ended as failed: its process is gone", orphan.id)
+            if self._jobs.get(job.id) is job:
+                del self._jobs[job.id]
+            self._store.changes.notify(job.id)

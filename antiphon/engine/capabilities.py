@@ -5,14 +5,14 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from antiphon.catalogue import ModelInfo
-from antiphon.engine.media import may_have_addresses
 from antiphon.engine.truncation import known_window
 from antiphon.providers.base import DROPPED, UNMET, Capabilities, Provider, Turn
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
-from antiphon.spec.items import Item, parts_of, text_size
+from antiphon.spec.items import Item, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
 from antiphon.spec.tools import AllowedTools, CustomTool, FunctionToolChoice, JsonSchemaFormat
+from antiphon.wires.messages.vendor import BETAS, FIELDS
 
 # Those that are a field of the request; `text.verbosity` is not.
 _FIELDS = tuple(name for name in PROVIDER_PARAMETERS if name in Request.__struct_fields__)
@@ -31,6 +31,9 @@ _MOST_TOKENS = 4
 """A character is no more tokens than it has bytes."""
 _PER_ITEM = 32
 _CERTAIN = ("configuration", "provider")
+
+# Parameters of the Messages API that a request of the specification says in its own words, too.
+_TOLD_OTHERWISE = frozenset({BETAS, "metadata", "thinking"})
 
 _Kind = Literal["image", "file", "audio", "video"]
 
@@ -120,8 +123,15 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
             yield Loss("include", "this provider gives no proof of its reasoning", UNMET)
         elif name not in _INCLUDED and "include" not in takes.parameters:
             yield Loss("include", f"nothing here gives {name!r}")
-    for name in extras(request):
-        if name not in NOT_FORWARDED and name not in takes.parameters and not takes.extras:
+    for name, value in extras(request).items():
+        if name in NOT_FORWARDED or name in takes.parameters:
+            continue
+        if name == FIELDS:
+            for own, given in value.items() if isinstance(value, dict) else ():
+                is_effort = own == "output_config" and isinstance(given, dict) and given.keys() == {"effort"}
+                if own not in _TOLD_OTHERWISE and not is_effort:
+                    yield Loss(own, "only the Messages API has this parameter")
+        elif not takes.extras:
             yield Loss(name, "this parameter is not part of the specification")
 
 
@@ -151,7 +161,7 @@ def _reasoning(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Los
 def _media(items: list[Item]) -> dict[_Kind, str]:
     """Each kind of content beside text, and where it first stands."""
     found: dict[_Kind, str] = {}
-    if not may_have_addresses(items):  # most are plain text
+    if not has_media(items):
         return found
     for n, item in enumerate(items):
         name, parts = parts_of(item)

@@ -1,5 +1,7 @@
 """From a request to the one flat list of items that a provider is given."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from antiphon.engine.image_check import check_pictures
@@ -13,11 +15,13 @@ from antiphon.spec.items import (
     Item,
     ItemReference,
     Message,
+    has_media,
     type_of,
 )
 from antiphon.spec.limits import LARGE
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.store.base import Context, Store
+from antiphon.stream.client_calls import COMPACTION_TRIGGER
 from antiphon.stream.pairing import Pairing, paired
 from antiphon.wires.compaction import opened_summary
 from antiphon.wires.responses_socket import TurnMemory
@@ -25,6 +29,7 @@ from antiphon.wires.sealing import Seal, is_sealed
 from antiphon.wires.worker_thread import in_worker_thread
 
 _MOST_REFERENCES = 1000
+_COMPACTIONS = frozenset({"compaction_summary", "context_compaction"})
 
 
 class Resolved(Struct, gc=False):
@@ -38,19 +43,23 @@ class Resolved(Struct, gc=False):
     """How many of the items came before this request."""
     is_plain: bool = False
     """Are there only messages, which every provider sees alike?"""
+    has_media: bool = False
+    """Is there anything beside text?"""
 
 
 Memory = TurnMemory[Context]
 
 
-def alone(request: Request) -> Resolved | None:
-    """The context of a request that follows nothing and brings nothing but words."""
+def alone(request: Request, is_large: bool = False) -> Resolved | None:
+    """The context of a request that follows nothing and brings nothing but words, if they are few."""
     words = request.input
-    if type(words) is not str or request.previous_response_id is not None or request.conversation is not None:
+    if words is None or request.previous_response_id is not None or request.conversation is not None:
         return None
-    message = Message(id=ids.new_id(ids.MESSAGE), role="user", content=words)
+    if not isinstance(words, str) and (is_large or set(map(type, words)) != {Message} or has_media(words)):
+        return None
+    given = input_items(words) if isinstance(words, str) else identified(words)
     # Two lists: the first is the provider's, and what it adds there was not given by the client.
-    return Resolved([message], [message], is_plain=True)
+    return Resolved([*given], given, is_plain=True)
 
 
 async def resolve(
@@ -61,11 +70,14 @@ async def resolve(
     memory: Memory | None = None,
     pairing: Pairing = "reject",
     is_large: bool = False,
+    previous: Context | None = None,
 ) -> Resolved:
-    """`is_large` says that what the request itself brought is; so may be what came before."""
-    previous: Context | None = None
+    """`is_large` says that what the request itself brought is; so may be what came before.
+
+    `previous` is the context of the response that the request follows, where that has been read before.
+    """
     earlier = b""
-    if request.previous_response_id is not None:
+    if request.previous_response_id is not None and previous is None:
         previous = await _previous(request.previous_response_id, tenant, store, memory)
     conversation = request.conversation if isinstance(request, Request) else None
     if conversation is not None:
@@ -83,10 +95,10 @@ async def resolve(
 
     def joined() -> Resolved:
         if set(map(type, before)) | set(map(type, given)) == {Message}:
-            # Nothing to pair or to open.
-            return Resolved([*before, *given], given, previous, is_large, len(before), is_plain=True)
-        items = paired([*before, *given], len(before), pairing)
-        return Resolved(items, given, previous, is_large, len(before))
+            items, is_plain = [*before, *given], True  # nothing to pair or to open
+        else:
+            items, is_plain = paired([*before, *given], len(before), pairing), False
+        return Resolved(items, given, previous, is_large, len(before), is_plain, has_media(items))
 
     is_large = is_large or (previous.size if previous is not None else len(earlier)) > LARGE
     before, given = await in_worker_thread(read) if is_large else read()
@@ -95,13 +107,24 @@ async def resolve(
     return await in_worker_thread(joined) if is_large else joined()
 
 
-async def shown(resolved: Resolved, proofs: Proofs, tenant: str, seal: Seal) -> list[Item]:
-    """The items as one provider may see them: proofs of its own reasoning, and summaries, are opened."""
+async def shown(
+    resolved: Resolved,
+    proofs: Proofs,
+    tenant: str,
+    seal: Seal,
+    told: Callable[[list[Item]], list[Item]] | None = None,
+) -> list[Item]:
+    """The items as one provider may see them: proofs of its own reasoning, and summaries, are opened.
+
+    `told` tells of the calls of hosted tools as the provider needs it.
+    """
     if resolved.is_plain:
         return resolved.items
 
     def opened() -> list[Item]:
-        return _opened(proofs.opened(resolved.items, resolved.start), resolved.start, tenant, seal, proofs)
+        items = proofs.opened(resolved.items, resolved.start)
+        items = _opened(items, resolved.start, tenant, seal, proofs)
+        return items if told is None else told(items)
 
     return await in_worker_thread(opened) if resolved.is_large else opened()
 
@@ -185,10 +208,24 @@ async def _dereferenced(given: list[Item], before: list[Item], tenant: str, stor
     return [item for n, item in enumerate(resolved) if n not in references or item.id not in already]
 
 
+def _as_compaction(item: Opaque) -> Item:
+    """The other names under which clients send a compaction item back."""
+    sealed = item.fields.get("encrypted_content") if item.type in _COMPACTIONS else None
+    return Compaction(id=item.id, encrypted_content=sealed) if isinstance(sealed, str) else item
+
+
 def _opened(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proofs) -> list[Item]:
-    """Compaction items become the summary that they hold; an upstream that makes its own opens those."""
+    """Compaction items become the summary that they hold; an upstream that makes its own opens those.
+
+    A stored turn that asked for a summary stands for everything before it.
+    """
     opened: list[Item] = []
     for n, item in enumerate(items):
+        if isinstance(item, Opaque):
+            if item.type == COMPACTION_TRIGGER and n < start:
+                opened.clear()
+                continue
+            item = _as_compaction(item)
         if not isinstance(item, Compaction):
             opened.append(item)
             continue

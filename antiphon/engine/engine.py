@@ -3,85 +3,53 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon.config import Config, Target, UnknownModel
+from antiphon.engine.around import around
+from antiphon.engine.caller import Begun
+from antiphon.engine.caller import Caller as Caller
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.chats import check_chat
+from antiphon.engine.composing import Asked as Asked
+from antiphon.engine.composing import Composing, hidden
 from antiphon.engine.context import Memory, Resolved, alone, input_items, resolve, shown
-from antiphon.engine.media import MediaFetcher, may_have_addresses
+from antiphon.engine.files import with_files
+from antiphon.engine.hosted.history import without_credentials
+from antiphon.engine.hosted.loop import HostedLoop
+from antiphon.engine.hosted.plan import HostedPlan, HostedTools
+from antiphon.engine.idempotency import KeyedRecords
+from antiphon.engine.media import MediaFetcher
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.receipts import ReceiptLog
 from antiphon.engine.routing.affinity import chain_keys, key_of
-from antiphon.engine.routing.router import Router
+from antiphon.engine.routing.continuation import Resuming, Unfinished
+from antiphon.engine.routing.router import RouteProvider
 from antiphon.engine.routing.routes import RouteInUse, Routes
 from antiphon.engine.routing.tiers import one_target
 from antiphon.engine.run import Run, Save, checks_of
+from antiphon.engine.saving import Saving, encode_all, encode_around, stored
+from antiphon.engine.summary import asks_for_summary
 from antiphon.engine.truncation import fit
-from antiphon.providers.base import SUPPRESSED, Capabilities, Provider, Turn
-from antiphon.providers.silent import Silent
-from antiphon.spec.codec import encode
+from antiphon.providers.base import Capabilities, Provider, Sink, Turn
+from antiphon.providers.discovery import advice_on
+from antiphon.providers.silent import Refusing, Silent
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.initial_response import new_response
-from antiphon.spec.items import Item
-from antiphon.spec.long_values import encode_each, encode_long
+from antiphon.spec.items import Item, has_media
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import Response
-from antiphon.spec.routing import RouteHint, RoutingDecision, hint_of
+from antiphon.spec.routing import RoutingDecision, hint_of
 from antiphon.store.base import Append, Context, Joining, NewResponse, Store
-from antiphon.store.base import StoredItem as StoredItem
+from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.composer import Composer
-from antiphon.stream.dialects import OPEN_RESPONSES, Dialect, solicited
+from antiphon.stream.dialects import solicited
 from antiphon.stream.policy import check_tools
 from antiphon.wires.schema.check import check_schema
 from antiphon.wires.schema.pool import SchemaPool
 from antiphon.wires.sealing import Seal
-from antiphon.wires.worker_thread import in_worker_thread
 
 _MANY = 1000
-
-
-class Asked(Struct, eq=False):
-    """What a request asked for, where that led, and what was made of it."""
-
-    model: str = ""
-    target: Target | None = None
-    turn: Turn | None = None
-    route: RouteInUse | None = None
-
-
-class Caller(Struct, eq=False):
-    """Who asks, and how they want to be answered."""
-
-    tenant: str = ""
-    key: str = ""
-    """The name of the key that was sent."""
-    dialect: Dialect = OPEN_RESPONSES
-    receipts: bool = False
-    strict: bool = False
-    request_id: str = ""
-    is_large: bool = False
-    """Has this request a body that takes longer than the event loop can spare?"""
-    via: str = ""
-    """The header by which somebody whom nobody knows shows that they come through a proxy."""
-    asked: Asked | None = None
-    """For the log; a copy of the caller shares it."""
-    hint: RouteHint | None = None
-    """What a header says about the task, for routes that choose by it."""
-
-    def asking(self, request_id: str) -> "Caller":
-        return Caller(
-            self.tenant,
-            self.key,
-            self.dialect,
-            self.receipts,
-            self.strict,
-            request_id,
-            False,
-            self.via,
-            Asked(),
-            self.hint,
-        )
 
 
 class Engine:
@@ -94,6 +62,7 @@ class Engine:
         clock: Callable[[], float],
         media: MediaFetcher | None = None,
         routes: Routes | None = None,
+        hosted: HostedTools | None = None,
     ) -> None:
         self.config = config
         self.providers = providers
@@ -102,9 +71,12 @@ class Engine:
         self.clock = clock
         self.media = media
         self.routes = routes or Routes(config, providers, clock)
+        self.hosted = hosted or HostedTools({}, config, seal)
         self.schemas = SchemaPool()
+        self._around = partial(around, seal, self.schemas)
         self._receipt_log = ReceiptLog()
         self._resolve_model = lru_cache(_MANY)(config.resolve)
+        self._find_alias = lru_cache(_MANY)(config.alias_of)
 
     async def start(
         self,
@@ -116,108 +88,220 @@ class Engine:
         keep: Save | None = None,
         counts_receipts: bool = False,
         keeps_chunks: bool = False,
+        told_in_stream: frozenset[str] = frozenset(),
+        begun: Begun | None = None,
     ) -> Run:
         """A run that has not begun: everything that can be refused without the upstream has been.
 
         `keep` is awaited before the terminal event goes out, for who keeps the run in a way of their own.
         With `counts_receipts` the terminal response says how many there are, also where its dialect has no
-        word for it; with `keeps_chunks` a chunk of the upstream without words is an empty delta.
+        word for it; with `keeps_chunks` a chunk of the upstream without words is an empty delta. An error
+        whose code is in `told_in_stream` is told as events, also where nothing has been told yet. `begun` is
+        what another process has begun: the composer is yet to be told what was said.
         """
+        if request.store:
+            self.store.check_available()
+        if begun is None and (
+            request.tool_choice is not None or request.text is not None or request.chat is not None
+        ):
+            await self._check(request, caller)
+        resolved = alone(request, caller.is_large)
+        provider, turn = self.target(request, caller, resolved.items if resolved else None)
+        route, plan = caller.asked.route, None
+        if turn.stream and isinstance(request, WebSocketCreate) and not request.generate:
+            provider, route = Silent(), None
+        elif request.tools:
+            plan = self._plan(turn, provider, caller.asked)
+        # What is done for one model turn, or for one target, is done when it is asked.
+        at_once = route is None and plan is None
+        if at_once:
+            report_unsupported(turn, provider)
+        if resolved is None:
+            resolved = await self._read(turn, plan, caller, memory, begun.previous if begun else None)
+        first = provider
+        if at_once:
+            if (showing := self._show(resolved, provider, turn, told_in_stream)) is not None:
+                provider = await showing
+            provider = self._around(provider, turn)
+        else:
+            turn.items = resolved.items
+            if route is not None and plan is None:
+                provider = self.router(route, turn, caller, resolved, memory)
+        response = begun.response if begun else self._new_response(turn, provider.capabilities, caller, route)
+        composer = self._composer(response, turn, caller, first, error_event, counts_receipts, keeps_chunks)
+        if isinstance(provider, RouteProvider):
+            provider.composing = Composing(self.seal, composer, caller.asked)
+            provider.begun_for = caller.asked.target
+        if plan is not None:
+            plan.turn.keeps_chunks = keeps_chunks
+            provider = self._loop(plan, provider, caller, resolved, memory, composer)
+        save = self._saving(request, caller, memory, keep)
+        checks = checks_of(provider, turn, self.schemas, restricts_calls=plan is None)
+        return Run(turn, composer, resolved, provider, save, checks, told_in_stream)
+
+    def _saving(
+        self, request: Request, caller: Caller, memory: Memory | None, keep: Save | None
+    ) -> Saving | None:
+        """How a run is kept, if it is. A background response is written by its job, with its events."""
+        if (held := caller.held) is not None and not request.background:
+            return Saving(KeyedRecords(self, held, self.clock), caller.tenant, memory, held.settling(keep))
+        if (request.store and not request.background) or memory is not None or keep is not None:
+            return Saving(self, caller.tenant, memory, keep)
+        return None
+
+    async def _check(self, request: Request, caller: Caller) -> None:
+        """Refuse what contradicts itself, or speaks of what does not exist."""
         if request.tool_choice is not None:
             check_tools(request)
         if request.text is not None:
             await check_schema(request, caller.tenant, self.schemas)
         if request.chat is not None:
             await check_chat(request, caller.tenant, self.store)
-        resolved = alone(request)
-        provider, turn = self.target(request, caller, resolved.items if resolved else None)
+
+    def _plan(self, turn: Turn, provider: Provider, asked: Asked) -> HostedPlan | None:
+        """What there is to do for the hosted tools of the request, if it has any."""
+        route = asked.route
+        return self.hosted.plan(
+            turn, provider.capabilities if route is None else route.capabilities(asked.targets)
+        )
+
+    async def _read(
+        self,
+        turn: Turn,
+        plan: HostedPlan | None,
+        caller: Caller,
+        memory: Memory | None,
+        previous: Context | None,
+    ) -> Resolved:
+        """The context of the turn, and the tools that were declared on its way."""
+        resolved = await self.resolve(turn.request, caller, memory, previous)
+        turn.is_large = resolved.is_large
+        if not resolved.is_plain:
+            turn.tools = declared_tools(turn.request.tools, resolved.items)
+            if plan is not None:
+                plan.turn.tools = declared_tools(plan.turn.tools, resolved.items)
+        return resolved
+
+    def _show(
+        self, resolved: Resolved, provider: Provider, turn: Turn, told_in_stream: frozenset[str]
+    ) -> Awaitable[Provider] | None:
+        """Give the turn its items as its only provider takes them; None if that is done at once.
+
+        Awaited, it gives who answers: somebody else where the refusal is told in the stream.
+        """
+        if resolved.is_plain and not resolved.has_media and not provider.capabilities.counts_tokens:
+            turn.items = resolved.items
+            return None
+        return self._show_what_fits(resolved, provider, turn, told_in_stream)
+
+    async def _show_what_fits(
+        self, resolved: Resolved, provider: Provider, turn: Turn, told_in_stream: frozenset[str]
+    ) -> Provider:
+        turn.items = await self.shown(resolved, provider, turn)
+        may_not_fit = resolved.has_media or provider.capabilities.counts_tokens
+        # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
+        if not may_not_fit or turn.request.background or asks_for_summary(turn.items):
+            return provider
+        try:
+            turn.items = await self.fitted(provider, turn, turn.items)
+        except SpecError as refusal:
+            if not turn.stream or refusal.payload.code not in told_in_stream:
+                raise
+            return Refusing(refusal)
+        return provider
+
+    def _loop(
+        self,
+        plan: HostedPlan,
+        provider: Provider,
+        caller: Caller,
+        resolved: Resolved,
+        memory: Memory | None,
+        composer: Composer,
+    ) -> HostedLoop:
+        """What asks the model and runs its hosted calls, by turns."""
         asked = caller.asked
         assert asked is not None
-        route = asked.route
-        if isinstance(request, WebSocketCreate) and not request.generate:
-            provider, route = Silent(), None
-        elif route is None:
-            report_unsupported(turn, provider)
-        first, proofs = provider, Proofs(self.seal, provider, turn)
-        may_not_fit = provider.capabilities.counts_tokens
-        if resolved is None:
-            resolved = await self.resolve(request, caller, memory)
-            turn.is_large = resolved.is_large
-            if route is None:
-                turn.items = await shown(resolved, proofs, caller.tenant, self.seal)
-                may_not_fit = may_not_fit or may_have_addresses(turn.items)
-        if route is not None:
-            # What is done for one target is done when it is asked.
-            turn.items = resolved.items
-            provider = self.router(route, turn, caller, resolved, memory)
-        # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
-        elif may_not_fit and not request.background:
-            turn.items = await self.fitted(provider, turn, turn.items)
-        named = None if route is None else str(asked.target)
-        response = self._new_response(turn, provider.capabilities, caller, named)
-        counted = counts_receipts or (turn.stream and caller.dialect.slug is not None)
-        composer = self._composer(response, turn, caller, first.name, proofs, error_event, counted)
-        if route is not None and isinstance(provider, Router):
-            provider.composing = _Composing(self.seal, composer, asked, turn, first)
-        if keeps_chunks:
-            turn.keeps_chunks = composer.keeps_chunks = True
-        # A background response is written by its job, together with its events.
-        saves = (request.store and not request.background) or memory is not None or keep is not None
-        save = _Saving(self, caller, memory, keep) if saves else None
-        return Run(turn, composer, resolved, provider, save, checks_of(provider, turn, self.schemas))
+        route, context = asked.route, replace(resolved)
+        plan.turn.is_large = resolved.is_large
+
+        async def ask(turn: Turn, sink: Sink, said: Callable[[], Response], begun: Unfinished | None) -> None:
+            asked.turn = turn
+            if route is not None:
+                router = self.router(route, turn, caller, context, memory, composer.response.id)
+                router.composing = Composing(self.seal, composer, asked, said=said)
+                router.unfinished = begun
+                await router.answer(turn, sink)
+                return
+            if (preparing := self._prepare(context, provider, turn, ())) is not None:
+                await preparing
+            one = self._around(provider, turn)
+            await (one if begun is None else Resuming(one, begun)).answer(turn, sink)
+
+        takes = provider.capabilities if route is None else route.capabilities(self.usable(route, caller))
+        return HostedLoop(self.hosted, plan, context, composer, ask, takes)
 
     def _composer(
         self,
         response: Response,
         turn: Turn,
         caller: Caller,
-        provider: str,
-        proofs: Proofs,
+        provider: Provider,
         error_event: bool,
         counts_receipts: bool,
+        keeps_chunks: bool,
     ) -> Composer:
-        dialect, tools = caller.dialect, turn.request.tools
-        return Composer(
+        """What tells of the response, in the words of the caller's dialect and with what was asked for."""
+        dialect, tools = caller.dialect, turn.tools
+        if caller.receipts:
+            response.receipts = turn.receipts
+        turn.keeps_chunks = keeps_chunks
+        counted = counts_receipts or (turn.stream and dialect.slug is not None)
+        composer = Composer(
             response,
             clock=self.clock,
             shows=partial(dialect.shows, solicited=solicited(tools)) if tools else dialect.shows,
-            hidden=partial(_hidden, turn, provider),
+            hidden=partial(hidden, turn, provider.name),
             first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
-            seal=proofs.sealed,
-            receipts=turn.receipts if counts_receipts else (),
+            seal=Proofs(self.seal, provider, turn).sealed,
+            receipts=turn.receipts if counted else (),
         )
+        composer.keeps_chunks = keeps_chunks
+        return composer
 
-    def _new_response(self, turn: Turn, takes: Capabilities, caller: Caller, model: str | None) -> Response:
-        """`model` is the target that is asked first, where there are several."""
-        request = turn.request
-        named = model or request.model or self.default_model
+    def _new_response(
+        self, turn: Turn, takes: Capabilities, caller: Caller, route: RouteInUse | None
+    ) -> Response:
+        request, asked = turn.request, caller.asked
+        named = asked.model if route is None else route.names[asked.targets[0]]  # who is asked first
         response = new_response(request, named, self.clock(), takes.defaults)
         if "service_tier" not in takes.parameters:
             response.service_tier = "default"
-        if caller.receipts:
-            response.receipts = turn.receipts
+        if request.tools:
+            response.tools = [without_credentials(tool) for tool in request.tools]
         return response
 
     def target(
         self, request: Request, caller: Caller, items: list[Item] | None = None
     ) -> tuple[Provider, Turn]:
-        asked = caller.asked = caller.asked or Asked()
+        asked = caller.asked
         asked.model = request.model or self.default_model
         try:
             target = self._resolve_model(request.model)
         except UnknownModel as unknown:
             raise SpecError(
-                ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
+                ErrorPayload("not_found", f"{unknown}{advice_on(asked.model)}", "model_not_found", "model")
             ) from None
-        asked.route = self.routes.get(asked.model)
+        asked.route = self.route_of(asked.model)
         if asked.route is None:
             self.check_use(target.provider, caller)
         else:
-            target = self.usable(asked.route, caller)[0]
+            asked.targets = self.usable(asked.route, caller)
+            target = asked.targets[0]
         asked.target = target
         # A background response can be followed later; over a WebSocket nothing is ever plain.
-        stream = request.stream or request.background or isinstance(request, WebSocketCreate)
+        stream = request.stream or request.background or request.always_streams
         asked.turn = turn = Turn(
             target.upstream_model,
             request,
@@ -232,6 +316,10 @@ class Engine:
             key=caller.key,
         )
         return self.providers[target.provider], turn
+
+    def route_of(self, model: str) -> RouteInUse | None:
+        """How a name is served that has several targets, or that a pattern with several stands for."""
+        return self.routes.get(self._find_alias(model) or model)
 
     def check_use(self, provider: str, caller: Caller) -> None:
         """Refuse a provider that cannot be used, or not by this caller."""
@@ -269,30 +357,36 @@ class Engine:
         caller: Caller,
         resolved: Resolved,
         memory: Memory | None = None,
-    ) -> Router:
-        """What asks the targets of this route for the turn; `follow` it with the response that it makes."""
-        request, tenant, targets = turn.request, caller.tenant, self.usable(route, caller)
+        response_id: str = "",
+    ) -> RouteProvider:
+        """What asks the targets of this route for the turn; `follow` it with the response that it makes.
+
+        With an id, this response has been answered in part, and goes on where it was.
+        """
+        targets = caller.asked.targets
+        prepare, takes = partial(self._prepare, resolved), route.capabilities(targets)
+        if not route.has_choice:
+            return RouteProvider(route, targets, prepare, takes, around=self._around)
+        request, tenant = turn.request, caller.tenant
         self._read_hint(route, targets, turn, caller)
         keys: list[int] = []
         remembers: Callable[[str], list[int]] | None = None
         if route.keeps_chains:
             keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
-            if request.store or memory is not None:
+            keys += _response_keys(tenant, response_id) if response_id else []
+            if request.store or memory is not None or response_id:
                 remembers = partial(_response_keys, tenant)
-        prepare = partial(self._prepare, resolved)
-        return Router(route, targets, prepare, keys, remembers)
+        return RouteProvider(route, targets, prepare, takes, keys, remembers, self._around, tells=True)
 
     def decide(self, request: Request, caller: Caller) -> RoutingDecision:
         """Which target a request that goes on with nothing would go to; nothing is sent."""
         _, turn = self.target(request, caller, input_items(request.input))
         asked = caller.asked
-        assert asked is not None
         if asked.route is None:
             assert asked.target is not None
             return one_target(asked.target)
-        targets = self.usable(asked.route, caller)
-        self._read_hint(asked.route, targets, turn, caller)
-        return asked.route.decide(turn, targets)
+        self._read_hint(asked.route, asked.targets, turn, caller)
+        return asked.route.decide(turn, asked.targets)
 
     def _read_hint(self, route: RouteInUse, targets: Sequence[Target], turn: Turn, caller: Caller) -> None:
         """What is said about the task; refused if that leaves nobody of these targets to be asked."""
@@ -303,19 +397,18 @@ class Engine:
             message = f"no target of {route.route.name!r} is left to be asked"
             raise SpecError(invalid_param("antiphon:route.without", message))
 
-    def follow(self, router: Router, composer: Composer, caller: Caller) -> None:
+    def follow(self, router: RouteProvider, composer: Composer, caller: Caller) -> None:
         """Whatever target the router asks, the response is composed as that target's."""
-        router.composing = _Composing(self.seal, composer, caller.asked or Asked())
+        router.composing = Composing(self.seal, composer, caller.asked)
 
     def _prepare(
         self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]
     ) -> Awaitable[None] | None:
         """Make the turn what this provider takes, with receipts for what it does not."""
         report_unsupported(turn, provider)
-        if resolved.is_plain and not provider.capabilities.counts_tokens:
+        if resolved.is_plain and not resolved.has_media and not provider.capabilities.counts_tokens:
             turn.items = [*resolved.items, *added]
-            if self.media is None or not may_have_addresses(turn.items):
-                return None
+            return None
         return self._fit(resolved, provider, turn, added)
 
     async def _fit(self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]) -> None:
@@ -324,16 +417,22 @@ class Engine:
 
     def shown(self, resolved: Resolved, provider: Provider, turn: Turn) -> Awaitable[list[Item]]:
         """The items as this provider may see them."""
-        return shown(resolved, Proofs(self.seal, provider, turn), turn.tenant, self.seal)
+        told = partial(self.hosted.history.told, takes=provider.capabilities, tenant=turn.tenant)
+        return shown(resolved, Proofs(self.seal, provider, turn), turn.tenant, self.seal, told)
 
     def resolve(
-        self, request: Request | CompactRequest, caller: Caller, memory: Memory | None = None
+        self,
+        request: Request | CompactRequest,
+        caller: Caller,
+        memory: Memory | None = None,
+        previous: Context | None = None,
     ) -> Awaitable[Resolved]:
         return resolve(
             request,
             tenant=caller.tenant,
             store=self.store,
             memory=memory,
+            previous=previous,
             pairing=self.config.store.pairing,
             is_large=caller.is_large,
         )
@@ -343,31 +442,33 @@ class Engine:
         return await fit(provider, turn, await self.embedded(provider, turn, items))
 
     async def embedded(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
-        if self.media is None or not may_have_addresses(items):
+        if self.media is None or not has_media(items):
             return items
+        items = await with_files(self.hosted.tools.get("file_search"), provider, turn, items, self.clock())
         return await self.media.embedded(provider, turn, items)
 
     @property
     def default_model(self) -> str:
         return self.config.default_model or ""
 
-    def record(self, run: Run, caller: Caller) -> NewResponse:
+    def record(self, run: Run, tenant: str) -> NewResponse:
         """The finished run as the store keeps it."""
         response, resolved = run.response, run.resolved
         given, made = resolved.input, response.output
         expires, append = self.expires_at(response.created_at), None
         if conversation := run.turn.request.conversation:
             append = Append(conversation, stored(given + made, run.turn.is_large), expires)
-        run.encoded = encode(response)
+        output = encode_all(made)
+        run.encoded = encode_around(response, output)
         return NewResponse(
             id=response.id,
-            tenant=caller.tenant,
+            tenant=tenant,
             status=response.status,
             model=response.model,
             created_at=response.created_at,
             body=run.encoded,
             input=encode_all(given, run.turn.is_large),
-            output=encode_all(made),
+            output=output,
             names=[item.id for item in given + made if item.id],
             previous=resolved.previous,
             expires_at=expires,
@@ -384,6 +485,7 @@ class Engine:
 
     async def close(self) -> None:
         self.routes.close()
+        await self.hosted.close()
         await self.schemas.close()
 
     def expires_at(self, now: float) -> int | None:
@@ -391,97 +493,5 @@ class Engine:
         return int(now + ttl) if ttl else None
 
 
-class _Composing(Struct, eq=False):
-    """Keeps a response true to the target that is asked for it now."""
-
-    seal: Seal
-    composer: Composer
-    asked: Asked
-    turn: Turn | None = None
-    """What the composer is made for already, and for whom."""
-    provider: Provider | None = None
-
-    __repr__ = object.__repr__  # which shows no prompt
-
-    @property
-    def response(self) -> Response:
-        return self.composer.response
-
-    def begins(self, target: Target, provider: Provider, turn: Turn) -> None:
-        composer = self.composer
-        composer.response.model = turn.target
-        if turn is self.turn and provider is self.provider:
-            self.asked.target = target
-            return
-        self.turn, self.provider = turn, provider
-        composer.seal = Proofs(self.seal, provider, turn).sealed
-        composer.hidden = partial(_hidden, turn, provider.name)
-        self.asked.target, self.asked.turn = target, turn
-
-    def snapshot(self) -> Response:
-        return self.composer.snapshot()
-
-    def shows(self, item_type: str) -> str | None:
-        return self.composer.shows(item_type)
-
-
 def _response_keys(tenant: str, id: str) -> list[int]:
     return [key_of(tenant, "response", id)]
-
-
-def _hidden(turn: Turn, provider: str, type: str) -> None:
-    """The client learns at least that there was something which it did not ask for."""
-    reason = f"{type!r} is outside the specification and no tool of the request asks for it: not shown"
-    turn.receipt(provider, "output", reason, SUPPRESSED)
-
-
-class _Saving(Struct, eq=False):
-    """How a run is kept: smaller than a function with all that it needs, for as long as a stream is open."""
-
-    engine: Engine
-    caller: Caller
-    memory: Memory | None
-    keep: Save | None
-
-    __repr__ = object.__repr__  # which shows no prompt
-
-    def __call__(self, run: Run) -> Awaitable[None]:
-        if self.memory is None and self.keep is None and not run.turn.is_large:
-            return self.engine.store.save(self.engine.record(run, self.caller))
-        return self._kept(run)
-
-    async def _kept(self, run: Run) -> None:
-        is_large = run.turn.is_large
-        if run.turn.request.store:
-            record = self.engine.record
-            new = await in_worker_thread(record, run, self.caller) if is_large else record(run, self.caller)
-            await self.engine.store.save(new)
-        if self.memory is not None and run.response.status in ("completed", "incomplete"):
-            context = await in_worker_thread(remembered, run) if is_large else remembered(run)
-            self.memory.keep(run.response.id, context)
-        if self.keep is not None:
-            await self.keep(run)
-
-
-def encode_all(items: list[Item], is_large: bool = False) -> bytes:
-    """Items as one fragment; large ones in pieces, so that no call takes long."""
-    if is_large:
-        return b"".join(encode_each(items))
-    return encode(items[0]) if len(items) == 1 else b",".join([encode(item) for item in items])
-
-
-def stored(items: list[Item], is_large: bool = False) -> list[StoredItem]:
-    encoded = encode_long if is_large else encode
-    return [StoredItem(item.id or None, encoded(item)) for item in items]
-
-
-def remembered(run: Run) -> Context:
-    """The run as a WebSocket remembers it."""
-    previous = run.resolved.previous
-    return Context(
-        response=run.response.id,
-        status=run.response.status,
-        before=previous.fragments() if previous else (),
-        input=encode_all(run.resolved.input, run.turn.is_large),
-        output=encode_all(run.response.output),
-    )

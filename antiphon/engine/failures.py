@@ -39,6 +39,6 @@ def problem_of(error: Exception, request_id: str) -> Problem:
         log.error("request %s: the store failed: %s", request_id, error)
         code = STORE_FULL if isinstance(error, StoreFull) else STORE_FAILED
         payload = ErrorPayload("server_error", str(error), code=code)
-        return Problem(payload, payload.status)
+        return Problem(payload, payload.status, 1.0 if payload.status == 503 else None)
     log.error("request %s failed", request_id, exc_info=error)
     return Problem(INTERNAL, 500)

@@ -11,13 +11,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from antiphon.engine.engine import Caller, Engine, encode_all, stored
+from msgspec import Struct
+
+from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.failures import Problem, problem_of
+from antiphon.engine.hosted.loop import HostedLoop
+from antiphon.engine.job_record import JobRecord
 from antiphon.engine.run import Run
+from antiphon.engine.saving import encode_all, stored
 from antiphon.spec.codec import encode
 from antiphon.spec.events import AnyEvent, LifecycleEvent
 from antiphon.spec.response import Receipt, Response
-from antiphon.store.base import Append, Change, NewResponse, StoreError
+from antiphon.store.base import Append, Change, NewResponse, StoreConflict, StoreError
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import single_line
 from antiphon.wires.worker_thread import in_worker_thread
@@ -36,8 +41,6 @@ class Pace:
 
     flush: float = 0.1
     """An event waits no longer than this before it is logged."""
-    poll: float = 0.1
-    """How often the log of another process is looked at."""
     beat: float = 0.25
     """The heartbeat of an owner that has work."""
     sweep: float = 2.5
@@ -53,7 +56,19 @@ class Pace:
 
 
 class Lost(Exception):
-    """The row is no longer ours: it was deleted, or another owner took this one for dead."""
+    """The row is no longer ours: it was deleted, or another owner took this one for dead.
+
+    Or its log has events that are not known here, so that nothing can be added to it any more.
+    """
+
+
+class Logged(Struct):
+    """What a job finds in the log when it begins: nothing, unless it goes on with another's."""
+
+    attempt: int = 0
+    last: int = -1
+    """The number of the last event."""
+    record: JobRecord | None = None
 
 
 class BackgroundJob:
@@ -62,10 +77,26 @@ class BackgroundJob:
     It is the end that its run puts events into.
     """
 
-    def __init__(self, engine: Engine, run: Run, caller: Caller, owner: str, pace: Pace) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        run: Run,
+        caller: Caller,
+        owner: str,
+        pace: Pace,
+        logged: Logged | None = None,
+        events: Sequence[AnyEvent] = (),
+    ) -> None:
+        """`logged` is what another process left of it, and `events` are the first to be written here."""
+        logged = logged or Logged()
         self.id = run.response.id
-        self.written = -1
+        self.attempt = logged.attempt
+        self.written = logged.last
         self.ended = asyncio.Event()
+        self.is_lost = False
+        """Was the work dropped? Whoever takes the response goes on where its log ends."""
+        self.task: asyncio.Task[None] | None = None
+        """Carries it out, and sees to a response whose work broke off: it is done after the job has ended."""
         self.began = time.perf_counter()
         self._engine = engine
         self._run = run
@@ -77,12 +108,19 @@ class BackgroundJob:
         self._news = asyncio.Event()
         self._changed = asyncio.Event()  # there is something to write, or it has become urgent
         self._pending: list[bytes] = []
-        self._last = -1  # the number of the newest event, logged or not
+        self._last = logged.last  # the number of the newest event, logged or not
         self._state: Response | None = None  # how the row must change with the next write
         self._over = False  # the terminal event is known; it may still have to be written
         self._due = 0.0
         self._producing: asyncio.Task[None] | None = None
-        self._note(run.composer.start(queued=True))
+        self._record = logged.record or JobRecord.of(run.turn.request, caller)
+        self._noted = 0  # how often the progress of hosted tools has changed, and up to where it is written
+        self._noted_written = 0
+        self._leaving = False  # another process is to go on with it
+        if isinstance(run.provider, HostedLoop):
+            run.provider.journal = self
+            self._record.hosted = run.provider.progress
+        self._note(events or run.composer.start(queued=True))
         self.created = run.composer.snapshot()
 
     @property
@@ -97,11 +135,14 @@ class BackgroundJob:
 
     async def save(self) -> None:
         """The row comes first: what is not stored does not begin."""
-        new = await in_worker_thread(self._record) if self._run.turn.is_large else self._record()
+        new = await in_worker_thread(self._row) if self._run.turn.is_large else self._row()
         await self._engine.store.save(new)
+        if self.caller.held is not None:
+            self.caller.held.is_kept = True
 
-    def _record(self) -> NewResponse:
+    def _row(self) -> NewResponse:
         response, resolved = self.created, self._run.resolved
+        held = self.caller.held
         return NewResponse(
             id=self.id,
             tenant=self.caller.tenant,
@@ -117,7 +158,13 @@ class BackgroundJob:
             owner=self._owner,
             dialect=self.caller.dialect.name,
             chat=self._engine.joining(self._run.turn.request),
+            claim=None if held is None else held.for_response(self._engine.clock()),
+            job=self._sealed(),
+            conversation=self._run.turn.request.conversation,
         )
+
+    def _sealed(self) -> bytes:
+        return self._record.sealed(self._engine.seal, self.caller.tenant, self.id)
 
     def stop(self, ending: Ending) -> None:
         """End now, by this call on the composer; the first call decides."""
@@ -127,6 +174,16 @@ class BackgroundJob:
             self._note(ending(composer))
             if self._producing is not None:
                 self._producing.cancel()
+
+    def leave(self) -> None:
+        """Write what there is and stop: another process goes on with the response."""
+        if self._run.composer.finished:
+            return  # the end is about to be written
+        self._leaving = True
+        self._due = self._loop.time()
+        self._changed.set()
+        if self._producing is not None:
+            self._producing.cancel()
 
     async def beyond(self, number: int) -> None:
         """Wait until an event after this one is logged, or until there will be none."""
@@ -140,8 +197,12 @@ class BackgroundJob:
         try:
             while self._pending or not self._over:
                 await self._until_due()
-                await self._flush()
+                if self._has_news():
+                    await self._flush()
+                if self._leaving and not self._over:
+                    return
         except Lost:
+            self.is_lost = True
             log.info("background response %s is no longer ours; its work is dropped", self.id)
         finally:
             self.ended.set()
@@ -166,16 +227,38 @@ class BackgroundJob:
     async def close(self, events: list[AnyEvent]) -> None:
         self._note(events)
 
+    # --- for hosted tools ---------------------------------------------------------------------------------
+
+    def note(self) -> None:
+        self._noted += 1
+        self._changed.set()
+
+    async def commit(self) -> None:
+        self._due = self._loop.time()
+        self.note()
+        mark = self._noted
+        while self._noted_written < mark:  # for ever in a job that is lost: its run is cancelled
+            await self._news.wait()
+
     # --- within -------------------------------------------------------------------------------------------
+
+    def _has_news(self) -> bool:
+        """Is there something to write? The end is written at once, with all that belongs to it."""
+        is_ending = self._run.composer.finished and not self._over and not self._leaving
+        return not is_ending and (bool(self._pending) or self._noted > self._noted_written)
 
     async def _until_due(self) -> None:
         """Wait until there is something to write, and until it is time to write it."""
-        while not self._pending or self._due > self._loop.time():
+        while not self._has_news() or self._due > self._loop.time():
             self._changed.clear()
+            if self._leaving and not self._has_news():
+                return
             if self._producing is not None and self._producing.done() and not self._over:
+                if self._leaving:
+                    return
                 raise RuntimeError("the run ended without its last event") from self._producing.exception()
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._due if self._pending else None):
+                async with asyncio.timeout_at(self._due if self._has_news() else None):
                     await self._changed.wait()
 
     async def _produce(self) -> None:
@@ -203,17 +286,23 @@ class BackgroundJob:
 
     async def _flush(self) -> None:
         """One write: the events, and the row with them when its state has changed."""
-        events, state, last = self._pending, self._state, self._last
+        events, state, last, noted = self._pending, self._state, self._last, self._noted
         self._pending, self._state = [], None  # for what comes while this is written
         first = last - len(events) + 1
         store = self._engine.store
+        job = self._sealed() if noted > self._noted_written else None
         try:
             if state is None:
-                ours = await store.append_events(self.id, self._owner, first, events)
+                ours = await store.append_events(
+                    self.id, self._owner, first, events, attempt=self.attempt, job=job
+                )
             else:
-                is_large, given = self._run.turn.is_large, (state, first, events)
+                is_large, given = self._run.turn.is_large, (state, first, events, job)
                 change = await in_worker_thread(self._change, *given) if is_large else self._change(*given)
                 ours = await store.update(change)
+        except StoreConflict as error:
+            log.error("background response %s cannot be written here any more: %s", self.id, error)
+            raise Lost from error
         except StoreError as error:
             log.error("background response %s could not be written, trying again: %s", self.id, error)
             self._write_later(events, state)
@@ -221,7 +310,7 @@ class BackgroundJob:
         if not ours:
             raise Lost
         self._due = 0.0 if self._over else self._loop.time() + self._pace.flush
-        self.written = last
+        self.written, self._noted_written = last, noted
         self._wake_waiting()
 
     def _write_later(self, events: list[bytes], state: Response | None) -> None:
@@ -229,7 +318,7 @@ class BackgroundJob:
         self._state = self._state or state
         self._due = self._loop.time() + self._pace.retry
 
-    def _change(self, response: Response, first: int, events: list[bytes]) -> Change:
+    def _change(self, response: Response, first: int, events: list[bytes], job: bytes | None) -> Change:
         output = append = None
         if response.is_terminal:
             output = stored(response.output)
@@ -247,6 +336,8 @@ class BackgroundJob:
             events=events,
             append=append,
             at=self._engine.clock(),
+            attempt=self.attempt,
+            job=job,
         )
 
     def _wake_waiting(self) -> None:

@@ -51,7 +51,7 @@ _ADVICE = {
     TOO_LARGE: "send something smaller",
 }
 
-Kind = Literal["image", "file"]
+_Kind = Literal["image", "file"]
 _HEADERS = {"image": {"Accept": "image/*"}, "file": {"Accept": "*/*"}}
 
 
@@ -65,7 +65,7 @@ class Fetched(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    kind: Kind
+    kind: _Kind
     url: str
 
 
@@ -149,7 +149,7 @@ class _Visit:
             url = answer
         raise _Trouble(FAILED, f"{_host(wanted.url)} redirects more than {_MOST_REDIRECTS} times")
 
-    async def _ask(self, kind: Kind, url: str) -> Fetched | str:
+    async def _ask(self, kind: _Kind, url: str) -> Fetched | str:
         """The bytes, or where they are."""
         request = self._http.get(
             url,
@@ -202,17 +202,9 @@ class _Visit:
 # --- what is wanted ---------------------------------------------------------------------------------------
 
 
-def may_have_addresses(items: list[Item]) -> bool:
-    """Only content parts can have URLs, and most messages are plain text."""
-    for item in items:
-        if isinstance(item.content if isinstance(item, Message) else getattr(item, "output", None), list):
-            return True
-    return False
-
-
-def _fetched_for(provider: Provider) -> frozenset[Kind]:
+def _fetched_for(provider: Provider) -> frozenset[_Kind]:
     takes = provider.capabilities
-    kinds: set[Kind] = set()
+    kinds: set[_Kind] = set()
     if takes.images and not takes.image_urls:
         kinds.add("image")
     if takes.files and not takes.file_urls:
@@ -220,7 +212,7 @@ def _fetched_for(provider: Provider) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
-def _wanted(turn: Turn, items: list[Item], kinds: frozenset[Kind]) -> list[tuple[str, _Wanted]]:
+def _wanted(turn: Turn, items: list[Item], kinds: frozenset[_Kind]) -> list[tuple[str, _Wanted]]:
     """Every address, and where the client finds it; those of the stored context stand in `input`."""
     given = turn.request.input
     first = len(items) - (len(given) if isinstance(given, list) else given is not None)
@@ -308,7 +300,7 @@ def _joined(url: str, location: str) -> str:
         raise _Trouble(FAILED, f"{_host(url)} leads to an address that cannot be read") from None
 
 
-def _checked_type(kind: Kind, media_type: str, url: str, begin: bytes) -> str:
+def _checked_type(kind: _Kind, media_type: str, url: str, begin: bytes) -> str:
     """What the bytes are: as the server says, or as they begin where it says nothing."""
     if kind == "image":
         if media_type in _SAYS_NOTHING:

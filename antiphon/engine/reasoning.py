@@ -63,7 +63,7 @@ class Proofs(Struct, eq=False):
         try:
             raw = self._seal.open(blob, tenant=self._turn.tenant, purpose=REASONING)
         except SealBroken as broken:
-            message = f"this reasoning cannot be opened: {broken}; leave `encrypted_content` out"
+            message = f"this reasoning cannot be opened: {broken}; leave it out"
             raise SpecError(
                 ErrorPayload("invalid_request", message, code="invalid_encrypted_content", param=param)
             ) from None

@@ -50,11 +50,16 @@ class Checks(Struct):
     schemas: SchemaPool | None
     """Where the answer is held to its schema, if that has to be done."""
     obfuscates: bool
+    calls_made: int = 0
+    """How many calls another process has let through."""
 
 
-def checks_of(provider: Provider, turn: Turn, schemas: SchemaPool) -> Checks | None:
+def checks_of(
+    provider: Provider, turn: Turn, schemas: SchemaPool, *, restricts_calls: bool = True
+) -> Checks | None:
+    """Without `restricts_calls` the provider itself sees to it that only allowed calls are made."""
     request = turn.request
-    restricted, checks_schema = restricts(request), False
+    restricted, checks_schema = restricts_calls and restricts(request), False
     if request.text is not None and not provider.capabilities.enforces_schema:
         checks_schema = needs_check(request)
     obfuscates = request.stream_options is not None and obfuscation.is_wanted(request)
@@ -71,7 +76,8 @@ class Run(Struct, eq=False, weakref=True):
     resolved: Resolved
     provider: Provider
     _save: Save | None = None
-    _checks: Checks | None = None
+    checks: Checks | None = None
+    _told_in_stream: frozenset[str] = frozenset()  # codes of errors that begin a response and end it
     encoded: bytes | None = None
     """The finished response in JSON, where it had to be encoded for the store."""
     _end: End | None = None  # without one, no events are wanted
@@ -116,11 +122,14 @@ class Run(Struct, eq=False, weakref=True):
             self._stop_waiting()
             self._end = None
 
-    async def result(self) -> Response:
-        """The response at its end, without an event on the way."""
+    async def result(self, task: asyncio.Task[Any] | None = None) -> Response:
+        """The response at its end, without an event on the way.
+
+        `task` is the one that awaits this, from whoever has it at hand: asking for it is a system call.
+        """
         self.composer.muted = True
         try:
-            await self._answer()
+            await self._answer(task)
             if self._save is not None:
                 await self._store(self._save)
         except BaseException:
@@ -166,21 +175,21 @@ class Run(Struct, eq=False, weakref=True):
 
     # --- within -------------------------------------------------------------------------------------------
 
-    async def _answer(self) -> None:
+    async def _answer(self, task: asyncio.Task[Any] | None = None) -> None:
         """Have the provider answer; whatever goes wrong once the response has begun is the end of it."""
         if self._stopping is not None:
             raise SpecError(self._stopping, 503)
         turn = self.turn
         sink: Sink = self
         schema: SchemaCheck | None = None
-        if (checks := self._checks) is not None:
+        if (checks := self.checks) is not None:
             if checks.schemas is not None:
                 unmet = partial(turn.receipt, POLICY, action=UNMET)
                 answered, pool = self.composer.snapshot, checks.schemas
                 sink = schema = SchemaCheck(sink, turn.request, answered, unmet, pool, turn.tenant)
             if checks.restricts_calls:
-                sink = Policy(sink, turn.request, turn.note(POLICY))
-        self._task = asyncio.current_task()
+                sink = Policy(sink, turn.request, turn.note(POLICY), checks.calls_made)
+        self._task = task or asyncio.current_task()
         try:
             await self.provider.answer(turn, sink)
             if schema is not None:
@@ -198,11 +207,16 @@ class Run(Struct, eq=False, weakref=True):
             # It was `stop` that cancelled this task, and the task is needed to say so.
             cast(asyncio.Task[object], asyncio.current_task()).uncancel()
             error = SpecError(self._stopping, 503)
-        if self._is_broken or not self._begun or not isinstance(error, Exception):
+        if self._is_broken or not isinstance(error, Exception) or not (self._begun or self._tells(error)):
             raise error
         problem = problem_of(error, self.turn.request_id)
         self._status = problem.status
         self.put([Failure(problem.payload)])
+
+    def _tells(self, error: Exception) -> bool:
+        """Is this error told as events, though the client has seen nothing yet?"""
+        payload = error.payload if isinstance(error, SpecError | UpstreamError) else None
+        return self._end is not None and payload is not None and payload.code in self._told_in_stream
 
     def _put_events(self, end: End, events: list[AnyEvent]) -> bool:
         try:
@@ -212,7 +226,7 @@ class Run(Struct, eq=False, weakref=True):
                 end.open()
             if events and self.composer.finished:
                 self._terminal = [events.pop()]
-            if self._checks is not None and self._checks.obfuscates:
+            if self.checks is not None and self.checks.obfuscates:
                 obfuscation.obfuscate(events)
             return not events or end.put(events)
         except Exception:

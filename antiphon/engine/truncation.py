@@ -50,12 +50,12 @@ def _at_most(turn: Turn) -> int:
 async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: int) -> list[Item]:
     """Halve the search for the fewest blocks to leave out; a call and its output leave together."""
     head = [item for item in items if _is_instruction(item)]
-    blocks = await apart(turn, _blocks, [item for item in items if not _is_instruction(item)])
-    low, high = 1, len(blocks) - 1
+    parts = await apart(turn, blocks, [item for item in items if not _is_instruction(item)])
+    low, high = 1, len(parts) - 1
     best: list[Item] | None = None
     while low <= high:
         middle = (low + high) // 2
-        turn.items = [*head, *(item for block in blocks[middle:] for item in block)]
+        turn.items = [*head, *(item for block in parts[middle:] for item in block)]
         count = await provider.count_tokens(turn)
         if count is not None and count <= room:
             best, high = turn.items, middle - 1
@@ -71,7 +71,7 @@ async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: in
                 param="input",
             )
         )
-    left_out = sum(len(block) for block in blocks[:dropped])
+    left_out = sum(len(block) for block in parts[:dropped])
     turn.receipt("gateway", "input", f"the {left_out} oldest items did not fit the window", TRUNCATED)
     return best
 
@@ -80,7 +80,7 @@ def _is_instruction(item: Item) -> bool:
     return isinstance(item, Message) and item.role in ("system", "developer")
 
 
-def _blocks(items: list[Item]) -> list[list[Item]]:
+def blocks(items: list[Item]) -> list[list[Item]]:
     """Runs of items that only make sense together: a message, or calls with all their outputs."""
     blocks: list[list[Item]] = []
     waiting: set[str] = set()

@@ -47,7 +47,7 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.framing import frames
 
-Kind = Literal["message", "reasoning", "function_call", "item"]
+HandleKind = Literal["message", "reasoning", "function_call", "item"]
 
 _REASONS: dict[str, FinishReason] = {
     "max_output_tokens": "length",
@@ -66,7 +66,7 @@ class Handle:
     """An item that was begun. Two handles are never equal, however alike their items are."""
 
     key: int
-    kind: Kind
+    kind: HandleKind
     call_id: str = ""
 
 

@@ -25,7 +25,7 @@ from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.request import Request
 from antiphon.stream.framing import frames
 from antiphon.stream.sse import DONE, KEEPALIVE
-from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
+from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
 from antiphon.wires.responses_socket import PATH, refuse_handshake, texts_of
 
 _MODELS, _COMPACT = "/v1/models", f"{PATH}/compact"
@@ -85,7 +85,7 @@ class ResponsesApp:
         self._websocket_idle = websocket_idle
         self._origins = {origin.lower() for origin in origins}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
@@ -99,7 +99,7 @@ class ResponsesApp:
             except SpecError as error:
                 await exchange.fail(error.payload, error.status)
 
-    async def _handle(self, exchange: EndpointExchange, scope: Scope) -> None:
+    async def _handle(self, exchange: EndpointExchange, scope: AsgiScope) -> None:
         path = _path(scope)
         if path not in _METHODS:
             raise _unknown_path()
@@ -140,7 +140,7 @@ class ResponsesApp:
         else:
             await exchange.answer(encode(turn.builder.response))
 
-    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _socket(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         refusal = _unknown_path() if _path(scope) != PATH else self._foreign_page(dict(scope["headers"]))
         if refusal is not None:
             await refuse_handshake(refusal, scope, receive, send)
@@ -175,7 +175,7 @@ class ResponsesApp:
                 return
 
 
-def _path(scope: Scope) -> str:
+def _path(scope: AsgiScope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", "")).rstrip("/")
 
 

@@ -5,21 +5,21 @@ from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from antiphon.spec.errors import ErrorBody, ErrorPayload
-from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
+from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
 from antiphon.wires.pieces import check_json_type, decode_pieces, too_large
 
 T = TypeVar("T")
-Headers = list[tuple[bytes, bytes]]
+_Headers = list[tuple[bytes, bytes]]
 
 _JSON = (b"content-type", b"application/json")
 
 
 class EndpointExchange:
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         self._headers = dict(scope["headers"])
         self._receive = receive
         self._send = send
-        self.extra_headers: Headers = []
+        self.extra_headers: _Headers = []
 
     async def body(self, limit: int) -> bytes:
         check_json_type(self._headers.get(*_JSON))
@@ -56,7 +56,7 @@ class EndpointExchange:
             working.cancel()
             await asyncio.wait({working})
 
-    async def start(self, status: int, headers: Headers) -> None:
+    async def start(self, status: int, headers: _Headers) -> None:
         sent = [*headers, *self.extra_headers]
         await self._send({"type": "http.response.start", "status": status, "headers": sent})
 

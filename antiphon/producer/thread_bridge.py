@@ -15,10 +15,10 @@ from antiphon.producer.options import BridgeOptions
 from antiphon.producer.thread_items import (
     CallItem,
     CommandItem,
-    Fields,
     McpItem,
     OutputItem,
     ThreadCalls,
+    ThreadFields,
     ThreadItem,
     VendorItem,
     WordItem,
@@ -118,7 +118,7 @@ class ThreadEventBridge:
     def _emitted(self, events: list[AnyEvent]) -> list[AnyEvent]:
         return events if self._options.emit_events else []
 
-    def _thread_event(self, fields: Fields) -> list[AnyEvent]:
+    def _thread_event(self, fields: ThreadFields) -> list[AnyEvent]:
         inner = fields.get("event")
         if isinstance(inner, dict) and "schema_version" in fields:
             fields = inner
@@ -140,7 +140,7 @@ class ThreadEventBridge:
                 return self._say(*self._item(kind, item)) if isinstance(item, dict) else []
         return self._vendor_event(kind, fields) if kind in _VENDOR_EVENTS else []
 
-    def _provider_event(self, fields: Fields) -> list[AnyEvent]:
+    def _provider_event(self, fields: ThreadFields) -> list[AnyEvent]:
         text, call_id = text_in(fields, "delta"), text_in(fields, "call_id")
         match text_in(fields, "type"):
             case "text_delta":
@@ -190,7 +190,7 @@ class ThreadEventBridge:
 
     # --- items --------------------------------------------------------------------------------------------
 
-    def _item(self, event: str, fields: Fields) -> list[AnyDelta]:
+    def _item(self, event: str, fields: ThreadFields) -> list[AnyDelta]:
         if self.finished:
             return []
         kind, id = text_in(fields, "type"), text_in(fields, "id")
@@ -214,7 +214,7 @@ class ThreadEventBridge:
             item.done = True
         return deltas
 
-    def _new_item(self, kind: str, fields: Fields) -> ThreadItem | None:
+    def _new_item(self, kind: str, fields: ThreadFields) -> ThreadItem | None:
         self._made += 1
         key = f"item {self._made}"
         if kind == "agent_message":
@@ -236,7 +236,7 @@ class ThreadEventBridge:
             return CommandItem
         return _CALL_ITEMS.get(kind)
 
-    def _vendor_event(self, kind: str, fields: Fields) -> list[AnyEvent]:
+    def _vendor_event(self, kind: str, fields: ThreadFields) -> list[AnyEvent]:
         if self._builder is None or self.finished:
             return []
         plan = self._items.get(("plan", text_in(fields, "item_id")))
@@ -254,7 +254,7 @@ def _fields_of(event: ThreadEvent) -> dict[str, Any]:
         raise ValueError(f"this is no thread event: {error}") from None
 
 
-def _usage(fields: Fields) -> list[AnyDelta]:
+def _usage(fields: ThreadFields) -> list[AnyDelta]:
     usage = fields.get("usage")
     if not isinstance(usage, dict):
         return []

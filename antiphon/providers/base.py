@@ -34,6 +34,8 @@ from antiphon.spec.tools import Tool
 from antiphon.stream.deltas import AnyDelta
 from antiphon.stream.sinks import Sink as Sink
 from antiphon.stream.sinks import WrappingSink as WrappingSink
+from antiphon.wires.embeddings import Embedded as Embedded
+from antiphon.wires.embeddings import EmbeddingTask as EmbeddingTask
 from antiphon.wires.notes import Note
 
 if TYPE_CHECKING:
@@ -113,11 +115,19 @@ class Capabilities:
     audio: bool = False
     tools: bool = True
     custom_tools: bool = False
+    hosted_tools: frozenset[str] = frozenset()
+    """The types of tools that it runs itself."""
+    foreign_tools: bool = False
+    """Does it take tools of any type, and may run them itself?"""
     forced_tools: bool = True
     """Can the model be made to call a tool, or a certain one?"""
     json_schema: bool = True
     enforces_schema: bool = False
     """Is a json_schema format guaranteed by the provider, so that the answer need not be validated?"""
+    enforces_grammar: bool = False
+    """Does the input of a custom tool always follow its grammar?"""
+    compacts: bool = False
+    """Does it answer a `compaction_trigger` with an item of its own?"""
     logprobs: bool = False
     reasoning: bool = False
     proofs: bool = False
@@ -165,12 +175,41 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+class WrappingProvider:
+    """A provider that asks another one; what is different about it is in its `answer`."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self.name = provider.name
+        self.capabilities = provider.capabilities
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        await self._provider.answer(turn, sink)
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        return await self._provider.count_tokens(turn)
+
+    async def models(self) -> list[str]:
+        return await self._provider.models()
+
+    async def close(self) -> None:
+        """The other one is closed by whoever made it."""
+
+
 @runtime_checkable
 class KnowsModels(Protocol):
     """A provider that can tell more of its models than their names."""
 
     def facts(self, model: str) -> ModelFacts | None:
         """What it knows of a model without asking anybody: what its list said when it was last asked for."""
+
+
+@runtime_checkable
+class Embeds(Protocol):
+    """A provider that has embeddings."""
+
+    async def embed(self, task: EmbeddingTask) -> Embedded:
+        """The vectors of all that the task has; `UpstreamError` when it cannot give them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from antiphon.config import Found, UpstreamTimeouts, secret_in
+from antiphon.config import FoundProvider, UpstreamTimeouts, secret_in
 from antiphon.config.kinds import Url
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
@@ -24,19 +24,32 @@ _OURS: Final = "x-antiphon-dialect"
 """A header of every answer of a gateway like this one, which may have providers with the names of others."""
 
 
-def in_environment(environ: Mapping[str, str]) -> list[Found]:
+def advice_on(model: str) -> str:
+    """What to do about a model that is not there, where the name of its provider is known; or nothing."""
+    kind, slash, _ = model.partition("/")
+    variable = _variables().get(kind) if slash else None
+    if variable is None:
+        return ""
+    return f"; for {kind}, set {variable} where the gateway runs, or configure [providers.{kind}]"
+
+
+def in_environment(environ: Mapping[str, str]) -> list[FoundProvider]:
     """The providers whose keys are there, each under the name of its type."""
-    variables = {kind: preset.api_key_env for kind, preset in PRESETS.items() if preset.api_key_env}
     found = [
-        Found(kind, {"type": kind, "api_key_env": variable}, variable)
-        for kind, variable in (variables | _KEYS).items()
+        FoundProvider(kind, {"type": kind, "api_key_env": variable}, variable)
+        for kind, variable in _variables().items()
         # A key that goes with another address is not for this vendor.
         if _has(environ, variable) and not environ.get(variable.replace("_API_KEY", "_BASE_URL"))
     ]
     return [*found, *_azure(environ), *_bedrock(environ)]
 
 
-def _azure(environ: Mapping[str, str]) -> Iterator[Found]:
+def _variables() -> dict[str, str]:
+    """The variable of each type that a key alone is enough for."""
+    return {kind: preset.api_key_env for kind, preset in PRESETS.items() if preset.api_key_env} | _KEYS
+
+
+def _azure(environ: Mapping[str, str]) -> Iterator[FoundProvider]:
     key, endpoint = _AZURE
     address = environ.get(endpoint, "").strip()
     try:
@@ -44,10 +57,10 @@ def _azure(environ: Mapping[str, str]) -> Iterator[Found]:
     except msgspec.ValidationError:
         return
     if _has(environ, key):
-        yield Found("azure", {"type": "azure", "base_url": address, "api_key_env": key}, key)
+        yield FoundProvider("azure", {"type": "azure", "base_url": address, "api_key_env": key}, key)
 
 
-def _bedrock(environ: Mapping[str, str]) -> Iterator[Found]:
+def _bedrock(environ: Mapping[str, str]) -> Iterator[FoundProvider]:
     """With a region, and either a Bedrock API key or credentials that can be signed with."""
     signs = environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY")
     profile = environ.get("AWS_PROFILE")
@@ -59,11 +72,11 @@ def _bedrock(environ: Mapping[str, str]) -> Iterator[Found]:
     if table["region"] is None:
         return
     if _has(environ, BEARER_VARIABLE):
-        yield Found("bedrock", table | {"api_key_env": BEARER_VARIABLE}, BEARER_VARIABLE)
+        yield FoundProvider("bedrock", table | {"api_key_env": BEARER_VARIABLE}, BEARER_VARIABLE)
     elif signs and can_sign():
-        yield Found("bedrock", table, "AWS_ACCESS_KEY_ID")
+        yield FoundProvider("bedrock", table, "AWS_ACCESS_KEY_ID")
     elif profile and can_sign():
-        yield Found("bedrock", table | {"profile": profile}, "AWS_PROFILE")
+        yield FoundProvider("bedrock", table | {"profile": profile}, "AWS_PROFILE")
 
 
 def _has(environ: Mapping[str, str], variable: str) -> bool:
@@ -98,7 +111,7 @@ LOCAL_SERVERS: tuple[LocalServer, ...] = (
 )
 
 
-async def on_this_machine(own: tuple[str, int]) -> list[Found]:
+async def on_this_machine(own: tuple[str, int]) -> list[FoundProvider]:
     """The usual servers that answer within 200 ms; not asked is `own`, where this gateway listens."""
     asked = [one for one in LOCAL_SERVERS if not _is_own(one.base_url, own)]
     http = UpstreamClient()
@@ -107,7 +120,7 @@ async def on_this_machine(own: tuple[str, int]) -> list[Found]:
     finally:
         await http.close()
     return [
-        Found(one.kind, {"type": one.kind, "base_url": one.base_url}, one.base_url)
+        FoundProvider(one.kind, {"type": one.kind, "base_url": one.base_url}, one.base_url)
         for one, answered in zip(asked, answers, strict=True)
         if answered
     ]

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["text", "annotation", "refusal", "reasoning", "summary", "function", "custom", "queued", "own"]
+_Kind = Literal[
+    "text", "annotation", "refusal", "reasoning", "summary", "function", "custom", "queued", "own"
+]
 
 ALWAYS = (
     "response.created",
@@ -24,7 +26,7 @@ ALWAYS = (
 """What every provider gives; `error` comes just before `response.failed`."""
 
 _PART = ("response.content_part.added", "response.content_part.done")
-KINDS: Mapping[Kind, tuple[str, ...]] = {
+KINDS: Mapping[_Kind, tuple[str, ...]] = {
     "text": (_PART[0], "response.output_text.delta", "response.output_text.done", _PART[1]),
     "annotation": ("response.output_text.annotation.added",),
     "refusal": (_PART[0], "response.refusal.delta", "response.refusal.done", _PART[1]),
@@ -47,9 +49,9 @@ KINDS: Mapping[Kind, tuple[str, ...]] = {
 class ProviderEvents:
     """What an upstream's answer gives and what it does not, each with the field or the reason."""
 
-    gives: Mapping[Kind, str]
-    omits: Mapping[Kind, str]
-    order: tuple[Kind, ...]
+    gives: Mapping[_Kind, str]
+    omits: Mapping[_Kind, str]
+    order: tuple[_Kind, ...]
     """How the events of an answer follow one another that thinks, says something and calls a function."""
     about_order: str
     output_index: str
@@ -75,7 +77,7 @@ class ProviderEvents:
         return ["response.created", "response.in_progress", *told, "response.completed"]
 
 
-_NAMES: Mapping[Kind, str] = {
+_NAMES: Mapping[_Kind, str] = {
     "text": "text",
     "annotation": "an annotation",
     "refusal": "a refusal",
@@ -341,7 +343,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _events(told: ProviderEvents, kind: Kind) -> str:
+def _events(told: ProviderEvents, kind: _Kind) -> str:
     return _quoted(told.own if kind == "own" else KINDS[kind])
 
 

@@ -67,19 +67,19 @@ async def apart(turn: Turn, work: Callable[..., T], *given: object) -> T:
     return await in_worker_thread(work, *given) if turn.is_large else work(*given)
 
 
-class Prepared(Struct, frozen=True, gc=False):
+class PreparedBody(Struct, frozen=True, gc=False):
     """A body, and what is needed to read its answer."""
 
     body: dict[str, Any]
     names: ToolNames
 
 
-Prepare = Callable[[Turn], Call | Awaitable[Call]]
+PrepareCall = Callable[[Turn], Call | Awaitable[Call]]
 """Makes the call of a turn, no coroutine itself: it may run in another thread. It gives an awaitable where
 credentials have to be fetched or refreshed first."""
 
 
-async def ask(http: UpstreamClient, turn: Turn, prepare: Prepare, sink: Sink) -> None:
+async def ask(http: UpstreamClient, turn: Turn, prepare: PrepareCall, sink: Sink) -> None:
     """Send a request and put its answer into the sink: one batch if it comes whole, else one a read."""
     call = await in_worker_thread(prepare, turn) if turn.is_large else prepare(turn)
     if not isinstance(call, Call):
@@ -105,8 +105,8 @@ async def ask(http: UpstreamClient, turn: Turn, prepare: Prepare, sink: Sink) ->
         raise
     finally:
         exchange.leave()  # before the end is told: the connection can carry the next request meanwhile
-    if last and isinstance(last[-1], Failure):
-        errors.add_request_id(last[-1].error, exchange.headers)
+    if last and type(end := last[-1]) is Failure:
+        errors.add_request_id(end.error, exchange.headers)
         _note_failure(turn, exchange)
     sink.put(last)
 

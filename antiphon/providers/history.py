@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from antiphon.providers.base import SUPPRESSED, Turn
-from antiphon.spec.codec import Opaque
+from antiphon.providers.tools.client_calls import told_as_functions
+from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -24,12 +25,12 @@ from antiphon.spec.items import (
     type_of,
 )
 
-Call = FunctionCall | CustomToolCall
-Output = FunctionCallOutput | CustomToolCallOutput
-Role = Literal["system", "user", "assistant", "tool"]
+AnyCall = FunctionCall | CustomToolCall
+AnyCallOutput = FunctionCallOutput | CustomToolCallOutput
+_Role = Literal["system", "user", "assistant", "tool"]
 
 
-class Entry(NamedTuple):
+class InputEntry(NamedTuple):
     """An item, and its number in the input; below zero for what came from the store."""
 
     item: Item
@@ -44,38 +45,56 @@ class Entry(NamedTuple):
 class Speech(Struct):
     """Consecutive items of one speaker. Developer messages are of the role `system`."""
 
-    role: Role
-    entries: list[Entry]
+    role: _Role
+    entries: list[InputEntry]
 
 
-def entries(turn: Turn) -> list[Entry]:
+def entries(turn: Turn) -> list[InputEntry]:
     """Every item of the context, with its place."""
     given = turn.request.input
     # Items before this one come from the stored context, not from this request.
     first = len(turn.items) - (len(given) if isinstance(given, list) else given is not None)
-    return [Entry(item, n) for n, item in enumerate(turn.items, -first)]
+    return [InputEntry(item, n) for n, item in enumerate(turn.items, -first)]
 
 
-def speeches(turn: Turn, provider: str, vendor: str | tuple[str, ...] = ()) -> list[Speech]:
+def speaker(message: Message) -> str:
+    """The name of whoever says this, which the specification does not have; empty without one."""
+    return str(extras(message).get("name") or "") if type(message) is not Message else ""
+
+
+def no_speakers(turn: Turn, provider: str, told: list[InputEntry]) -> None:
+    """Leave a receipt for each name of a speaker, on a wire that has none."""
+    for entry in told:
+        if isinstance(entry.item, Message) and speaker(entry.item):
+            turn.receipt(provider, f"{entry.where}.name", "this wire has no names of those who speak")
+
+
+def speeches(
+    turn: Turn, provider: str, vendor: str | tuple[str, ...] = (), *, has_names: bool = False
+) -> list[Speech]:
     """The whole context in order, without the instructions, which stand in the request.
 
     `vendor` is how the types of items begin that only this provider knows, and that its model said.
     """
     told = entries(turn)
+    if not has_names:
+        no_speakers(turn, provider, told)
     if len(told) == 1 and isinstance(said := told[0].item, Message) and said.role == "user":
         return [Speech("user", told)]  # how every conversation begins
     return _Speeches(turn, told, provider, vendor).all()
 
 
 class _Speeches:
-    def __init__(self, turn: Turn, told: list[Entry], provider: str, vendor: str | tuple[str, ...]) -> None:
+    def __init__(
+        self, turn: Turn, told: list[InputEntry], provider: str, vendor: str | tuple[str, ...]
+    ) -> None:
         self._turn = turn
         self._provider = provider
         self._vendor = vendor
         self._done: list[Speech] = []
-        self._outputs: defaultdict[str, deque[Entry]] = defaultdict(deque)
-        self._entries = told
-        for entry in told:
+        self._outputs: defaultdict[str, deque[InputEntry]] = defaultdict(deque)
+        self._entries = [one for entry in told if (one := self._told(entry)) is not None]
+        for entry in self._entries:
             if isinstance(entry.item, (FunctionCallOutput, CustomToolCallOutput)):
                 self._outputs[entry.item.call_id].append(entry)
 
@@ -103,18 +122,29 @@ class _Speeches:
         self._answer()
         return self._done
 
-    def _add(self, role: Role, entry: Entry) -> None:
+    def _told(self, entry: InputEntry) -> InputEntry | None:
+        """The entry in words that every wire has; None for one that is told otherwise."""
+        if not isinstance(entry.item, Opaque):
+            return entry
+        item = told_as_functions(self._turn, self._provider, entry.item, entry.where)
+        return None if item is None else InputEntry(item, entry.number)
+
+    def _add(self, role: _Role, entry: InputEntry) -> None:
         if not self._done or self._done[-1].role != role:
             self._answer()
             self._done.append(Speech(role, [entry]))
         else:
             self._done[-1].entries.append(entry)
 
-    def _output(self, entry: Entry) -> None:
+    def _output(self, entry: InputEntry) -> None:
         """It has a place already, right after its call; if it has none, no call came before it."""
         self._answer()
         output = entry.item
-        if isinstance(output, Output) and (waiting := self._outputs[output.call_id]) and waiting[0] is entry:
+        if (
+            isinstance(output, AnyCallOutput)
+            and (waiting := self._outputs[output.call_id])
+            and waiting[0] is entry
+        ):
             waiting.popleft()
             self._turn.receipt(self._provider, entry.where, "this output has no call before it")
 
@@ -123,7 +153,7 @@ class _Speeches:
         last = self._done[-1] if self._done else None
         if last is None or last.role != "assistant":
             return
-        calls = [entry.item for entry in last.entries if isinstance(entry.item, Call)]
+        calls = [entry.item for entry in last.entries if isinstance(entry.item, AnyCall)]
         answers = [waiting.popleft() for call in calls if (waiting := self._outputs[call.call_id])]
         if answers:
             self._done.append(Speech("tool", answers))

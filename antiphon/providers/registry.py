@@ -22,7 +22,7 @@ OURS = {
     "anthropic": "antiphon.providers.anthropic:Anthropic",
     "azure": "antiphon.providers.azure:Azure",
     "bedrock": "antiphon.providers.bedrock:Bedrock",
-    "chat": "antiphon.providers.chat:Chat",
+    "chat": "antiphon.providers.chat:ChatProvider",
     "gemini": "antiphon.providers.gemini:Gemini",
     "ollama": "antiphon.providers.ollama:Ollama",
     "responses": "antiphon.providers.responses:OpenResponses",

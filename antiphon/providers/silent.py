@@ -1,6 +1,7 @@
-"""A provider that says nothing: it warms a connection up (`generate: false`) without asking a model."""
+"""Providers that ask no model: one says nothing, for a connection that is only warmed up; one refuses."""
 
 from antiphon.providers.base import Capabilities, Sink, Turn
+from antiphon.spec.errors import SpecError
 from antiphon.stream.deltas import Finish
 
 
@@ -19,3 +20,13 @@ class Silent:
 
     async def close(self) -> None:
         return
+
+
+class Refusing(Silent):
+    """Raises what is wrong with the request, for who is told of it only once there is a response."""
+
+    def __init__(self, refusal: SpecError) -> None:
+        self._refusal = refusal
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        raise self._refusal

@@ -17,7 +17,7 @@ _PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-Identity = tuple[str, str, Dialect | None]
+_Identity = tuple[str, str, Dialect | None]
 """A tenant, the name of its key, and the dialect that it is answered in unless it asks for another; None: by
 its own headers."""
 
@@ -25,7 +25,7 @@ its own headers."""
 class AccessControl:
     def __init__(self, config: Config) -> None:
         server = config.server
-        self._keys: list[tuple[str, Identity]] = [
+        self._keys: list[tuple[str, _Identity]] = [
             (
                 str(key.key_sha256).lower(),
                 (key.tenant or name, name, _configured(key.dialect or server.dialect)),
@@ -34,20 +34,20 @@ class AccessControl:
         ]
         self._named = {identity[1]: (digest, identity) for digest, identity in self._keys}
         # What was found out before: by the digest of a header that let somebody in, and hosts that are ours.
-        self._admitted: dict[bytes, Identity] = {}
+        self._admitted: dict[bytes, _Identity] = {}
         self._known_hosts: set[bytes] = set()
         self._hosts = {_hostname(host.lower()) for host in server.hosts} | _LOOPBACK | {server.host.lower()}
         self._origins = {origin.lower() for origin in server.origins}
-        self._anybody: Identity = ("", "", _configured(server.dialect))
+        self._anybody: _Identity = ("", "", _configured(server.dialect))
         self._receipts = server.receipts
         self._strict = server.strict
         self._minds_proxies = bool(config.discovered) and not config.keys
 
-    def admit(self, headers: Mapping[bytes, bytes]) -> Caller:
+    def admit(self, headers: Mapping[bytes, bytes], request_id: str) -> Caller:
         """The caller behind these headers; raises when there is none that may come in."""
-        return self.caller(headers, self._identity(headers))
+        return self.caller(headers, self._identity(headers), request_id)
 
-    def caller(self, headers: Mapping[bytes, bytes], identity: Identity) -> Caller:
+    def caller(self, headers: Mapping[bytes, bytes], identity: _Identity, request_id: str) -> Caller:
         """Somebody who was let in, with what these headers ask for."""
         tenant, key, dialect = identity
         named = headers.get(b"x-antiphon-dialect")
@@ -60,11 +60,12 @@ class AccessControl:
             raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
         task = headers.get(b"x-antiphon-route")
         return Caller(
-            tenant=tenant,
-            key=key,
-            dialect=chosen or detected(headers),
-            receipts=asked == b"1" if asked is not None else self._receipts,
-            strict=self._strict,
+            tenant,
+            key,
+            chosen or detected(headers),
+            self._receipts if asked is None else asked == b"1",
+            self._strict,
+            request_id,
             via=_passed_on_by(headers) if self._minds_proxies else "",
             hint=None if task is None else hint_in(str(task, "latin-1")),
         )
@@ -74,7 +75,7 @@ class AccessControl:
         found = self._named.get(name)
         return None if found is None else found[0]
 
-    def identity_of(self, name: str) -> Identity | None:
+    def identity_of(self, name: str) -> _Identity | None:
         """Whom the key of this name stands for."""
         found = self._named.get(name)
         return None if found is None else found[1]
@@ -98,30 +99,31 @@ class AccessControl:
             return None
         raise _forbidden(f"the origin {name[:100]!r} may not use this server; list it in [server] origins")
 
-    def _identity(self, headers: Mapping[bytes, bytes]) -> Identity:
+    def _identity(self, headers: Mapping[bytes, bytes]) -> _Identity:
         if not self._keys:
             return self._anybody
-        authorization = headers.get(b"authorization", b"")
-        digest = hashlib.blake2s(authorization).digest()
+        authorization, key = headers.get(b"authorization", b""), headers.get(b"x-api-key", b"")
+        digest = hashlib.blake2s(authorization + b"\n" + key).digest()
         known = self._admitted.get(digest)
         if known is None:
-            known = self._compared(authorization)
+            known = self._compared(authorization, key)
             if len(self._admitted) < _MANY:
                 self._admitted[digest] = known
         return known
 
-    def _compared(self, authorization: bytes) -> Identity:
+    def _compared(self, authorization: bytes, key: bytes) -> _Identity:
         """Whose key it is; how long that takes tells nothing about the keys."""
         scheme, _, token = str(authorization, "latin-1").partition(" ")
-        given = (
-            hashlib.sha256(token.strip().encode("latin-1")).hexdigest() if scheme.lower() == "bearer" else ""
-        )
-        found: Identity | None = None
-        for expected, identity in self._keys:
-            if hmac.compare_digest(given, expected):
-                found = identity
+        # Clients of the Messages API have a header of their own, and some send both.
+        sent = [token.strip().encode("latin-1") if scheme.lower() == "bearer" else b"", key.strip()]
+        given = [hashlib.sha256(one).hexdigest() if one else "" for one in sent]
+        found: _Identity | None = None
+        for one in given:
+            for expected, identity in self._keys:
+                if hmac.compare_digest(one, expected):
+                    found = found or identity
         if found is None:
-            message = "send a valid key as `Authorization: Bearer KEY`"
+            message = "send a valid key as `Authorization: Bearer KEY`, or as `x-api-key: KEY`"
             raise SpecError(ErrorPayload("authentication_error", message, code="invalid_api_key"), 401)
         return found
 

@@ -2,9 +2,13 @@
 
 import asyncio
 import re
+from difflib import get_close_matches
 from time import perf_counter
 
+from msgspec.structs import replace
+
 from antiphon.config import Config, ConfigErrors
+from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.server.access import AccessControl
 from antiphon.server.asgi_exchange import AsgiExchange
@@ -12,28 +16,47 @@ from antiphon.server.exchange import Exchange, Handler, Head
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import (
     chat,
+    chat_completions,
     chats,
     compaction,
+    containers,
     conversations,
+    embeddings,
+    files,
     hashbrown,
     info,
+    messages,
     responses,
     routing,
+    search,
     session,
     stored_responses,
+    vector_stores,
     vscode,
     web,
     websocket,
 )
 from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
-from antiphon.wires.asgi import ClientGone, Receive, Scope, Send
+from antiphon.stream.dialects import OPENAI
+from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
 
 _NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.
 _OPEN_PATHS = frozenset(
-    {"/", "/healthz", "/readyz", "/api/v1/chat/health", "/openapi.json", "/docs", "/favicon.svg"}
+    {
+        "/",
+        "/api/hello",
+        "/api/v1/chat/health",
+        "/docs",
+        "/favicon.svg",
+        "/healthz",
+        "/openapi.json",
+        "/readyz",
+    }
 )
+# Where every error is in the shape of another API, whatever dialect the client has elsewhere.
+_DIALECTS = (("/v1/chat/completions", OPENAI), ("/v1/embeddings", OPENAI))
 # The web app's own files: they hold no data, and ask for the key themselves.
 _OPEN_FOLDERS = ("/c/", "/assets/")
 _ROUTES: dict[str, dict[str, Handler]] = {
@@ -43,6 +66,30 @@ _ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/responses/{id}": {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete},
     "/v1/responses/{id}/cancel": {"POST": stored_responses.cancel},
     "/v1/responses/{id}/input_items": {"GET": stored_responses.input_items},
+    "/v1/messages": {"POST": messages.create},
+    "/v1/messages/count_tokens": {"POST": messages.count_tokens},
+    "/v1/chat/completions": {"POST": chat_completions.create},
+    "/v1/chat/completions/{id}": {"GET": chat_completions.retrieve, "DELETE": chat_completions.delete},
+    "/v1/embeddings": {"POST": embeddings.create},
+    "/v1/alpha/search": {"POST": search.create},
+    "/v1/containers": {"POST": containers.create},
+    "/v1/containers/{id}/files": {"GET": containers.list_files},
+    "/v1/containers/{id}/files/{item}/content": {"GET": containers.content},
+    "/v1/files": {"GET": files.listed, "POST": files.create},
+    "/v1/files/{id}": {"GET": files.retrieve, "DELETE": files.delete},
+    "/v1/files/{id}/content": {"GET": files.content},
+    "/v1/vector_stores": {"GET": vector_stores.listed, "POST": vector_stores.create},
+    "/v1/vector_stores/{id}": {
+        "GET": vector_stores.retrieve,
+        "POST": vector_stores.update,
+        "DELETE": vector_stores.delete,
+    },
+    "/v1/vector_stores/{id}/files": {"GET": vector_stores.files, "POST": vector_stores.add_file},
+    "/v1/vector_stores/{id}/files/{item}": {
+        "GET": vector_stores.file,
+        "DELETE": vector_stores.remove_file,
+    },
+    "/v1/vector_stores/{id}/search": {"POST": vector_stores.search},
     "/v1/conversations": {"POST": conversations.create},
     "/v1/conversations/{id}": {
         "GET": conversations.retrieve,
@@ -72,6 +119,7 @@ _ROUTES: dict[str, dict[str, Handler]] = {
         "POST": session.create,
         "DELETE": session.delete,
     },
+    "/api/hello": {"GET": info.healthz},
     "/healthz": {"GET": info.healthz},
     "/readyz": {"GET": info.readyz},
     "/openapi.json": {"GET": info.openapi},
@@ -101,7 +149,7 @@ class App:
         self.gateway: Gateway | None = None
         self.failure: ConfigErrors | StoreError | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
@@ -119,11 +167,10 @@ class App:
         try:
             exchange.memory = gateway.memory
             try:
-                handler = _admit(gateway.gate, head)
+                handler = _admit(gateway.gate, exchange)
             except SpecError as refusal:
-                head.caller = await gateway.sessions.admit(head.headers, refusal)
+                exchange.caller = await gateway.sessions.admit(head.headers, refusal, exchange.request_id)
                 handler = _find_handler(head)
-            exchange.caller = head.caller.asking(exchange.request_id)
             await handler(gateway, exchange)
             if exchange.problem is not None or log.access:
                 log.ended(exchange.caller, head.route, began, exchange.status, exchange.problem)
@@ -160,22 +207,27 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _admit(gate: AccessControl, head: Head) -> Handler:
-    """What handles such a request, if it may come in; the head knows its caller from then on."""
+def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
+    """What handles such a request, if it may come in; the exchange knows its caller from then on."""
+    head = exchange.head
     if head.refusal is not None:
         raise head.refusal
     origin = gate.check_source(head.headers)
     if origin is not None:
         head.extra_headers = _cors(origin)
-    if origin is not None and head.method == "OPTIONS":
-        return _preflight
-    if head.path not in _OPEN_PATHS and not head.path.startswith(_OPEN_FOLDERS):
-        head.caller = gate.admit(head.headers)
-    return _find_handler(head)
+    is_preflight = origin is not None and head.method == "OPTIONS"
+    if is_preflight or head.path in _OPEN_PATHS or head.path.startswith(_OPEN_FOLDERS):
+        exchange.caller = Caller(request_id=exchange.request_id)
+    else:
+        exchange.caller = gate.admit(head.headers, exchange.request_id)
+    return _preflight if is_preflight else _find_handler(head)
 
 
 async def _fail(exchange: Exchange, problem: Problem) -> None:
     exchange.is_watched = False
+    for path, dialect in _DIALECTS:
+        if exchange.head.path.startswith(path):
+            exchange.caller = replace(exchange.caller, dialect=dialect, request_id=exchange.request_id)
     if exchange.started:
         await exchange.finish()
         return
@@ -211,9 +263,10 @@ def _find_handler(head: Head) -> Handler:
 
 
 def _nothing_at(path: str) -> str:
-    message = f"there is nothing at {path[:200]}"
-    versioned = f"/v1{path.rstrip('/')}"
-    return f"{message}; did you mean {versioned}?" if versioned in _FIXED else message
+    message, asked = f"there is nothing at {path[:200]}", path[:200].rstrip("/")
+    near = [place for place in (f"/v1{asked}", asked.replace("/v1/v1", "/v1")) if place in _FIXED]
+    near = near or get_close_matches(asked, _FIXED, 1, 0.85)
+    return f"{message}; did you mean {near[0]}?" if near else message
 
 
 async def _preflight(_: Gateway, exchange: Exchange) -> None:
@@ -232,7 +285,8 @@ def _cors(origin: str) -> list[tuple[bytes, bytes]]:
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (
             b"access-control-expose-headers",
-            b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, x-antiphon-target, retry-after",
+            b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, x-antiphon-target, retry-after, "
+            b"idempotent-replayed",
         ),
         (b"vary", b"origin"),
     ]

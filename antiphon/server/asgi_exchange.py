@@ -1,9 +1,21 @@
 """An exchange over ASGI: for every server but our own, and for a gateway inside another program."""
 
 import asyncio
+import contextlib
 
-from antiphon.server.exchange import Exchange, Head, Headers, as_length, given_id, two_hosts
-from antiphon.wires.asgi import ClientGone, Receive, Scope, Send, Sender
+from antiphon.bridges.encoder import Headers
+from antiphon.server.exchange import (
+    IDEMPOTENCY_KEY,
+    LINGER,
+    SKIPPED,
+    Exchange,
+    Head,
+    as_length,
+    given_id,
+    two_hosts,
+    two_keys,
+)
+from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send, Sender
 from antiphon.wires.pieces import Pieces, too_large
 
 _SHORT = 0.1
@@ -11,41 +23,75 @@ _SHORT = 0.1
 
 
 class AsgiExchange(Exchange):
-    __slots__ = ("_receive", "_sender", "_watch")
+    __slots__ = ("_has_read", "_receive", "_sender", "_watch")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         head = Head(scope["method"], scope["path"], scope.get("query_string", b""), headers)
         head.request_id = given_id(headers)
         super().__init__(head)
         if names_two_hosts(scope):
             self.head.refusal = two_hosts()
+        elif [name for name, _ in scope["headers"]].count(IDEMPOTENCY_KEY) > 1:
+            self.head.refusal = two_keys()
         self.task = asyncio.current_task()
         self._receive = receive
+        self._has_read = False
         self._sender = Sender(send)
         self._watch: _Watch | None = None
 
     async def read(self, limit: int) -> None:
         declared = as_length(self.head.headers.get(b"content-length", b""))
         came = Pieces()
-        more = True
-        while more:
+        while not self.is_complete:
             if max(len(came), declared) > limit:
                 raise too_large(limit)
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            came.add(message.get("body", b""))
-            more = message.get("more_body", False)
+            came.add(await self._next())
             self.hold(len(came), declared)
-        self.came, self.is_complete = came, True
+        self.came = came
+
+    async def more(self) -> bytes:
+        while not self.is_complete:
+            if body := await self._next():
+                return body
+        return b""
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        self._has_read = True
+        self.is_complete = not message.get("more_body", False)
+        return bytes(message.get("body", b""))
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
         if content_type is not None:
             length = b"%d" % len(body)
             headers = [(b"content-type", content_type), (b"content-length", length), *headers]
         self.open(status, headers)
+        if self._is_still_sent():
+            self.put(body)
+            await self._sender.ready()
+            await self._linger()
+            body = b""
         await self.finish(body)
+
+    def _is_still_sent(self) -> bool:
+        """Does the client send a body of which not all has come?"""
+        fields = self.head.headers
+        has_body = b"transfer-encoding" in fields or as_length(fields.get(b"content-length", b"")) > 0
+        waits_for_go_ahead = b"expect" in fields and not self._has_read
+        return has_body and not self.is_complete and not waits_for_go_ahead
+
+    async def _linger(self) -> None:
+        """Take what the client still sends: a server that closes before it has all takes back the answer."""
+        if self.held is not None:
+            self.held.hold(0)
+        skipped = 0
+        with contextlib.suppress(ClientGone, TimeoutError):
+            async with asyncio.timeout(LINGER):
+                while skipped <= SKIPPED and (body := await self.more()):
+                    skipped += len(body)
 
     def open(self, status: int, headers: Headers) -> None:
         named = [
@@ -79,7 +125,7 @@ class AsgiExchange(Exchange):
             self._watch.stop()
 
 
-def names_two_hosts(scope: Scope) -> bool:
+def names_two_hosts(scope: AsgiScope) -> bool:
     return [name for name, _ in scope["headers"]].count(b"host") > 1
 
 

@@ -3,16 +3,20 @@
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from antiphon.bridges.encoder import Headers
+from antiphon.bridges.messages.errors import speaks_messages
+from antiphon.bridges.messages.errors import told as messages_error
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
+from antiphon.engine.idempotency import HEADER
 from antiphon.server.content_encoding import Packing, packing_of, unpack
-from antiphon.server.memory import BodyMemory, Held
+from antiphon.server.memory import BodyMemory, MemoryShare
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
@@ -24,9 +28,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Handler = Callable[["Gateway", "Exchange"], Awaitable[None]]
 Header = tuple[bytes, bytes]
-Headers = Sequence[Header]
 
 JSON = b"application/json"
+IDEMPOTENCY_KEY = HEADER.lower().encode()
+LINGER = 2.0
+"""Seconds that a client may take to read a refusal in the middle of what it sends."""
+SKIPPED = 256 * 1024 * 1024
+"""As much as a client may send of a request that has its answer."""
+
 _NOBODY = Caller()
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
@@ -47,8 +56,6 @@ class Head(Struct, eq=False):
     """Does the client know no chunks?"""
     request_id: str = ""
     """The caller's own, or none."""
-    caller: Caller = field(default_factory=Caller)
-    """Who sent it, without the id of the request."""
     params: Mapping[str, str] = {}
     """What the route found in the path."""
     extra_headers: Headers = ()
@@ -94,7 +101,7 @@ class Exchange(ABC):
         """What handles it."""
         self.came: bytes | Pieces = b""
         """As much of the body as is here, until somebody takes it."""
-        self.held: Held | None = None
+        self.held: MemoryShare | None = None
         """What a body that did not come at once holds, until the answer is given."""
         self.is_complete = False
         """Has all of the request come?"""
@@ -166,7 +173,7 @@ class Exchange(ABC):
     def hold(self, size: int, expected: int = 0) -> None:
         """So much of the body is here, and this much will be; raises if there is no room for it."""
         if self.held is None:
-            self.held = Held(self.memory)
+            self.held = MemoryShare(self.memory)
         self.held.hold(size, expected)
 
     def answer(
@@ -182,8 +189,12 @@ class Exchange(ABC):
 
     def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> Coroutine[Any, Any, None]:
         if not self.caller.request_id:  # it was refused before it was handled
-            self.caller = self.head.caller.asking(self.request_id)
-        body = ErrorBody.encode(self.caller.dialect.error(error))
+            self.caller = Caller(request_id=self.request_id)
+        if speaks_messages(self.head.path, self.head.headers):
+            body, status = messages_error(error, status, self.request_id)
+            headers = (*headers, (b"request-id", self.request_id.encode("latin-1", "replace")))
+        else:
+            body = ErrorBody.encode(self.caller.dialect.error(error))
         return self.answer(body, status, headers=headers)
 
     def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
@@ -218,6 +229,13 @@ class Exchange(ABC):
     @abstractmethod
     async def read(self, limit: int) -> None:
         """Wait until all of the body is here; one that passes the limit is refused as soon as that shows."""
+
+    @abstractmethod
+    async def more(self) -> bytes:
+        """What has come of the body since the last time; nothing at its end. It waits until there is some.
+
+        Nothing more is read from the client until somebody asks again.
+        """
 
     @abstractmethod
     def over(self) -> None:
@@ -257,6 +275,12 @@ def given_id(headers: Mapping[bytes, bytes]) -> str:
     """The caller's own id for the request, if it can be written back, or nothing."""
     given = headers.get(b"x-request-id", b"")
     return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else ""
+
+
+def two_keys() -> SpecError:
+    """Neither is the one that the request is known by."""
+    message = f"a request has one {HEADER} header, and this one has several"
+    return SpecError(invalid_request(message).with_code("invalid_http").with_param(HEADER))
 
 
 def two_hosts() -> SpecError:

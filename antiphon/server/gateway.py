@@ -11,13 +11,16 @@ from typing import Protocol
 from antiphon.config import Config
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Engine
+from antiphon.engine.hosted.plan import HostedTools
+from antiphon.engine.idempotency import IdempotencyKeys
 from antiphon.engine.job import BackgroundJob
 from antiphon.engine.media import MediaFetcher
 from antiphon.engine.routing.routes import Routes
+from antiphon.engine.routing.sharing import StateSharing
 from antiphon.engine.run import Run
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.http.watch import GRAIN, Watch
+from antiphon.providers.http.watch import GRAIN, DeadlineTimer
 from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
@@ -25,7 +28,12 @@ from antiphon.server.logs import RequestLog
 from antiphon.server.memory import BodyMemory
 from antiphon.server.models import ModelLists
 from antiphon.server.sessions import Sessions
-from antiphon.store import SqliteStore, Store, StoreError, default_data_folder, load_keys
+from antiphon.spec.ids import new_id
+from antiphon.store import Store, StoreError, default_data_folder, load_keys, open_store
+from antiphon.tools.base import ToolEnvironment
+from antiphon.tools.file_search import FileSearch
+from antiphon.tools.file_search.library import Library
+from antiphon.tools.registry import create_tools
 from antiphon.wires.sealing import Seal
 
 log = logging.getLogger("antiphon.server")
@@ -50,6 +58,7 @@ class Gateway:
         providers: dict[str, Provider],
         http: UpstreamClient,
         routes: Routes,
+        hosted: HostedTools | None = None,
     ) -> None:
         self.config = config
         self.gate = AccessControl(config)
@@ -58,11 +67,12 @@ class Gateway:
         self.store = store
         self.sessions = Sessions(self.gate, store, time.time)
         media = MediaFetcher(config.media, http)
-        self.engine = Engine(config, providers, store, seal, time.time, media, routes)
+        self.engine = Engine(config, providers, store, seal, time.time, media, routes, hosted)
         routes.report = self.requests.attempt_failed
         self.background = Background(self.engine, report=self._report)
+        self.idempotency = IdempotencyKeys(store, time.time)
         self.models = ModelLists(providers)
-        self.pulse = Watch(min(GRAIN, config.server.keepalive or GRAIN))
+        self.pulse = DeadlineTimer(min(GRAIN, config.server.keepalive or GRAIN))
         self.audits = Audits(config.server.audit, time.time)
         self.started = int(self.engine.clock())
         self.stopping = False
@@ -74,6 +84,7 @@ class Gateway:
         self._patience: asyncio.Timeout | None = None
         self._is_over = False
         self._chores: asyncio.Task[None] | None = None
+        self._sharing: StateSharing | None = None
 
     @classmethod
     async def open(cls, config: Config, *, background: bool = True) -> "Gateway":
@@ -86,15 +97,17 @@ class Gateway:
             for name, settings in config.providers.items()
             if not settings.disabled
         }
-        store = await SqliteStore.open(
-            folder,
-            synchronous=config.store.synchronous,
-            cache_bytes=config.store.cache_bytes,
-            alone=config.server.workers == 1,
-        )
+        seal = Seal([keys.current, *keys.older])
+        store = await open_store(config.store, folder, alone=config.server.workers == 1, seal=seal)
         # Several workers share the state of the routes, so that what one learns all know.
         routes = Routes(config, providers, time.time, folder=folder if config.server.workers > 1 else None)
-        gateway = cls(config, store, Seal([keys.current, *keys.older]), providers, http, routes)
+        lent = ToolEnvironment(config, store, seal, http, folder, time.time, providers)
+        try:
+            hosted = HostedTools(create_tools(config.tools, lent), config, seal)
+        except BaseException:  # a key of a tool's table is wrong, and only the tool could know
+            await store.close()
+            raise
+        gateway = cls(config, store, seal, providers, http, routes, hosted)
         if background:
             try:
                 await gateway.background.open()
@@ -102,7 +115,22 @@ class Gateway:
                 await gateway.close()
                 raise
             gateway._chores = asyncio.create_task(gateway._keep_house())
+            if store.spans_machines and any(routes):
+                gateway._sharing = StateSharing(routes.states, store, new_id("machine_"), time.time)
+                gateway._sharing.start()
         return gateway
+
+    @property
+    def library(self) -> Library:
+        """The files that clients have uploaded."""
+        return self.file_search.library
+
+    @property
+    def file_search(self) -> FileSearch:
+        """The tool that searches them, which is always there."""
+        tool = self.engine.hosted.tools["file_search"]
+        assert isinstance(tool, FileSearch)
+        return tool
 
     def begin(self, run: Run) -> None:
         """From here on the gateway waits for this run before it closes. Whoever begins one ends it."""
@@ -132,6 +160,7 @@ class Gateway:
     async def drain(self, limit: float) -> bool:
         """Let responses finish, up to the limit, then end the rest as failed. Were all clients informed?"""
         self.stopping = True
+        await self.background.retire()
         if self._runs:
             self._quiet.clear()
         with suppress(TimeoutError):
@@ -159,7 +188,8 @@ class Gateway:
         while True:
             try:
                 await self.store.prune(self.engine.clock())
-            except StoreError as error:
+                await self.library.sweep(self.engine.clock())
+            except (StoreError, OSError) as error:
                 log.warning("what has expired could not be removed: %s", error)
             await asyncio.sleep(_BETWEEN_PRUNES)
 
@@ -172,7 +202,10 @@ class Gateway:
         self.pulse.close()
         if self._chores is not None:
             self._chores.cancel()
+        if self._sharing is not None:
+            await self._sharing.close()
         await self.background.close()
+        await self.idempotency.close()
         await self.models.close()
         await self.engine.close()
         for provider in self.engine.providers.values():

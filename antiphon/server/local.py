@@ -11,6 +11,7 @@ from antiphon.server.app import App
 from antiphon.spec.decode import decode_request
 from antiphon.spec.routing import RoutingDecision
 from antiphon.store import StoreError
+from antiphon.tools.registry import TOOLS
 
 CANNOT_OPEN = (ConfigErrors, StoreError, OSError)
 """What `open_local` raises, each with a message for people."""
@@ -36,7 +37,9 @@ class LocalGateway:
 
 async def open_local(config: Config | str | os.PathLike[str] | None = None) -> LocalGateway:
     """An open gateway of this configuration, of the one in this file, or of the one that would be found."""
-    app = App(config if isinstance(config, Config) else load(config, types=TYPES, discover=in_environment))
+    if not isinstance(config, Config):
+        config = load(config, types=TYPES, tools=TOOLS, discover=in_environment)
+    app = App(config)
     if not await app.open():
         assert app.failure is not None
         raise app.failure

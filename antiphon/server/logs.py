@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from antiphon.engine.engine import Asked, Caller
+from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
 from antiphon.engine.routing.routes import FailedAttempt
 from antiphon.spec.errors import ErrorPayload
@@ -21,7 +21,7 @@ from antiphon.spec.errors import ErrorPayload
 log = logging.getLogger("antiphon.requests")
 
 FAILED = "request failed"
-Fields = dict[str, object]
+_Fields = dict[str, object]
 
 _LONGEST = 200
 _GATE = frozenset(
@@ -84,13 +84,13 @@ class RequestLog:
             "upstream_status": turn.upstream_status,
             "upstream_id": turn.upstream_id,
         }
-        fields: Fields = {name: value for name, value in known.items() if value}
+        fields: _Fields = {name: value for name, value in known.items() if value}
         _write(logging.WARNING, "attempt failed", {**fields, "ms": attempt.milliseconds})
 
     def went_away(self, caller: Caller, route: str, began: float) -> None:
         _write(logging.INFO, "the client went away", _fields(caller, route, began, 0))
 
-    def _refused(self, code: str, fields: Fields) -> None:
+    def _refused(self, code: str, fields: _Fields) -> None:
         """The first is told at once, all that follow within a second in one line."""
         if (refusals := self._refusals.get(code)) is not None:
             refusals.count += 1
@@ -113,16 +113,16 @@ class RequestLog:
 class _Refusals(Struct):
     """Those of one code that no line has told yet."""
 
-    last: Fields
+    last: _Fields
     count: int = 0
 
 
-def _write(level: int, message: str, fields: Fields) -> None:
+def _write(level: int, message: str, fields: _Fields) -> None:
     log.log(level, message, extra={"fields": fields})
 
 
-def _fields(caller: Caller, route: str, began: float, status: int) -> Fields:
-    asked = caller.asked or Asked()
+def _fields(caller: Caller, route: str, began: float, status: int) -> _Fields:
+    asked = caller.asked
     turn, target = asked.turn, asked.target
     known = {
         "id": caller.request_id,
@@ -134,7 +134,7 @@ def _fields(caller: Caller, route: str, began: float, status: int) -> Fields:
         "upstream_status": turn and turn.upstream_status,
         "upstream_id": turn and turn.upstream_id,
     }
-    fields: Fields = {name: value for name, value in known.items() if value}
+    fields: _Fields = {name: value for name, value in known.items() if value}
     fields["ms"] = round((time.perf_counter() - began) * 1000)
     return fields
 
@@ -146,13 +146,15 @@ def configure(level: str, format: Literal["text", "json"]) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     # Which credentials it found is news to nobody who set them.
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)
+    # It tells the beginning and the end of each job, and every poll.
+    logging.getLogger("procrastinate").setLevel(logging.WARNING)
 
 
 class TextLine(logging.Formatter):
     """`TIME LEVEL logger: message name=value …`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields: Fields = getattr(record, "fields", {})
+        fields: _Fields = getattr(record, "fields", {})
         values = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
         line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}{values}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line

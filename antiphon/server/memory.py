@@ -16,7 +16,7 @@ class BodyMemory:
         self.held = 0
 
 
-class Held:
+class MemoryShare:
     """The part of one request or connection. Whoever has one calls `hold(0)` in the end."""
 
     __slots__ = ("_memory", "size")

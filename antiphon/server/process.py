@@ -40,7 +40,7 @@ _USUAL = "http://127.0.0.1:8080"
 """Where the client looks for a server that nobody has named."""
 _BACKLOG = 2048
 _OPEN_FILES = 65536
-_FAILED = 1
+FAILED = 1
 _STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
 _CRASH_PAUSE = 1.0
 _GRACE = 5.0
@@ -72,7 +72,7 @@ def run(config: Config) -> int:
             return Workers(config, listener).run(announce)
     except StoreError as error:
         print(f"antiphon: {error}", file=sys.stderr)
-        return _FAILED
+        return FAILED
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -119,11 +119,12 @@ def banner(config: Config, listener: socket.socket) -> str:
         return f"{head}models: {_without_models(config)}\n{docs}"
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
     return (
-        f"{head}models: {', '.join(config.available())}\n{docs}{_next(config)}\n"
+        f"{head}models: {', '.join(config.available())}\n{_default(config)}{docs}{_next(config)}\n"
         f"curl {address}/v1/responses -H 'Content-Type: application/json' \\\n{key}"
-        f"""  -d '{{"model": "{_example(config)}", "input": "Say hello in five words."}}'\n"""
-        f"""{_calling("ask", config, address)} "Say hello in five words."\n"""
+        f"""  -d '{{"model": "{_example(config)}", "input": "What is the capital of France?"}}'\n"""
+        f"""{_calling("ask", config, address)} "What is the capital of France?"\n"""
         f"{_calling('chat', config, address)}\n"
+        f"{_calling('setup codex', config, address)}\n"
     )
 
 
@@ -166,6 +167,15 @@ def _example(config: Config) -> str:
         if not config.providers[config.resolve().provider].disabled:
             return config.default_model or ""
     return next(iter(config.aliases()), "MODEL")
+
+
+def _default(config: Config) -> str:
+    """That the default model cannot be used, where that is so."""
+    with contextlib.suppress(UnknownModel):
+        if why := config.providers[config.resolve().provider].disabled:
+            named = config.default_model
+            return f"{_INDENT}a request that names none is refused, for {named} is disabled: {why}\n"
+    return ""
 
 
 def _without_models(config: Config) -> str:
@@ -313,7 +323,7 @@ class Workers:
         finally:
             signal.signal(signal.SIGCHLD, ignored)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return _FAILED if self._failed else 0
+        return FAILED if self._failed else 0
 
     def _start(self) -> None:
         sys.stdout.flush()
@@ -323,7 +333,7 @@ class Workers:
         if pid:
             self._children[pid] = time.monotonic()
             return
-        code = _FAILED
+        code = FAILED
         try:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
@@ -344,7 +354,7 @@ class Workers:
             code = os.waitstatus_to_exitcode(status)
             if self._stopping:
                 continue
-            if code == _FAILED:
+            if code == FAILED:
                 self._failed = True
                 self._stop()
                 continue

@@ -8,7 +8,7 @@ from http.cookies import CookieError, SimpleCookie
 from antiphon.engine.engine import Caller
 from antiphon.server.access import AccessControl
 from antiphon.spec.errors import SpecError
-from antiphon.store import Session, Store
+from antiphon.store import BrowserSession, Store
 
 COOKIE = "antiphon_session"
 LIFE = 30 * 86400
@@ -21,14 +21,14 @@ class Sessions:
         self._store = store
         self._clock = clock
 
-    async def begin(self, key_name: str, key_digest: str) -> tuple[str, Session]:
+    async def begin(self, key_name: str, key_digest: str) -> tuple[str, BrowserSession]:
         """A new session, and the id that only its browser knows."""
         id = secrets.token_urlsafe(32)
-        session = Session(_digest(id), key_name, key_digest, int(self._clock()) + LIFE)
+        session = BrowserSession(_digest(id), key_name, key_digest, int(self._clock()) + LIFE)
         await self._store.create_session(session)
         return id, session
 
-    async def find(self, headers: Mapping[bytes, bytes]) -> Session | None:
+    async def find(self, headers: Mapping[bytes, bytes]) -> BrowserSession | None:
         """The session that a request of our own page belongs to, as long as its key is the same."""
         id = cookie_of(headers)
         if id is None or not is_own_page(headers):
@@ -38,14 +38,14 @@ class Sessions:
             return None
         return found if self._gate.key_digest(found.key_name) == found.key_digest else None
 
-    async def admit(self, headers: Mapping[bytes, bytes], refusal: SpecError) -> Caller:
+    async def admit(self, headers: Mapping[bytes, bytes], refusal: SpecError, request_id: str) -> Caller:
         """The caller behind a session, when there is one and no key was sent; else raises the refusal."""
-        is_keyless = refusal.status == 401 and b"authorization" not in headers
+        is_keyless = refusal.status == 401 and not headers.keys() & {b"authorization", b"x-api-key"}
         found = await self.find(headers) if is_keyless else None
         identity = self._gate.identity_of(found.key_name) if found is not None else None
         if identity is None:
             raise refusal
-        return self._gate.caller(headers, identity)
+        return self._gate.caller(headers, identity, request_id)
 
     async def end(self, headers: Mapping[bytes, bytes]) -> None:
         id = cookie_of(headers)

@@ -1,7 +1,7 @@
 """Answers over HTTP: the events of a run as a stream in any encoding, or the whole response."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import UnsetType
 
@@ -13,7 +13,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.response import Receipt
+from antiphon.spec.response import Receipt, Response
 from antiphon.spec.tools import Tool
 
 
@@ -137,7 +137,7 @@ async def deliver(gateway: Gateway, run: Run, end: End) -> None:
 
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
     # The rules object to empty deltas, so a stream that was asked for them is not held to the rules.
-    tools = None if run.composer.keeps_chunks else run.turn.request.tools
+    tools = None if run.composer.keeps_chunks else run.turn.tools
     stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts, run.turn)
     try:
         await deliver(gateway, run, stream)
@@ -146,18 +146,29 @@ async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: En
         stream.stop()
 
 
-async def answer_whole(gateway: Gateway, exchange: Exchange, run: Run, headers: Headers = ()) -> None:
-    """Create a response and answer with it; one that fails is an error."""
+async def answer_whole(
+    gateway: Gateway,
+    exchange: Exchange,
+    run: Run,
+    headers: Headers = (),
+    told: Callable[[Response], bytes] | None = None,
+    untold: Callable[[Response], list[Receipt]] = lambda _: [],
+) -> None:
+    """Create a response and answer with it, or with what is `told` of it; one that fails is an error.
+
+    `untold` gives receipts for what is not told of it.
+    """
     gateway.begin(run)
     try:
-        response = await run.result()
+        response = await run.result(exchange.task)
         if (problem := run.problem) is not None:
             raise SpecError(problem.payload, problem.status)
         caller = exchange.caller
-        body = caller.dialect.encode_response(response, run.encoded)
-        if receipts := run.turn.receipts:
+        body = caller.dialect.encode_response(response, run.encoded) if told is None else told(response)
+        if receipts := [*run.turn.receipts, *untold(response)]:
             headers = (*headers, *receipt_headers(receipts), *target_headers(run.turn))
         await exchange.answer(body, headers=headers)
-        gateway.audits.answer(body, run.turn.request.tools, caller)
+        if told is None:
+            gateway.audits.answer(body, run.turn.tools, caller)
     finally:
         gateway.end(run)

@@ -153,6 +153,9 @@ def part(fields: Fields, place: str) -> None:
             fields["type"] = _raw(text_type)
     if kind == "image_url":
         fields["type"] = Raw(b'"input_image"')
+    if kind == "file":
+        fields["type"] = Raw(b'"input_file"')
+        _lift(fields, "file")
     if kind in ("image_url", "input_image"):
         image = _nested(fields, "image_url") or {}
         fields.setdefault("detail", image.get("detail", NULL))

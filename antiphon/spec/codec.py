@@ -5,6 +5,7 @@ case, a known object with unknown fields: it derives a Struct that has those fie
 decoding, `structs.replace` and encoding all keep them without any code.
 """
 
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
 
@@ -122,6 +123,19 @@ def extras(value: Struct) -> dict[str, Any]:
         if (raw := getattr(value, field)) is not UNSET:
             found[name] = msgspec.json.decode(raw)
     return found
+
+
+def with_extras(value: S, more: Mapping[str, Any]) -> S:
+    """The same object with fields that its specification does not have.
+
+    >>> extras(with_extras(Struct(), {"acme:note": 1}))
+    {'acme:note': 1}
+    """
+    cls = type(value)
+    known = {name: getattr(value, name) for name in cls.__struct_fields__}
+    added = {f"extra_{n}": Raw(encode(one)) for n, one in enumerate(more.values())}
+    made: S = grown(cls, tuple(more))(**known, **added)
+    return made
 
 
 def without_extra(value: S, unwanted: str) -> S:

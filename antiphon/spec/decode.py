@@ -19,7 +19,7 @@ from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.error_paths import came, complain, describe, join, too_deep, walk, wrong
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
-from antiphon.spec.items import Item
+from antiphon.spec.items import Item, Message
 from antiphon.spec.json_size import is_deep, is_name, outline
 from antiphon.spec.limits import (
     LARGE,
@@ -37,9 +37,17 @@ from antiphon.spec.tolerant_reader import TolerantReading
 
 S = TypeVar("S", bound=Struct)
 
+
+class _OfMessages(Request):
+    """A request that brings messages alone: then msgspec knows them without their `type`."""
+
+    input: list[Message]  # type: ignore[assignment]
+
+
 # The short cut: requests and events that hold no object with an alias which msgspec alone would not notice.
 _PLAIN = [cls for cls in EVENTS.values() if not issubclass(cls, LifecycleEvent | ErrorEvent)]
 _plain_request = msgspec.json.Decoder(Request).decode
+_of_messages = msgspec.json.Decoder(_OfMessages).decode
 _plain_event = msgspec.json.Decoder(reduce(or_, _PLAIN)).decode
 
 
@@ -49,7 +57,10 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
         return Reading().struct(Request, _checked(body, max_bytes), "")
     # Of a body that cannot be too large, msgspec alone finds whatever would be refused.
     try:
-        request = _plain_request(body)
+        try:
+            request = _plain_request(body)
+        except UNREADABLE:
+            request = msgspec.convert(_of_messages(body), Request, from_attributes=True)
         # Where nothing can be nested, nothing has to be looked for.
         is_flat = type(request.input) is str and not (request.tools or request.tool_choice or request.text)
         if is_flat or (is_settled(request) and not is_deep(body, MAX_DEPTH)):

@@ -16,27 +16,27 @@ from antiphon.spec.items import (
 )
 
 ToolHistory = Literal["native", "text", "comment", "drop"]
-Words = Literal["text", "comment"]
+_Words = Literal["text", "comment"]
 """The two ways to tell a call in words; models imitate the first sooner than the second."""
 SystemPrompt = Literal["instructions", "developer", "both"]
 
-_CALLS: dict[Words, str] = {
+_CALLS: dict[_Words, str] = {
     "text": "[Tool Call: {name}({arguments}) -> call_id: {call_id}]",
     "comment": "<!-- prior-tool: {name} | id: {call_id} | args: {arguments} -->",
 }
-_OUTPUTS: dict[Words, str] = {
+_OUTPUTS: dict[_Words, str] = {
     "text": "[Tool Result: call_id: {call_id}]\n{output}",
     "comment": "<!-- prior-tool-result: {call_id} -->\n{output}",
 }
 
 
-def call_as_text(call: FunctionCall | CustomToolCall, words: Words) -> str:
+def call_as_text(call: FunctionCall | CustomToolCall, words: _Words) -> str:
     """A call as text of the assistant."""
     arguments = call.input if isinstance(call, CustomToolCall) else call.arguments
     return _CALLS[words].format(name=call.name, arguments=arguments, call_id=call.call_id)
 
 
-def output_as_text(output: FunctionCallOutput | CustomToolCallOutput, words: Words) -> str:
+def output_as_text(output: FunctionCallOutput | CustomToolCallOutput, words: _Words) -> str:
     """A tool's output as text of the user."""
     return _OUTPUTS[words].format(call_id=output.call_id, output=text_of(output.output))
 

@@ -27,6 +27,12 @@ _PREFIXES = {
     "custom_tool_call": CUSTOM_CALL,
     "custom_tool_call_output": FUNCTION_CALL_OUTPUT,
     "compaction": COMPACTION,
+    "mcp_call": "mcp_",
+    "mcp_list_tools": "mcpl_",
+    "mcp_approval_request": "mcpr_",
+    "web_search_call": "ws_",
+    "file_search_call": "fs_",
+    "code_interpreter_call": "ci_",
 }
 
 

@@ -4,6 +4,7 @@ One Struct serves both directions. Fields that the input side may leave out have
 out again on encoding; what every output item must carry, the Composer always fills in.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
@@ -11,7 +12,15 @@ from msgspec import Struct
 
 from antiphon.spec import ids
 from antiphon.spec.codec import UNREADABLE, Opaque, extras
-from antiphon.spec.content import ContentPart, OutputText, ReasoningText, SummaryText, UrlCitation, text_of
+from antiphon.spec.content import (
+    ContentPart,
+    InputText,
+    OutputText,
+    ReasoningText,
+    SummaryText,
+    UrlCitation,
+    text_of,
+)
 from antiphon.spec.limits import CallId, FunctionName, Text
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -218,6 +227,9 @@ def reasoning(id: str, text: str = "", summary: str = "") -> Reasoning:
     return made
 
 
+_TEXTS = frozenset({InputText, OutputText})
+
+
 def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
     """The field of an item that has parts, and they; nothing where it is plain text."""
     # No patterns: they ask a class for the names of its fields each time.
@@ -226,6 +238,15 @@ def parts_of(item: Item) -> tuple[str, list[ContentPart]]:
     if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and not isinstance(item.output, str):
         return "output", item.output
     return "", []
+
+
+def has_media(items: Sequence[Item]) -> bool:
+    """Do these items hold anything for a model beside text, or what may be that?"""
+    for item in items:
+        for part in parts_of(item)[1]:
+            if type(part) not in _TEXTS:
+                return True
+    return False
 
 
 def text_size(item: Item) -> int:

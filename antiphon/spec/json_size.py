@@ -79,6 +79,8 @@ def is_deep(raw: bytes | Raw, limit: int) -> bool:
 
 
 def _count(raw: bytes | Raw, wanted: bytes) -> int:
+    if type(raw) is bytes:
+        return sum(map(raw.count, wanted))
     return sum(piece.count(byte) for piece in _slices(raw) for byte in wanted)
 
 

@@ -1,6 +1,6 @@
 """The request, as typed data; every field that is absent keeps its default."""
 
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from msgspec import UNSET, Struct, field, structs
 
@@ -45,6 +45,9 @@ class StreamOptions(Struct, forbid_unknown_fields=True):
 
 class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """The body of `POST /v1/responses`, and of a WebSocket `response.create`."""
+
+    always_streams: ClassVar[bool] = False
+    """Is it answered with events, whatever `stream` says?"""
 
     model: str | None = None
     """A configured name, or `PROVIDER/model`. Without one, the default model answers."""
@@ -137,6 +140,7 @@ NOT_FORWARDED = frozenset({"antiphon:route", "client_metadata", "generate", "typ
 class WebSocketCreate(Request, tag_field="type", tag="response.create", kw_only=True):
     """A `response.create` message; `generate: false` warms the connection without an answer."""
 
+    always_streams: ClassVar[bool] = True
     generate: bool = True
 
 

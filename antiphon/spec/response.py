@@ -54,6 +54,18 @@ class Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
             output_tokens_details=OutputTokensDetails(reasoning),
         )
 
+    def plus(self, other: "Usage") -> "Usage":
+        """What two answers took together."""
+        given, more = self.input_tokens_details, other.input_tokens_details
+        said, further = self.output_tokens_details, other.output_tokens_details
+        return Usage.of(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            cached=given.cached_tokens + more.cached_tokens,
+            written=(given.cache_write_tokens or 0) + (more.cache_write_tokens or 0),
+            reasoning=said.reasoning_tokens + further.reasoning_tokens,
+        )
+
     def adds_up(self) -> bool:
         """Is the total the sum, and is no detail more than its whole?"""
         return (

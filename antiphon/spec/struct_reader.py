@@ -198,7 +198,7 @@ class Reading:
 
     def fields(self, cls: type[S], fields: Fields, path: str) -> S:
         if issubclass(cls, _REQUESTS):
-            self._check_settings(fields)
+            self.check_settings(fields)
         shape = shape_of(cls)
         aliases.snake_case(fields, shape.fields)
         if shape.alias is not None:
@@ -228,11 +228,12 @@ class Reading:
         target, carried = self._carry(cls, unknown, path)
         return target(**values, **carried)
 
-    def _check_settings(self, fields: Fields) -> None:
-        sizes = {name: len(raw) for name, raw in fields.items() if name != "input"}
+    def check_settings(self, fields: Fields, said: str = "input") -> None:
+        """Refuse a request that is long beside what is `said` in it."""
+        sizes = {name: len(raw) for name, raw in fields.items() if name != said}
         if (size := sum(sizes.values())) > MAX_SETTINGS:
             name = max(sizes, key=lambda one: sizes[one])
-            limit = f"expected a request of at most {MAX_SETTINGS:,} bytes without its `input`"
+            limit = f"expected a request of at most {MAX_SETTINGS:,} bytes without its `{said}`"
             raise wrong(name, f"{limit}, got {size:,}, most of it here", "settings_too_large")
 
     def _field(self, field: Field, raw: Raw, path: str) -> Any:
@@ -351,13 +352,17 @@ class Reading:
         where = join(path, name)
         parts = self.parts(fields[name], where, place)
         for n, part in enumerate(parts):
-            if not _fits(part, place):
-                expected = " or ".join(repr(kind) for kind in sorted(_ALLOWED[place]))
-                got = repr(_tag(part))
-                if place == "user" and got == repr(_VIDEO):
-                    got += ", which stands only in the output of a tool"
-                raise wrong(f"{where}[{n}].type", f"expected {expected}, got {got}")
+            self.check_place(part, place, f"{where}[{n}]")
         setattr(item, name, parts)
+
+    def check_place(self, part: ContentPart, place: str, path: str) -> None:
+        """Refuse a part that cannot stand there."""
+        if not _fits(part, place):
+            expected = " or ".join(repr(kind) for kind in sorted(_ALLOWED[place]))
+            got = repr(_tag(part))
+            if place == "user" and got == repr(_VIDEO):
+                got += ", which stands only in the output of a tool"
+            raise wrong(f"{path}.type", f"expected {expected}, got {got}")
 
     def annotations(self, raw: Raw, path: str) -> list[Annotation]:
         return self.each(raw, path, "a list of annotations", self.annotation)
@@ -429,9 +434,10 @@ def is_settled(request: Request) -> bool:
 
 
 def _is_settled(item: Item) -> bool:
+    if type(item) is Message:
+        content, role = item.content, item.role
+        return isinstance(content, str) or all(_fits(part, role) for part in content)
     match item:
-        case Message(content=content, role=role):
-            return isinstance(content, str) or all(_fits(part, role) for part in content)
         case FunctionCall() | CustomToolCall():
             return True
         case Reasoning(summary=summary, content=thoughts):

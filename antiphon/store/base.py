@@ -12,6 +12,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from antiphon.store.changes import Changes
+from antiphon.store.coordination import CoordinationStore, KeyClaim
+from antiphon.store.file_values import FileStore
+from antiphon.store.work_queue import WorkQueue
+
 RUNNING = frozenset({"queued", "in_progress"})
 
 
@@ -21,6 +26,10 @@ class StoreError(Exception):
 
 class StoreBusy(StoreError):
     """Another process held the database for longer than the store waits."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached; it may be there again in a moment."""
 
 
 class StoreFull(StoreError):
@@ -113,8 +122,11 @@ class Joining(Struct, frozen=True, gc=False):
 class NewResponse(Struct, frozen=True, gc=False):
     """A response to store, `input` and `output` as fragments; `names` are the ids to find its items by.
 
-    One that still runs has an owner, which must have called `heartbeat` before. `dialect` names how its event
-    log will be spelled. One that joins a chat lives as long as the chat.
+    One that still runs has an owner, which must have called `heartbeat` before, and is in its first attempt,
+    number 0. `dialect` names how its event log will be spelled, `job` is what another process needs to go on
+    with it, sealed by whoever made it. From a queue, those of one `conversation` are worked on one after
+    another. One that joins a chat lives as long as the chat. With `claim` its
+    idempotency key is kept for it in the same transaction, if the claim still holds.
     """
 
     id: str
@@ -133,13 +145,17 @@ class NewResponse(Struct, frozen=True, gc=False):
     append: Append | None = None
     dialect: str | None = None
     chat: Joining | None = None
+    claim: KeyClaim | None = None
+    job: bytes | None = None
+    conversation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """The next state of a running response, and the events up to it. Without `output` the output stays.
 
-    `at` is when it ended, for the chat that it is in.
+    `at` is when it ended, for the chat that it is in. `attempt` is the one that its owner works in. Without
+    `job` the job stays, unless the response ends: that erases it.
     """
 
     id: str
@@ -151,6 +167,8 @@ class Change:
     events: Sequence[bytes] = ()
     append: Append | None = None
     at: float = 0.0
+    attempt: int = 0
+    job: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +185,8 @@ class StoredResponse:
     last_event: int | None
     dialect: str | None
     body: bytes
+    attempt: int = 0
+    """How often another process has taken it over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +196,7 @@ class LoggedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class StoredConversation:
     id: str
     tenant: str
     metadata: bytes
@@ -185,13 +205,13 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ItemPage:
     items: tuple[StoredItem, ...]
     more: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class StoredChat:
     """A tree of responses, each under the one that it continues. `current` is where the chat goes on.
 
     `running` is the newest response that has not ended.
@@ -225,7 +245,7 @@ class ChatEdit:
 
 @dataclass(frozen=True, slots=True)
 class ChatPage:
-    chats: tuple[Chat, ...]
+    chats: tuple[StoredChat, ...]
     more: bool
 
 
@@ -256,12 +276,22 @@ class ChatNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """A browser that stands for a key: the digest of its id, and the key's name and digest."""
 
     digest: str
     key_name: str
     key_digest: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A call that waits for the client's approval: the id of the request for it, and what would be run."""
+
+    tenant: str
+    id: str
+    digest: str
     expires_at: int
 
 
@@ -289,17 +319,29 @@ class Stats:
     cache_misses: int
 
 
-class Store(Protocol):
-    """Keeps responses, conversations, chats and event logs. Every call may raise `StoreError`.
+class Store(FileStore, CoordinationStore, Protocol):
+    """Keeps responses, conversations, chats, files and event logs. Every call may raise `StoreError`.
 
     A write has been committed when its call returns. Everything belongs to a tenant: another tenant's id is
     simply not found. Times are seconds since 1970, and come from the caller.
     """
 
+    changes: Changes
+    """Whom to ask to be told of what is written about a response."""
+
+    @property
+    def work_queue(self) -> WorkQueue | None:
+        """Where running responses wait for any process; None where who stores one works on it."""
+        ...
+
     @property
     def stats(self) -> Stats: ...
 
     async def close(self) -> None: ...
+
+    def check_available(self) -> None:
+        """Raise `StoreUnavailable` if it is known already that nothing can be stored now."""
+        ...
 
     def save(self, response: NewResponse) -> Awaitable[None]:
         """Stores a new response after `previous`; a second continuation of one response becomes a branch.
@@ -309,7 +351,10 @@ class Store(Protocol):
         ...
 
     async def update(self, change: Change) -> bool:
-        """Moves a running response on. False when it is no longer this owner's: ended, deleted or claimed."""
+        """Moves a running response on.
+
+        False when it is no longer this owner's in this attempt: it has ended, was deleted or claimed.
+        """
         ...
 
     async def get(self, tenant: str, id: str) -> StoredResponse | None: ...
@@ -324,8 +369,24 @@ class Store(Protocol):
         """Removes a response, its event log and its items; its descendants keep what they need."""
         ...
 
-    async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
-        """Logs events, one line of JSON each, numbered from `first`. False when no longer this owner's."""
+    async def append_events(
+        self,
+        id: str,
+        owner: str,
+        first: int,
+        events: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        job: bytes | None = None,
+    ) -> bool:
+        """Logs events, one line of JSON each, numbered from `first`, and with `job` replaces the job.
+
+        False, and nothing is written, when the response is no longer this owner's in this attempt.
+        """
+        ...
+
+    async def job(self, tenant: str, id: str) -> bytes | None:
+        """What is needed to go on with a running response; None once it has ended."""
         ...
 
     async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
@@ -345,14 +406,21 @@ class Store(Protocol):
         ...
 
     async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
-        """Takes over the running responses of owners silent since then; each goes to one claimer."""
+        """Takes over the running responses of owners that are silent since then, or have released theirs.
+
+        Each goes to one claimer, and into its next attempt: nothing is written in an earlier one any more.
+        """
+        ...
+
+    async def release(self, owner: str) -> None:
+        """Lets others claim all running responses of this owner at once; it must not beat any more."""
         ...
 
     async def create_conversation(
-        self, conversation: Conversation, items: Sequence[StoredItem] = ()
+        self, conversation: StoredConversation, items: Sequence[StoredItem] = ()
     ) -> None: ...
 
-    async def conversation(self, tenant: str, id: str) -> Conversation | None: ...
+    async def conversation(self, tenant: str, id: str) -> StoredConversation | None: ...
 
     async def set_metadata(self, tenant: str, id: str, metadata: bytes) -> bool: ...
 
@@ -368,20 +436,20 @@ class Store(Protocol):
 
     async def conversation_page(
         self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
-    ) -> Page | None: ...
+    ) -> ItemPage | None: ...
 
     async def conversation_item(self, tenant: str, id: str, item: str) -> bytes | None: ...
 
     async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool: ...
 
-    async def create_chat(self, chat: Chat) -> Chat:
+    async def create_chat(self, chat: StoredChat) -> StoredChat:
         """Makes a chat; a `current` that is in no chat yet joins it with all that it continues.
 
         One that does not exist, or is in another chat, is a `StoreConflict`; so it is for `edit_chat`.
         """
         ...
 
-    async def chat(self, tenant: str, id: str) -> Chat | None: ...
+    async def chat(self, tenant: str, id: str) -> StoredChat | None: ...
 
     async def chats(
         self, tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
@@ -389,7 +457,7 @@ class Store(Protocol):
         """Chats, the one that changed last first; with `search`, those with all of its words in them."""
         ...
 
-    async def edit_chat(self, tenant: str, id: str, edit: ChatEdit) -> Chat | None: ...
+    async def edit_chat(self, tenant: str, id: str, edit: ChatEdit) -> StoredChat | None: ...
 
     async def delete_chat(self, tenant: str, id: str) -> bool:
         """Removes a chat and its responses."""
@@ -409,11 +477,16 @@ class Store(Protocol):
         """The responses from the beginning of a chat to this one; None when it is not in the chat."""
         ...
 
-    async def create_session(self, session: Session) -> None: ...
+    async def create_session(self, session: BrowserSession) -> None: ...
 
-    async def session(self, digest: str) -> Session | None: ...
+    async def session(self, digest: str) -> BrowserSession | None: ...
 
     async def delete_session(self, digest: str) -> bool: ...
+
+    async def add_approval(self, approval: Approval) -> None: ...
+
+    async def take_approval(self, tenant: str, id: str, digest: str) -> bool:
+        """Use an approval up. False if there is none for just this, or if it was used before."""
 
     async def prune(self, now: float) -> int:
         """Removes what has expired, a little at a time; returns how many things that were."""

@@ -1,14 +1,9 @@
-"""A cache bounded in bytes, and the counter by which processes on one database invalidate it."""
+"""A cache of what was read, bounded in bytes."""
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections import OrderedDict
-from pathlib import Path
 from typing import Generic, TypeVar
-
-from antiphon.store.files import make_room
 
 T = TypeVar("T")
 
@@ -60,22 +55,3 @@ class Cache(Generic[T]):
     def clear(self) -> None:
         self._entries.clear()
         self.bytes = 0
-
-
-class Cell:
-    """Eight bytes beside the database, shared by all its processes, that change when something is deleted."""
-
-    def __init__(self, path: Path) -> None:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            if os.fstat(file).st_size < 8:
-                make_room(file, 0, 8)
-            self._bytes = mmap.mmap(file, 8)
-        finally:
-            os.close(file)
-
-    def read(self) -> bytes:
-        return self._bytes[:8]
-
-    def change(self) -> None:
-        self._bytes[:8] = os.urandom(8)

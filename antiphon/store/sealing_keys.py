@@ -18,7 +18,7 @@ LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class SealingKeys:
     """`current` seals; `older` keys still open what they sealed. Neither is ever printed."""
 
     current: bytes = field(repr=False)
@@ -44,7 +44,7 @@ def parse_key(text: str, where: str) -> bytes:
     return key
 
 
-def load_keys(folder: Path, configured: Sequence[str] = ()) -> Keys:
+def load_keys(folder: Path, configured: Sequence[str] = ()) -> SealingKeys:
     """The configured keys; without any, those of the data folder, where the first start makes one.
 
     To rotate, put a new key before the others, in the configuration or as the first line of the file.
@@ -59,7 +59,7 @@ def load_keys(folder: Path, configured: Sequence[str] = ()) -> Keys:
         keys = [parse_key(line, f"{path}, key {n}") for n, line in enumerate(lines, 1)]
         if not keys:
             raise StoreError(f"{path} holds no key. Restore it, or remove it so that a new key is made.")
-    return Keys(keys[0], tuple(keys[1:]))
+    return SealingKeys(keys[0], tuple(keys[1:]))
 
 
 def _read_or_make(path: Path) -> str:

@@ -5,14 +5,13 @@ from typing import Any
 
 from msgspec import Raw, json
 
-from antiphon.spec.aliases import snake_case, string
+from antiphon.spec.aliases import Fields, snake_case, string
 from antiphon.spec.codec import NULL, QUOTE, UNREADABLE, encode, first_byte
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, STATUS
 from antiphon.spec.events import EVENTS
 from antiphon.spec.limits import MAX_INTEGER
 from antiphon.stream import lifecycle
 
-Fields = dict[str, Raw]
 # Whatever reading or writing JSON raises.
 BROKEN = (*UNREADABLE, TypeError, ValueError)
 _MAX_DIGITS = len(str(MAX_INTEGER))

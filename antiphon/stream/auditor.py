@@ -16,14 +16,15 @@ from antiphon.spec.events import Event, OtherEvent
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.aliases import BROKEN
+from antiphon.stream.audit_hosted import AuditedTools
 from antiphon.stream.audit_state import AuditState, Payload, alike, text_at
 from antiphon.stream.dialects import HOSTED_NOTES, SHOWN_IMAGE
 from antiphon.stream.json_shapes import EVENT_SHAPES, VENDOR_EVENT, WEBSOCKET_ERROR, is_int, outline, show
-from antiphon.stream.rules import RESPONSE_RULES, RULES, Level
+from antiphon.stream.rules import RESPONSE_RULES, RULES, RuleLevel
 from antiphon.stream.sse import Decoder, SSEEvent
 from antiphon.stream.whole_answers import check_resource
 
-Transport = Literal["sse", "websocket", "none"]
+AuditedTransport = Literal["sse", "websocket", "none"]
 
 # Where a lifecycle event leads even when it comes at the wrong time, so that one fault is reported once.
 _LANDS_IN = {t: to for row in lc.RESPONSE.values() for t, to in row.items() if t in lc.EVENTS}
@@ -39,7 +40,7 @@ class Violation:
     event_type: str | None = None
 
     @property
-    def level(self) -> Level:
+    def level(self) -> RuleLevel:
         return (RULES.get(self.rule) or RESPONSE_RULES[self.rule]).level
 
     def __str__(self) -> str:
@@ -59,7 +60,7 @@ class Auditor:
     def __init__(
         self,
         *,
-        transport: Transport = "none",
+        transport: AuditedTransport = "none",
         extensions: bool = False,
         solicited: Collection[str] = (),
         quotes: bool = True,
@@ -79,6 +80,7 @@ class Auditor:
         self._turned_away = False
         self._finished = False
         self._ledger = AuditState(self)
+        self._tools = AuditedTools(self.report)
 
     def feed(self, payload: object, event_name: str | None = None) -> None:
         """One event: decoded JSON, or a typed event; `event_name` is its `event:` line, if it had one."""
@@ -105,6 +107,7 @@ class Auditor:
                 self._lifecycle(event_type, payload.get("response"))
             else:
                 self._ledger.take(event_type, payload)
+                self._tools.take(event_type, payload)
 
     def feed_sse(self, event: SSEEvent) -> None:
         """One server-sent event, `[DONE]` included."""
@@ -301,7 +304,7 @@ class Auditor:
 def audit(
     events: Iterable[object],
     *,
-    transport: Transport = "none",
+    transport: AuditedTransport = "none",
     extensions: bool = False,
     solicited: Collection[str] = (),
 ) -> list[Violation]:

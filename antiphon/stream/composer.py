@@ -15,9 +15,9 @@ from antiphon.spec import ids
 from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import ItemStatus, Phase, type_of
-from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.spec.response import IncompleteDetails, Receipt, Response
 from antiphon.stream import lifecycle
+from antiphon.stream.client_calls import CALL_TYPES
 from antiphon.stream.deltas import (
     CUTS,
     INCOMPLETE,
@@ -47,7 +47,6 @@ from antiphon.stream.open_items import (
     EventBuffer,
     Keyed,
     OpenCall,
-    OpenCustomCall,
     OpenItem,
     OpenMessage,
     OpenReasoning,
@@ -97,6 +96,8 @@ class Composer(Struct, eq=False, weakref=True):
     state: str = lifecycle.ABSENT
     finished: bool = False
     error: ErrorPayload | None = None
+    ending: Finish | None = None
+    """How the provider put the end of its answer."""
     _buffer: EventBuffer | None = None  # once something is told
     _items: list[OpenItem] = []
     _closed: int = 0  # how many of them are done, counted from the front
@@ -114,7 +115,7 @@ class Composer(Struct, eq=False, weakref=True):
             status = lifecycle.QUEUED if queued else lifecycle.IN_PROGRESS
             self._lifecycle(ev.ResponseCreatedEvent, status)
             self._lifecycle(ev.ResponseQueuedEvent if queued else ev.ResponseInProgressEvent, status)
-        elif self.state == lifecycle.QUEUED and not queued:
+        elif self.state in (lifecycle.CREATED, lifecycle.QUEUED) and not queued:
             self._lifecycle(ev.ResponseInProgressEvent, lifecycle.IN_PROGRESS)
         return self._event_buffer().take()
 
@@ -172,10 +173,30 @@ class Composer(Struct, eq=False, weakref=True):
         for item in self._items[self._closed :]:
             item.emit = emit_nothing if self.muted else sent.only_new(buffer.emit)
 
+    def go_on(self, sent: SentEvents) -> list[ev.AnyEvent]:
+        """After `resume`: end what is whole, and go on with open words, and with open items by id."""
+        sent.end_what_is_whole()
+        self._close_ended()
+        still_open = self._items[self._closed :]
+        self._keys().whole |= {item.id: item for item in still_open if isinstance(item, OpenWhole)}
+        if len(still_open) == 1 and isinstance(last := still_open[0], OpenMessage):
+            self._current, self._text = last, last if last.part is OutputText else None
+        return self._event_buffer().take()
+
     def snapshot(self) -> Response:
         """The response as it stands now, as a value of its own."""
         output = [item.final or item.snapshot("in_progress") for item in self._items]
         return msgspec.structs.replace(self.response, output=output)
+
+    def item_id(self, key: Key) -> str:
+        """The id of the item that is open under this key; empty for one that the client does not see."""
+        opened = self._keyed.whole.get(key) if self._keyed is not None else None
+        return "" if opened is None else opened.id
+
+    def open_call(self, key: Key) -> OpenCall | None:
+        """The call that is told under this key now, once its name is known."""
+        call = self._keyed.calls.get(key) if self._keyed is not None else None
+        return call if isinstance(call, OpenCall) else None
 
     # --- what was said ------------------------------------------------------------------------------------
 
@@ -186,6 +207,7 @@ class Composer(Struct, eq=False, weakref=True):
         elif type(delta) is UsageDelta:
             self.response.usage = delta.usage.balanced()
         elif type(delta) is Finish:
+            self.ending = delta
             self._finish(delta.reason)
         else:
             self._say_more(delta)
@@ -285,7 +307,7 @@ class Composer(Struct, eq=False, weakref=True):
         keyed = self._keyed or self._keys()
         call = keyed.calls.get(delta.key)
         if call is None or is_another(call, delta):
-            kind = "function_call" if delta.kind == "function" else "custom_tool_call"
+            kind = CALL_TYPES[delta.kind]
             if hidden := not self._visible(kind):
                 self._hide(kind)
             call = keyed.calls[delta.key] = UnnamedCall(delta.kind, hidden)
@@ -302,27 +324,14 @@ class Composer(Struct, eq=False, weakref=True):
 
     def _announce_call(self, key: Key, call: UnnamedCall, name: str, keyed: Keyed) -> None:
         self._leave()
-        is_function = call.kind == "function"
-        opened = (OpenCall if is_function else OpenCustomCall)(
-            self._emit,
-            self.new_id(ids.FUNCTION_CALL if is_function else ids.CUSTOM_CALL),
-            len(self._items),
-            call_id=self._unique_call_id(call.call_id, keyed.used_ids),
-            given_id=call.call_id,
-            name=name,
-            namespace=call.namespace,
-        )
+        id = self.new_id(ids.prefix(CALL_TYPES[call.kind]))
+        call_id = keyed.call_id(call.call_id, self.new_id)
+        opened = call.opened(self._emit, id, len(self._items), call_id, name)
         self._open(opened)
         keyed.calls[key] = opened
         if arguments := "".join(call.arguments):
             opened.arguments(arguments)
             keyed.touched[opened] = None
-
-    def _unique_call_id(self, given: str, used: set[str]) -> str:
-        if not given or len(given) > MAX_CALL_ID or given in used:
-            given = self.new_id(ids.CALL)
-        used.add(given)
-        return given
 
     def _item_end(self, key: Key | None, status: str | None) -> None:
         if key is None:
@@ -352,7 +361,7 @@ class Composer(Struct, eq=False, weakref=True):
         opened = keyed.whole.get(key) if key is not None else None
         if opened is None or opened.over or type_of(opened.item) != type_of(item):
             self._leave()
-            opened = OpenWhole(self._emit, len(self._items), self._identified(item, keyed.used_ids))
+            opened = OpenWhole(self._emit, len(self._items), keyed.identified(item, self.new_id))
             self._open(opened)
             if key is not None:
                 keyed.whole[key] = opened
@@ -361,11 +370,6 @@ class Composer(Struct, eq=False, weakref=True):
         if is_over(opened.item):
             opened.over = True
             self._close_ended()
-
-    def _identified(self, item: WholeItem, used: set[str]) -> WholeItem:
-        if item.id and item.id not in used:
-            return item
-        return with_id(item, self.new_id(ids.prefix(type_of(item))))
 
     def _vendor_event(self, delta: VendorDelta) -> None:
         shown = self.shows(delta.type)

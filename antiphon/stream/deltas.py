@@ -13,6 +13,7 @@ from antiphon.spec.content import Annotation, LogProb
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Compaction, CustomToolCallOutput, FunctionCallOutput, Phase
 from antiphon.spec.response import Usage
+from antiphon.stream.client_calls import CallKind
 
 Key = str | int
 WholeItem = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
@@ -77,7 +78,7 @@ class CallDelta(Delta, frozen=True):
     arguments: str = ""
     name: str = ""
     call_id: str = ""
-    kind: Literal["function", "custom"] = "function"
+    kind: CallKind = "function"
     namespace: str | None = None
 
 
@@ -146,6 +147,8 @@ class Finish(Delta, frozen=True):
     """The answer is complete, and the reason why it ended."""
 
     reason: FinishReason = "stop"
+    details: dict[str, Any] | None = None
+    """What the upstream says of the end in the words of the Messages API, for a door that speaks it."""
 
 
 class Failure(Delta, frozen=True):

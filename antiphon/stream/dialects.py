@@ -15,10 +15,10 @@ from msgspec.structs import replace as altered
 
 from antiphon.spec import events as ev
 from antiphon.spec.codec import Opaque, encode
-from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
-from antiphon.spec.response import Response, Usage
+from antiphon.spec.response import InputTokensDetails, Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
 from antiphon.stream.delta_frames import DELTAS, DeltaFrame, delta_frame
 
@@ -60,8 +60,9 @@ SHOWN_IMAGE = "antiphon:image"
 HOSTED_NOTES = frozenset({"file_citation", "container_file_citation", "file_path"})
 """Annotations of hosted tools: whoever gets the text gets them."""
 
-_USAGE = b'"usage":'
-_DATED = re.compile(r"_\d{4}_\d\d_\d\d$")
+_DETAILS = b'"input_tokens_details":{'
+_NO_CACHE_WRITES = b',"cache_write_tokens":0'
+_DATED = re.compile(r"_\d{4}_?\d\d_?\d\d$")
 
 
 def solicited(tools: Iterable[Tool]) -> frozenset[str]:
@@ -86,9 +87,10 @@ def _items_of(tool: Mapping[str, Any]) -> frozenset[str]:
         inner = tool.get("tools")
         parts = inner if isinstance(inner, list) else []
         return frozenset({kind}).union(*(_items_of(part) for part in parts if isinstance(part, dict)))
-    vendor, colon, _ = kind.partition(":")
+    vendor, colon, own = kind.partition(":")
     if colon:
-        return frozenset({f"{vendor}:"})
+        # The gateway may run a vendor's tool in its place.
+        return TOOL_ITEMS.get(_DATED.sub("", own), frozenset()) | {f"{vendor}:"}
     return TOOL_ITEMS.get(_DATED.sub("", kind), frozenset({kind, f"{kind}_call", f"{kind}_call_output"}))
 
 
@@ -117,6 +119,8 @@ class Dialect:
     echoes_schema: bool = False
     # Says how many tokens were written to a cache where nobody counted them, too.
     counts_cache_writes: bool = False
+    # Codes of errors that clients act on only as the end of a stream, never as an HTTP status.
+    told_in_stream: frozenset[str] = frozenset()
     # Has `cancelled` for a status of its own, not as a reason to be incomplete.
     cancelled_status: bool = False
     names_response: bool = False
@@ -162,18 +166,20 @@ class Dialect:
 
     def encode_response(self, response: Response, encoded: bytes | None = None) -> bytes:
         """`encoded` is the response as the specification spells it, where somebody has it already."""
-        changes = self._changes(response)
-        if encoded is None:
-            return encode(altered(response, **changes) if changes else response)
-        if not changes:
-            return encoded
-        usage = changes.get("usage")
-        if usage is not None and len(changes) == 1 and type(response) is Response and not response.metadata:
-            # Most often nothing else differs; and behind the usage there is no object that could have one.
-            old, at = encode(response.usage), encoded.rfind(_USAGE) + len(_USAGE)
-            if encoded.startswith(old, at):
-                return b"".join((encoded[:at], encode(usage), encoded[at + len(old) :]))
-        return encode(altered(response, **changes))
+        if encoded is not None and not self._changes(response):
+            usage = response.usage
+            if usage is None or not self._lacks_count(usage):
+                return encoded
+            is_known = type(response) is Response and type(usage) is Usage
+            if (
+                is_known
+                and type(usage.input_tokens_details) is InputTokensDetails
+                and not (response.metadata or response.receipts)
+            ):
+                # Most often nothing else differs; and behind the usage nothing else has such details.
+                at = encoded.find(b"}", encoded.rfind(_DETAILS))
+                return b"".join((encoded[:at], _NO_CACHE_WRITES, encoded[at:]))
+        return encode(self._response(response))
 
     def error(self, payload: ErrorPayload) -> ErrorPayload:
         """The error as this dialect names it, for an HTTP body or a WebSocket envelope."""
@@ -182,10 +188,13 @@ class Dialect:
 
     def usage(self, usage: Usage) -> Usage:
         """The counts with every detail that this dialect must not lack."""
-        details = usage.input_tokens_details
-        if not self.counts_cache_writes or details.cache_write_tokens is not UNSET:
+        if not self._lacks_count(usage):
             return usage
-        return altered(usage, input_tokens_details=altered(details, cache_write_tokens=0))
+        details = altered(usage.input_tokens_details, cache_write_tokens=0)
+        return altered(usage, input_tokens_details=details)
+
+    def _lacks_count(self, usage: Usage) -> bool:
+        return self.counts_cache_writes and usage.input_tokens_details.cache_write_tokens is UNSET
 
     def _at_home(self, type: str, kinds: frozenset[str]) -> bool:
         if type in kinds:
@@ -298,15 +307,15 @@ class Dialect:
         return b"%b%b}" % (data[:-1], self._tail())
 
     def _response(self, response: Response) -> Response:
-        changes = self._changes(response)
+        changes, usage = self._changes(response), response.usage
+        if usage is not None and self._lacks_count(usage):
+            changes["usage"] = self.usage(usage)
         return altered(response, **changes) if changes else response
 
     def _changes(self, response: Response) -> dict[str, Any]:
-        """The fields that are different here, and what they are."""
-        form, usage = response.text.format, response.usage
+        """The fields beside the usage that are different here, and what they are."""
+        form = response.text.format
         changes: dict[str, Any] = {}
-        if self.counts_cache_writes and usage is not None and (own := self.usage(usage)) is not usage:
-            changes["usage"] = own
         has_ended_well = response.error is None and response.incomplete_details is None
         if has_ended_well and type(form) is TextFormat:
             return changes  # all else is the same in every dialect
@@ -350,6 +359,7 @@ OPENAI = Dialect(
         "too_many_requests": "rate_limit_exceeded",
         "model_error": "server_error",
     },
+    told_in_stream=frozenset({CONTEXT_LENGTH_EXCEEDED}),
     flat_error_event=True,
     echoes_schema=True,
     counts_cache_writes=True,
@@ -357,7 +367,7 @@ OPENAI = Dialect(
 )
 
 # OpenAI's names; but its errors are read only where they are nested.
-AI_SDK = replace(OPENAI, name="ai_sdk", flat_error_event=False)
+AI_SDK = replace(OPENAI, name="ai_sdk", flat_error_event=False, told_in_stream=frozenset())
 
 VTCODE = Dialect("vtcode", slug="vtcode", custom_event="response.custom_event", names_response=True)
 

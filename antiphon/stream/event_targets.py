@@ -19,7 +19,7 @@ from antiphon.stream.partial_items import (
     KINDS,
     SUMMARY,
     TEXT,
-    Kind,
+    GrowingText,
     PartialItem,
     PartialText,
     announced,
@@ -58,7 +58,7 @@ class Assembly:
         self._by_call: dict[str, PartialItem] = {}
         self._open: dict[int, PartialItem] = {}
         self._at: dict[int, PartialItem] = {}  # the latest item at each index that the server names
-        self._latest: dict[Kind, list[PartialItem]] = {
+        self._latest: dict[GrowingText, list[PartialItem]] = {
             kind: [] for kind in KINDS
         }  # open items that can have it
         self._beside: dict[tuple[int, type], PartialItem] = {}
@@ -101,7 +101,7 @@ class Assembly:
         meant = self._meant(place.output_index, item)
         return self._complete(place, meant or self._imply(place, item), item, "completed")
 
-    def part_added(self, place: EventTarget, part: ContentPart, kind: Kind) -> ev.Event | None:
+    def part_added(self, place: EventTarget, part: ContentPart, kind: GrowingText) -> ev.Event | None:
         if self._is_pointless(place, part, kind):
             return None
         growing, kind = self._locate(place, kind)
@@ -115,7 +115,7 @@ class Assembly:
             self._grow(place, growing, growing.texts[kind.delta, number], number, words)
         return event
 
-    def part_done(self, place: EventTarget, part: ContentPart, kind: Kind) -> ev.Event | None:
+    def part_done(self, place: EventTarget, part: ContentPart, kind: GrowingText) -> ev.Event | None:
         if self._is_pointless(place, part, kind):
             return None
         growing, kind = self._locate(place, kind)
@@ -126,7 +126,7 @@ class Assembly:
         text.closed = True
         return self._emit(kind.ended(place.sequence_number, growing.id, growing.index, number, text.built()))
 
-    def delta(self, place: EventTarget, kind: Kind, words: str, logprobs: list[LogProb]) -> ev.Event:
+    def delta(self, place: EventTarget, kind: GrowingText, words: str, logprobs: list[LogProb]) -> ev.Event:
         growing, kind = self._locate(place, kind)
         number = growing.number(kind, place.part)
         text = growing.texts.get((kind.delta, number))
@@ -140,7 +140,9 @@ class Assembly:
         text.logprobs += logprobs
         return self._grow(place, growing, text, number, words, logprobs)
 
-    def text_done(self, place: EventTarget, kind: Kind, words: str, logprobs: list[LogProb]) -> ev.Event:
+    def text_done(
+        self, place: EventTarget, kind: GrowingText, words: str, logprobs: list[LogProb]
+    ) -> ev.Event:
         growing, kind = self._locate(place, kind)
         number, text = self._text(place, growing, kind)
         # A call that was announced with its arguments may have nothing more to say.
@@ -187,7 +189,7 @@ class Assembly:
 
     # --- which item ---------------------------------------------------------------------------------------
 
-    def _locate(self, place: EventTarget, kind: Kind) -> tuple[PartialItem, Kind]:
+    def _locate(self, place: EventTarget, kind: GrowingText) -> tuple[PartialItem, GrowingText]:
         growing = self._known(place)
         if growing is None and not place.item_id and place.output_index is None:
             growing = self._latest_open(kind)
@@ -204,13 +206,13 @@ class Assembly:
             self._beside[key] = self._imply(apart, self._skeleton(apart, kind))
         return self._beside[key], kind
 
-    def _latest_open(self, kind: Kind) -> PartialItem | None:
+    def _latest_open(self, kind: GrowingText) -> PartialItem | None:
         waiting = self._latest[kind]
         while waiting and waiting[-1].done:
             waiting.pop()
         return waiting[-1] if waiting else None
 
-    def _is_pointless(self, place: EventTarget, part: ContentPart, kind: Kind) -> bool:
+    def _is_pointless(self, place: EventTarget, part: ContentPart, kind: GrowingText) -> bool:
         """An empty part of an item that has no such parts."""
         growing = None if words_of(part) else self._known(place)
         if growing is None or kind_in(growing.item, kind) is not None:
@@ -290,7 +292,7 @@ class Assembly:
 
     # --- what was not announced ---------------------------------------------------------------------------
 
-    def _skeleton(self, place: EventTarget, kind: Kind) -> Item:
+    def _skeleton(self, place: EventTarget, kind: GrowingText) -> Item:
         id = place.item_id or self._new_id(ids.prefix(str(kind.owner.__struct_config__.tag)))
         return skeleton(kind, id, place.call_id, place.name)
 
@@ -321,7 +323,7 @@ class Assembly:
             self._by_call[growing.item.call_id] = growing
 
     def _announce(
-        self, place: EventTarget, growing: PartialItem, kind: Kind, number: int, part: Any
+        self, place: EventTarget, growing: PartialItem, kind: GrowingText, number: int, part: Any
     ) -> ev.Event:
         """A part begins, without its words; one that is known already is not told again."""
         empty = part if kind.part is None else replace(part, **{kind.key: ""})
@@ -332,7 +334,7 @@ class Assembly:
         return event
 
     def _text(
-        self, place: EventTarget, growing: PartialItem, kind: Kind, part: Any = None
+        self, place: EventTarget, growing: PartialItem, kind: GrowingText, part: Any = None
     ) -> tuple[int, PartialText]:
         """The text that a closing event means, begun now if it was not."""
         number = growing.number(kind, place.part, last=True)
@@ -395,6 +397,6 @@ class Assembly:
         return event
 
 
-def _where(place: EventTarget, growing: PartialItem, kind: Kind, number: int) -> tuple[Any, ...]:
+def _where(place: EventTarget, growing: PartialItem, kind: GrowingText, number: int) -> tuple[Any, ...]:
     where = (place.sequence_number, growing.id, growing.index)
     return where if not kind.numbered else (*where, number)

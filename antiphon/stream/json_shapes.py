@@ -185,7 +185,7 @@ class Judge(Protocol):
     def admits_tools(self) -> bool: ...
 
 
-Check = Callable[[object, str, Judge], None]
+_Check = Callable[[object, str, Judge], None]
 
 
 def show(value: object) -> str:
@@ -247,12 +247,12 @@ def _word(words: frozenset[str], value: object, path: str, judge: Judge) -> None
         judge.report("keys.value", f"{path} is {judge.quote(value)}; known are {', '.join(sorted(words))}")
 
 
-def _nullable(check: Check, value: object, path: str, judge: Judge) -> None:
+def _nullable(check: _Check, value: object, path: str, judge: Judge) -> None:
     if value is not None:
         check(value, path, judge)
 
 
-def _list(check: Check, value: object, path: str, judge: Judge) -> None:
+def _list(check: _Check, value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, list):
         judge.report("keys.type", f"{path} must be a list, not {judge.quote(value)}")
         return
@@ -299,7 +299,7 @@ def _output(value: object, path: str, judge: Judge) -> None:
         _list(partial(_named, "part"), value, path, judge)
 
 
-def _compile(spec: str) -> Check:
+def _compile(spec: str) -> _Check:
     if spec.endswith("?"):
         return partial(_nullable, _compile(spec[:-1]))
     if spec.startswith("["):
@@ -315,7 +315,7 @@ def _compile(spec: str) -> Check:
 class JsonShape:
     """The fields of one object, ready to check."""
 
-    fields: tuple[tuple[str, bool, Check], ...]
+    fields: tuple[tuple[str, bool, _Check], ...]
 
     def check(self, value: Mapping[str, Any], path: str, judge: Judge) -> None:
         for key, required, inner in self.fields:

@@ -19,7 +19,7 @@ from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import CORE_TYPES, Compaction, Item, ItemReference
 from antiphon.spec.response import Response
 
-AnyItem = TypeVar("AnyItem", bound=Item)
+_AnyItem = TypeVar("_AnyItem", bound=Item)
 
 # --- event types ------------------------------------------------------------------------------------------
 
@@ -329,11 +329,11 @@ def failed(response: Response, error: ResponseError) -> Response:
     return msgspec.structs.replace(response, status=FAILED, incomplete_details=None, error=error)
 
 
-def with_status(item: AnyItem, status: str, *, required: bool = False) -> AnyItem:
+def with_status(item: _AnyItem, status: str, *, required: bool = False) -> _AnyItem:
     """The item in another state; one that has no status stays byte for byte, unless it is `required`."""
     if isinstance(item, Opaque):
         has_none = item.status is None and not required
-        return item if has_none or item.status == status else cast(AnyItem, item.replace(status=status))
+        return item if has_none or item.status == status else cast(_AnyItem, item.replace(status=status))
     if isinstance(item, Compaction | ItemReference):
         return item
     return msgspec.structs.replace(item, status=status)

@@ -5,12 +5,13 @@ The Composer decides when an item opens, ends and closes; what an item does in b
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from antiphon.spec import events as ev
+from antiphon.spec import ids
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import (
     Annotation,
@@ -31,8 +32,11 @@ from antiphon.spec.items import (
     Message,
     Phase,
     Reasoning,
+    type_of,
 )
+from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.stream import lifecycle
+from antiphon.stream.client_calls import CallKind, call_item
 from antiphon.stream.deltas import CallDelta, Key, WholeItem
 
 Emit = Callable[..., None]
@@ -253,12 +257,24 @@ class UnnamedCall:
 
     __slots__ = ("arguments", "call_id", "hidden", "kind", "namespace")
 
-    def __init__(self, kind: Literal["function", "custom"], hidden: bool) -> None:
+    def __init__(self, kind: CallKind, hidden: bool) -> None:
         self.kind = kind
         self.hidden = hidden
         self.call_id = ""
         self.namespace: str | None = None
         self.arguments: list[str] = []
+
+    def opened(self, emit: Emit, id: str, index: int, call_id: str, name: str) -> "OpenCall":
+        """The call under its name, which has come."""
+        return OPEN_CALLS.get(self.kind, OpenClientCall)(
+            emit,
+            id,
+            index,
+            call_id=call_id,
+            given_id=self.call_id,
+            name=name,
+            namespace=self.namespace,
+        )
 
 
 class OpenCall(OpenItem):
@@ -285,7 +301,7 @@ class OpenCall(OpenItem):
         self.namespace = namespace
         self.chunks: list[str] = []
 
-    def snapshot(self, status: ItemStatus) -> FunctionCall | CustomToolCall:
+    def snapshot(self, status: ItemStatus) -> FunctionCall | CustomToolCall | Opaque:
         return FunctionCall(
             id=self.id,
             call_id=self.call_id,
@@ -342,6 +358,26 @@ class OpenCustomCall(OpenCall):
 
     def _end_arguments(self, text: str) -> None:
         self.emit(ev.CustomToolCallInputDoneEvent, self.id, self.index, text)
+
+
+class OpenClientCall(OpenCall):
+    """A call whose item holds its arguments as an object, so that nothing is told of them before its end."""
+
+    __slots__ = ()
+    table: ClassVar[lifecycle.Table] = lifecycle.VENDOR_ITEM
+
+    def snapshot(self, status: ItemStatus) -> Opaque:
+        return call_item(self.name, self.id, self.call_id, "".join(self.chunks), status)
+
+    def arguments(self, text: str) -> None:
+        self.chunks.append(text)
+
+    def close(self, status: ItemStatus) -> None:
+        OpenItem.close(self, status)
+
+
+OPEN_CALLS: dict[CallKind, type[OpenCall]] = {"function": OpenCall, "custom": OpenCustomCall}
+"""What is open of a call of each kind; of all others it is an `OpenClientCall`."""
 
 
 class OpenWhole(OpenItem):
@@ -412,10 +448,23 @@ def is_json_object(text: str) -> bool:
 
 
 class Keyed(Struct, eq=False):
-    """The items that deltas address by key, and the ids that are in use."""
+    """The items that deltas address by key, and the ids that are in use: no two have the same."""
 
     used_ids: set[str]
     calls: dict[Key, OpenCall | UnnamedCall] = {}
     whole: dict[Key, OpenWhole] = {}
     words: dict[Key, OpenMessage | OpenReasoning] = {}
     touched: dict[OpenCall, None] = {}  # calls to look at again when something else begins
+
+    def call_id(self, given: str, new_id: Callable[[str], str]) -> str:
+        """The id of a call that the provider calls by this one; it is in use from now on."""
+        if not given or len(given) > MAX_CALL_ID or given in self.used_ids:
+            given = new_id(ids.CALL)
+        self.used_ids.add(given)
+        return given
+
+    def identified(self, item: WholeItem, new_id: Callable[[str], str]) -> WholeItem:
+        """The item with an id that no other has."""
+        if item.id and item.id not in self.used_ids:
+            return item
+        return with_id(item, new_id(ids.prefix(type_of(item))))

@@ -59,7 +59,7 @@ def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> li
         raise SpecError(
             ErrorPayload(
                 "invalid_request",
-                f"the call {call_id!r} has no output; add a function_call_output with this call_id",
+                f"the call {call_id!r} has no output; add one with its id",
                 code="missing_tool_output",
                 param=f"input[{n - start}].call_id" if n >= start else "input",
             )

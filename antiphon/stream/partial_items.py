@@ -32,7 +32,7 @@ from antiphon.stream import lifecycle
 Owner = type[Message] | type[Reasoning] | type[FunctionCall] | type[CustomToolCall]
 
 
-class Kind(NamedTuple):
+class GrowingText(NamedTuple):
     """A text that grows: its events, the field that holds it, the item it belongs to, and its part."""
 
     name: str
@@ -46,9 +46,9 @@ class Kind(NamedTuple):
     ended: Callable[..., ev.Event] = ev.ContentPartDoneEvent
 
 
-def _kind(name: str, channel: lifecycle.Channel, owner: Owner, part: Any = None) -> Kind:
+def _kind(name: str, channel: lifecycle.Channel, owner: Owner, part: Any = None) -> GrowingText:
     delta, done = ev.EVENTS[channel.delta], ev.EVENTS[channel.done]
-    return Kind(name, delta, done, channel.key, owner, part, channel.index or "")
+    return GrowingText(name, delta, done, channel.key, owner, part, channel.index or "")
 
 
 TEXT = _kind("text", lifecycle.TEXT, Message, OutputText)
@@ -60,14 +60,14 @@ SUMMARY = _kind("summary", lifecycle.SUMMARY, Reasoning, SummaryText)._replace(
 ARGUMENTS = _kind("arguments", lifecycle.CALL_ARGUMENTS, FunctionCall)
 INPUT = _kind("input", lifecycle.CALL_INPUT, CustomToolCall)
 # A part whose type we do not know stands among the others and has no text.
-CARRIED = Kind("part", ev.ContentPartAddedEvent, ev.ContentPartDoneEvent, "", Message)
+CARRIED = GrowingText("part", ev.ContentPartAddedEvent, ev.ContentPartDoneEvent, "", Message)
 
 KINDS = (TEXT, REFUSAL, REASONING, SUMMARY, ARGUMENTS, INPUT, CARRIED)
-KIND_OF: dict[object, Kind] = {
+KIND_OF: dict[object, GrowingText] = {
     event: kind for kind in KINDS if kind is not CARRIED for event in (kind.delta, kind.done)
 }
 
-_KIND_OF_PART: dict[type, Kind] = {
+_KIND_OF_PART: dict[type, GrowingText] = {
     OutputText: TEXT,
     TextContent: TEXT,
     InputText: TEXT,
@@ -78,7 +78,7 @@ _KIND_OF_PART: dict[type, Kind] = {
 TextLike = OutputText | TextContent | InputText | ReasoningText | SummaryText
 
 # What an item can have, and under which other names servers tell it.
-_KIND_IN: dict[type, dict[Kind, Kind]] = {
+_KIND_IN: dict[type, dict[GrowingText, GrowingText]] = {
     Message: {TEXT: TEXT, REFUSAL: REFUSAL, CARRIED: CARRIED},
     Reasoning: {TEXT: REASONING, REASONING: REASONING, SUMMARY: SUMMARY, CARRIED: CARRIED},
     FunctionCall: {ARGUMENTS: ARGUMENTS, INPUT: ARGUMENTS},
@@ -86,11 +86,11 @@ _KIND_IN: dict[type, dict[Kind, Kind]] = {
 }
 
 
-def kind_of_part(part: ContentPart) -> Kind:
+def kind_of_part(part: ContentPart) -> GrowingText:
     return next((kind for cls, kind in _KIND_OF_PART.items() if isinstance(part, cls)), CARRIED)
 
 
-def kind_in(item: Item, kind: Kind) -> Kind | None:
+def kind_in(item: Item, kind: GrowingText) -> GrowingText | None:
     """What this kind of text is in this item; None when the item cannot have it."""
     for cls, kinds in _KIND_IN.items():
         if isinstance(item, cls):
@@ -103,7 +103,7 @@ class PartialText:
 
     __slots__ = ("annotations", "chunks", "closed", "kind", "logprobs", "part")
 
-    def __init__(self, kind: Kind, part: Any) -> None:
+    def __init__(self, kind: GrowingText, part: Any) -> None:
         self.kind = kind
         self.chunks: list[str] = []
         self.annotations: list[Annotation] = []
@@ -154,17 +154,17 @@ class PartialItem:
         self.implied = implied  # the server never announced it
         self.done = False
         self.texts: dict[tuple[Any, int], PartialText] = {}
-        self._latest: dict[Kind, int] = {}
+        self._latest: dict[GrowingText, int] = {}
         self._next: dict[bool, int] = {}  # the next number among its summaries, and among the rest
 
-    def begin(self, kind: Kind, number: int, part: Any) -> PartialText:
+    def begin(self, kind: GrowingText, number: int, part: Any) -> PartialText:
         text = self.texts[kind.delta, number] = PartialText(kind, part)
         self._latest[kind] = number
         series = kind is SUMMARY
         self._next[series] = max(self._next.get(series, 0), number + 1)
         return text
 
-    def number(self, kind: Kind, told: int | None, *, last: bool = False) -> int:
+    def number(self, kind: GrowingText, told: int | None, *, last: bool = False) -> int:
         """The part that an event means: the one it names, else the open or the `last` one, else a new one."""
         if not kind.numbered:
             return 0
@@ -175,7 +175,7 @@ class PartialItem:
             return latest
         return self._next.get(kind is SUMMARY, 0)
 
-    def placed(self, item: Item) -> Iterator[tuple[Kind, int, str]]:
+    def placed(self, item: Item) -> Iterator[tuple[GrowingText, int, str]]:
         """The texts of the whole item, each with the number under which it was, or can be, streamed."""
         whole = [told for told in texts_of(item) if told[0] is not CARRIED and kind_in(self.item, told[0])]
         streamed = [(text.kind, n) for (_, n), text in self.texts.items() if text.kind is not CARRIED]
@@ -183,7 +183,7 @@ class PartialItem:
             yield from whole
             return
         # The server counts in a way of its own, so texts of a kind are matched by their order.
-        waiting: dict[Kind, list[int]] = {}
+        waiting: dict[GrowingText, list[int]] = {}
         for kind, n in sorted(streamed, key=lambda place: place[1], reverse=True):
             waiting.setdefault(kind, []).append(n)
         unused = max(n for _, n in streamed) + 1
@@ -215,7 +215,7 @@ class PartialItem:
         return self.item
 
 
-def skeleton(kind: Kind, id: str, call_id: str, name: str) -> Item:
+def skeleton(kind: GrowingText, id: str, call_id: str, name: str) -> Item:
     """An item that nobody announced, as it would have been announced."""
     if kind.owner is Reasoning:
         return Reasoning(id=id, summary=[], status="in_progress")
@@ -240,7 +240,7 @@ def announced(item: Item) -> Item:
     return item
 
 
-def texts_of(item: Item) -> Iterator[tuple[Kind, int, str]]:
+def texts_of(item: Item) -> Iterator[tuple[GrowingText, int, str]]:
     """Every text in an item, with its kind and its place among its like."""
     match item:
         case Message(content=list() as content):
@@ -289,12 +289,12 @@ def as_output(item: Item) -> Item:
     return item
 
 
-def part_for(kind: Kind, part: Any) -> Any:
+def part_for(kind: GrowingText, part: Any) -> Any:
     """This part as one of its kind."""
     return part if kind.part is None or isinstance(part, kind.part) else kind.part(words_of(part))
 
 
-def _renamed(kind: Kind, part: Any) -> Any:
+def _renamed(kind: GrowingText, part: Any) -> Any:
     return part_for(kind, part) if isinstance(part, TextLike) else part
 
 

@@ -31,5 +31,6 @@ def compose(composer: Composer, deltas: Sequence[AnyDelta]) -> bool:
     response.usage = counted.usage.balanced()
     response.completed_at = int(composer.clock())
     composer.state = lifecycle.complete(response, composer.state)
+    composer.ending = ended
     composer.finished = True
     return True

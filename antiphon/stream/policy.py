@@ -19,6 +19,7 @@ from antiphon.spec.tools import (
     ToolChoice,
     ToolRef,
 )
+from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, Key
 from antiphon.stream.dialects import solicited
 from antiphon.stream.sinks import Sink, WrappingSink
@@ -52,8 +53,10 @@ def check_tools(request: Request) -> None:
     choice = request.tool_choice
     if choice is None:
         return
-    names = tool_names(request.tools)
-    if choice == "required" and not request.tools:
+    given = request.input if isinstance(request.input, list) else ()
+    tools = declared_tools(request.tools, given)
+    names = tool_names(tools)
+    if choice == "required" and not tools:
         raise SpecError(invalid_param("tool_choice", "`required` needs at least one tool in `tools`"))
     if isinstance(choice, FunctionToolChoice) and choice.name not in names:
         raise SpecError(invalid_param("tool_choice.name", f"there is no tool {choice.name!r} in `tools`"))
@@ -68,17 +71,17 @@ def check_tools(request: Request) -> None:
                 )
             )
         for n, ref in enumerate(choice.tools):
-            _check_type(ref, request, f"tool_choice.tools[{n}]")
-    _check_type(choice, request, "tool_choice")
+            _check_type(ref, tools, f"tool_choice.tools[{n}]")
+    _check_type(choice, tools, "tool_choice")
     if isinstance(choice, Opaque) and choice.type == "custom" and choice.fields.get("name") not in names:
         raise SpecError(
             invalid_param("tool_choice.name", f"there is no tool {choice.fields.get('name')!r} in `tools`")
         )
 
 
-def _check_type(choice: ToolChoice | ToolRef, request: Request, path: str) -> None:
+def _check_type(choice: ToolChoice | ToolRef, tools: Iterable[Tool], path: str) -> None:
     """A tool that is neither a function nor named is chosen by its type, and must be there, too."""
-    if isinstance(choice, Opaque) and solicited([choice]).isdisjoint(solicited(request.tools)):
+    if isinstance(choice, Opaque) and solicited([choice]).isdisjoint(solicited(tools)):
         message = f"there is no tool of type {choice.type!r} in `tools`"
         raise SpecError(invalid_param(f"{path}.type", message))
 
@@ -95,10 +98,11 @@ def restricts(request: Request) -> bool:
 class Policy(WrappingSink):
     """A sink that lets through only the calls which one request allows.
 
-    `note` is told the parameter that forbids a call, and what was suppressed.
+    `note` is told the parameter that forbids a call, and what was suppressed. `made` calls of the same
+    answer were let through before.
     """
 
-    def __init__(self, sink: Sink, request: Request, note: Callable[[str, str], None]) -> None:
+    def __init__(self, sink: Sink, request: Request, note: Callable[[str, str], None], made: int = 0) -> None:
         super().__init__(sink)
         self._note = note
         self._allowed = _allowed(request.tool_choice)
@@ -109,7 +113,7 @@ class Policy(WrappingSink):
         self._forbidden: set[Key] = set()
         self._unmade: set[str] = set()  # ids of the calls that were suppressed: their outputs are, too
         self._waiting: dict[Key, list[CallDelta]] = {}
-        self._count = 0
+        self._count = made
         self._over_limit = False
 
     def put(self, deltas: list[AnyDelta]) -> bool:
@@ -197,7 +201,9 @@ def _allowed(choice: ToolChoice | None) -> set[str] | None:
         if choice.mode == "none":
             return set()
         names = {ref.name for ref in choice.tools if isinstance(ref, FunctionToolChoice)}
-        return names | {str(ref.fields.get("name")) for ref in choice.tools if isinstance(ref, Opaque)}
+        return names | {
+            str(ref.fields.get("name") or ref.type) for ref in choice.tools if isinstance(ref, Opaque)
+        }
     return None
 
 
@@ -220,7 +226,7 @@ def _is_hosted_call(delta: ItemDelta) -> bool:
 
 def _limit(request: Request) -> tuple[str, int] | None:
     """The parameter that limits the number of calls, and the number."""
-    if request.parallel_tool_calls is False:
+    if request.parallel_tool_calls is False and request.max_tool_calls != 0:
         return "parallel_tool_calls", 1
     if request.max_tool_calls is not None:
         return "max_tool_calls", request.max_tool_calls

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from antiphon.spec import events as ev
 from antiphon.spec import ids
-from antiphon.spec.aliases import snake_case, string
+from antiphon.spec.aliases import Fields, snake_case, string
 from antiphon.spec.codec import BRACE, NULL, Opaque, encode, first_byte
 from antiphon.spec.content import ContentPart, OutputText
 from antiphon.spec.decode import decode_event, decode_output_item
@@ -30,7 +30,7 @@ from antiphon.stream.partial_items import (
     KIND_OF,
     SUMMARY,
     TEXT,
-    Kind,
+    GrowingText,
     PartialItem,
     PartialText,
     as_output,
@@ -54,7 +54,7 @@ _RUNNING = frozenset({lifecycle.QUEUED, lifecycle.IN_PROGRESS})
 E = TypeVar("E", bound=ev.AnyEvent)
 
 
-def _deltas() -> Iterator[tuple[type, Kind]]:
+def _deltas() -> Iterator[tuple[type, GrowingText]]:
     """Every delta; under its other names too, so that these can go the short way."""
     for channel in lifecycle.CHANNELS:
         cls = ev.EVENTS[channel.delta]
@@ -64,7 +64,7 @@ def _deltas() -> Iterator[tuple[type, Kind]]:
                 yield msgspec.defstruct(cls.__name__, (), bases=(cls,), tag=alias), KIND_OF[cls]
 
 
-_HOT: dict[type, Kind] = dict(_deltas())
+_HOT: dict[type, GrowingText] = dict(_deltas())
 _decode_hot: Callable[[bytes | str], Any] = msgspec.json.Decoder(reduce(or_, _HOT)).decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 # Half of a character, escaped or as it is: what msgspec does not read and the standard library does.
@@ -204,7 +204,7 @@ class Reader:
             return self._named(string(fields, "type") or event_name or aliases.implied_type(fields), fields)
         return None
 
-    def _split(self, data: str) -> aliases.Fields:
+    def _split(self, data: str) -> Fields:
         if not self._halves.waiting:
             try:
                 return aliases.split(data)
@@ -213,7 +213,7 @@ class Reader:
                     raise
         return aliases.split(self._halves.mended(data))
 
-    def _named(self, name: str, fields: aliases.Fields) -> ev.AnyEvent | None:
+    def _named(self, name: str, fields: Fields) -> ev.AnyEvent | None:
         if not name:
             self._odd("an event without a type")
             return None
@@ -247,7 +247,7 @@ class Reader:
             return self._lifecycle(name, cls, fields, number)
         return self._content(cls, fields, number)
 
-    def _decoded(self, fields: aliases.Fields, number: int) -> Any:
+    def _decoded(self, fields: Fields, number: int) -> Any:
         """The typed event, with what it lacks filled in."""
         problems: list[str] = []
         event = decode_event(encode(fields), problems)
@@ -256,7 +256,7 @@ class Reader:
         event.sequence_number = number
         return event
 
-    def _content(self, cls: type[ev.Event], fields: aliases.Fields, number: int) -> ev.Event | None:
+    def _content(self, cls: type[ev.Event], fields: Fields, number: int) -> ev.Event | None:
         assembly = self._assembly
         kind = KIND_OF.get(cls)
         if kind is not None:
@@ -297,7 +297,7 @@ class Reader:
         words = getattr(event, kind.key) or _words_in_item(fields, kind)
         return assembly.text_done(place, kind, words, logprobs)
 
-    def _custom_event(self, fields: aliases.Fields) -> ev.AnyEvent:
+    def _custom_event(self, fields: Fields) -> ev.AnyEvent:
         """A vendor's event in a wrapper, which may count in a series of its own."""
         told = self._told(fields, "sequence_number")
         number = (self._next_number or 0) if told is None else told
@@ -311,7 +311,7 @@ class Reader:
             )
         return self._emit(event)
 
-    def _error(self, event: ev.ErrorEvent, fields: aliases.Fields) -> ev.ErrorEvent:
+    def _error(self, event: ev.ErrorEvent, fields: Fields) -> ev.ErrorEvent:
         self.error = event.error
         self._emit(event)
         if aliases.number(fields, "status") is not None:
@@ -321,10 +321,8 @@ class Reader:
 
     # --- the response itself ------------------------------------------------------------------------------
 
-    def _lifecycle(
-        self, name: str, cls: type[ev.LifecycleEvent], fields: aliases.Fields, number: int
-    ) -> ev.Event:
-        told: aliases.Fields = {}
+    def _lifecycle(self, name: str, cls: type[ev.LifecycleEvent], fields: Fields, number: int) -> ev.Event:
+        told: Fields = {}
         if "response" in fields and first_byte(fields["response"]) == BRACE:
             told = _split(fields["response"])
             snake_case(told, Response.__struct_encode_fields__)
@@ -345,7 +343,7 @@ class Reader:
         self._base = replace(response, output=[])
         return event
 
-    def _merged(self, response: Response, told: aliases.Fields) -> Response:
+    def _merged(self, response: Response, told: Fields) -> Response:
         """What this event leaves out of the response is as it was."""
         if not told.keys() >= _REQUIRED:
             self._odd("a response without all of its keys")
@@ -354,9 +352,7 @@ class Reader:
                 setattr(response, field, getattr(self._base, field))
         return response
 
-    def _end(
-        self, cls: type[ev.LifecycleEvent], response: Response, fields: aliases.Fields, number: int
-    ) -> ev.Event:
+    def _end(self, cls: type[ev.LifecycleEvent], response: Response, fields: Fields, number: int) -> ev.Event:
         if response.status == lifecycle.FAILED and response.error is None:
             response.error = self._reason(fields)
         status: ItemStatus = "completed" if response.status == lifecycle.COMPLETED else "incomplete"
@@ -374,7 +370,7 @@ class Reader:
             return
         self._odd(f"status {status} in an event that means {due}")
 
-    def _reason(self, fields: aliases.Fields) -> ResponseError:
+    def _reason(self, fields: Fields) -> ResponseError:
         """Why a response failed, when it does not say so itself."""
         error = self.error
         if fields.get("error", NULL) != NULL:
@@ -404,7 +400,7 @@ class Reader:
         self.events.append(event)
         return event
 
-    def _number(self, fields: aliases.Fields) -> int:
+    def _number(self, fields: Fields) -> int:
         told = self._told(fields, "sequence_number")
         if told is None:
             if fields.get("sequence_number", NULL) == NULL:
@@ -415,7 +411,7 @@ class Reader:
         self._next_number = told + 1
         return told
 
-    def _told(self, fields: aliases.Fields, *names: str) -> int | None:
+    def _told(self, fields: Fields, *names: str) -> int | None:
         number = aliases.number(fields, *names)
         if number is None:
             for name in names:
@@ -462,7 +458,7 @@ def _typed(part: ContentPart) -> ContentPart:
     return OutputText(text if isinstance(text, str) else "")
 
 
-def _words_in_item(fields: aliases.Fields, kind: Kind) -> str:
+def _words_in_item(fields: Fields, kind: GrowingText) -> str:
     """Some servers end a text with the whole item instead of the text."""
     if first_byte(fields.get("item", NULL)) != BRACE:
         return ""

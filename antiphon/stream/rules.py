@@ -9,7 +9,7 @@ from typing import Literal
 
 SPECIFICATION = "2026-04-24"
 
-Level = Literal["MUST", "SHOULD"]
+RuleLevel = Literal["MUST", "SHOULD"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class StreamRule:
     OpenAPI document."""
 
     id: str
-    level: Level
+    level: RuleLevel
     summary: str
     area: str
 
@@ -334,6 +334,37 @@ _OF_STREAMS = (
         "MUST",
         "An incomplete item is followed by nothing but incomplete items.",
         "Items are state machines",
+    ),
+    # hosted tools, where the client has asked for them
+    StreamRule(
+        "hosted.item_keys",
+        "MUST",
+        "An item of a hosted tool has what its kind needs: an `mcp_call` its name, arguments and server.",
+        "Extending Items",
+    ),
+    StreamRule(
+        "hosted.event_place",
+        "MUST",
+        "An event of a hosted tool names an open item of its kind, by id and index.",
+        "Extending streaming events",
+    ),
+    StreamRule(
+        "hosted.event_order",
+        "MUST",
+        "Of a hosted tool's events `in_progress` comes first, and nothing follows `completed` or `failed`.",
+        "Extending streaming events",
+    ),
+    StreamRule(
+        "hosted.event_end",
+        "MUST",
+        "The item of a hosted tool ends as its events have said, and events that began end with it.",
+        "Extending streaming events",
+    ),
+    StreamRule(
+        "hosted.text",
+        "MUST",
+        "Arguments and code of a hosted call are the same in deltas, in the done event and in the item.",
+        "Extending streaming events",
     ),
 )
 

@@ -1,7 +1,7 @@
 """Restores a Composer's state from the events that were already sent.
 
 The owner of a background response can die in the middle of it. Its log tells what clients have seen; another
-process reads it, closes what was open and ends the response, under the next numbers.
+process reads it, and goes on with the response under the next numbers, or ends it.
 """
 
 from contextlib import suppress
@@ -41,6 +41,8 @@ class SentEvents(Struct, eq=False):
     items: list[OpenItem] = []
     closed: int = 0
     error: ErrorPayload | None = None
+    told: dict[str, set[str]] = {}
+    """The types of a vendor's events that an item has had, under its id."""
     _ends: set[About] = set()
 
     __repr__ = object.__repr__  # which shows no prompt
@@ -64,6 +66,22 @@ class SentEvents(Struct, eq=False):
                 if event.type in lifecycle.CLOSING:
                     self._ends.add((type(event), item.id, _part(event)))
                 _repeat(item, event)
+            case ev.OtherEvent(fields={"item_id": str(id)}):
+                self.told.setdefault(id, set()).add(event.type)
+
+    def end_what_is_whole(self) -> None:
+        """Mark the items to which nothing more is to be said, though their last event was not sent."""
+        for item in self.items[self.closed :]:
+            match item:
+                case OpenReasoning():
+                    item.over = True
+                case OpenMessage(part=None):
+                    item.over = bool(item.parts)
+                case OpenMessage(part_index=part):
+                    item.over = (ev.OutputTextDoneEvent, item.id, part) in self._ends
+                case OpenCall():
+                    ends = ev.FunctionCallArgumentsDoneEvent, ev.CustomToolCallInputDoneEvent
+                    item.over = item.is_whole() or any((end, item.id, 0) in self._ends for end in ends)
 
     def only_new(self, emit: Emit) -> Emit:
         """Emits what was not sent: the log can break off between the end of a text and that of its part."""

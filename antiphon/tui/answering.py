@@ -65,7 +65,7 @@ _HOSTED = {
 }
 
 
-class Answering:
+class RunEntries:
     """The entries of one run: `add` is told of each new one, `changed` of each that has grown."""
 
     def __init__(self, add: Add, changed: Add, clock: Callable[[], float] = perf_counter) -> None:

@@ -4,7 +4,7 @@ The client is imported after the first paint, in a thread, so that the prompt is
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,35 +12,33 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Center, Horizontal, Vertical
-from textual.widgets import Footer, OptionList, Static
+from textual.command import Provider
+from textual.containers import Horizontal, Vertical
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from antiphon.tui import commands
-from antiphon.tui.approval import Approval
-from antiphon.tui.chooser import Choice, Chooser
-from antiphon.tui.composer import Completion, Composer
+from antiphon.tui.approval import ApprovalPrompt
+from antiphon.tui.attachments import CannotAttach, FileFinder, content
+from antiphon.tui.chooser import Chooser, ListChoice
 from antiphon.tui.entries import AnswerEntry, Entry, NoticeEntry, UserEntry
 from antiphon.tui.figures import day, shortened
-from antiphon.tui.files import CannotAttach, FileFinder, content
-from antiphon.tui.options import Options
+from antiphon.tui.keys import KeyFooter
+from antiphon.tui.options import ChatOptions
 from antiphon.tui.palette import DARK, LIGHT, PALETTES
+from antiphon.tui.preload import load_client
+from antiphon.tui.prompt_input import Completion, PromptInput
 from antiphon.tui.status import Status
 from antiphon.tui.style import CSS as STYLE
 from antiphon.tui.transcript import Transcript
+from antiphon.tui.welcome import Welcome
 from antiphon.wires.terminal_text import printable_line
 
 if TYPE_CHECKING:
-    from antiphon.tui.chat_list import ChatList
-    from antiphon.tui.connection import Connection
-    from antiphon.tui.conversation import Conversation, Point, Settings
+    from antiphon.tui.chat_list import ChatActions
+    from antiphon.tui.current_chat import CurrentChat, Point, Settings
+    from antiphon.tui.server_connection import ServerConnection
     from antiphon.tui.turns import Turns
-
-_WELCOME = """\
-Ask something, or write / for commands and @ for files.
-
-[$foreground]Enter[/] sends, [$foreground]Esc[/] stops, [$foreground]F12[/] shows the events.
-"""
 
 
 class ChatApp(App[None]):
@@ -48,7 +46,7 @@ class ChatApp(App[None]):
 
     CSS = STYLE
     TITLE = "Antiphon"
-    ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {commands.CommandProvider}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop"),
         Binding("ctrl+n", "new_chat", "New"),
@@ -58,9 +56,10 @@ class ChatApp(App[None]):
         Binding("ctrl+t", "theme", "Light/dark", show=False),
         Binding("ctrl+c", "interrupt", "Stop", show=False, priority=True),
         Binding("ctrl+q", "quit", "Quit", show=False),
+        Binding("ctrl+p", "command_palette", "Commands", show=False),
     ]
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ChatOptions) -> None:
         super().__init__()
         for palette in PALETTES.values():
             self.register_theme(palette.theme())
@@ -73,21 +72,20 @@ class ChatApp(App[None]):
         self._waiting: list[str] = []
         self._from: Point | None = None
         self.settings: Settings
-        self.connection: Connection
-        self.talk: Conversation
+        self.connection: ServerConnection
+        self.talk: CurrentChat
         self.turns: Turns
-        self.chats: ChatList
+        self.chats: ChatActions
 
     # --- the screen ---------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
-        with Center(id="welcome"):
-            yield Static(_WELCOME, id="welcome-text")
+        yield Welcome(id="welcome")
         transcript = Transcript(id="transcript")
         transcript.display = False
         yield transcript
-        yield Approval(id="approval")
+        yield ApprovalPrompt(id="approval")
         with Vertical(id="below"):
             yield OptionList(id="offers")
             yield Static(id="queue", markup=False)
@@ -95,16 +93,16 @@ class ChatApp(App[None]):
                 yield Static(id="attached", markup=False)
                 with Horizontal():
                     yield Static(">", id="prompt")
-                    yield Composer(self._complete, id="composer")
+                    yield PromptInput(self._complete, id="composer")
         yield Static(id="status", markup=False)
-        yield Footer()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda _: self._recolour())
         self._recolour()
         offers = self.query_one("#offers", OptionList)
         offers.can_focus = False
-        self.query_one(Composer).focus()
+        self.query_one(PromptInput).focus()
         self.show_head()
         self.call_after_refresh(self._start)
 
@@ -116,25 +114,25 @@ class ChatApp(App[None]):
         self.transcript.draw_with(PALETTES.get(self.theme, DARK))
 
     def on_resize(self) -> None:
-        self.show_head()
-        self.show_status()
+        self.call_later(self.show_head)  # after the application has its new size
+        self.call_later(self.show_status)
 
     # --- the start ----------------------------------------------------------------------------------------
 
     @work(exclusive=True, group="start", exit_on_error=True)
     async def _start(self) -> None:
-        await asyncio.to_thread(_load_client)
+        await asyncio.to_thread(load_client)
         from antiphon import AntiphonError
-        from antiphon.tui.chat_list import ChatList
+        from antiphon.tui.chat_list import ChatActions
         from antiphon.tui.chats import LocalChats, chats_of
-        from antiphon.tui.connection import Connection
-        from antiphon.tui.conversation import Conversation, Settings
+        from antiphon.tui.current_chat import CurrentChat, Settings
+        from antiphon.tui.server_connection import ServerConnection
         from antiphon.tui.turns import Turns
 
         options = self.options
         self.settings = Settings(options.model, options.effort, options.system, options.background)
         try:
-            self.connection = Connection(options, self._server_told)
+            self.connection = ServerConnection(options, self._server_told)
         except AntiphonError as error:
             self._show(NoticeEntry("Antiphon cannot start like this", str(error), tone="error"))
             return
@@ -143,7 +141,7 @@ class ChatApp(App[None]):
         else:
             book = LocalChats(options.data)
             self.connection.wait()
-        self.talk = Conversation(self.connection.client, book, self.settings)
+        self.talk = CurrentChat(self.connection.client, book, self.settings)
         transcript = self.transcript
         self.turns = Turns(
             self.connection,
@@ -151,14 +149,14 @@ class ChatApp(App[None]):
             self._show,
             transcript.changed,
             self._drop,
-            self.query_one(Approval).ask,
+            self.query_one(ApprovalPrompt).ask,
             self._turn_told,
         )
         try:
             self.settings.tools = await self.connection.tools()
         except AntiphonError as error:
             self._show(NoticeEntry("A tool cannot be used", str(error), tone="error"))
-        self.chats = ChatList(self)
+        self.chats = ChatActions(self)
         self.ready.set()
         self._server_told()
         if options.resume or options.chat:
@@ -203,7 +201,7 @@ class ChatApp(App[None]):
             where = self.connection.name
             if self.talk.book.is_local:
                 where = f"{where}  ·  local chats"
-        width = max(10, self.size.width - 4)
+        width = max(10, self.size.width - 6)
         where = shortened(printable_line(where), width // 2)
         title = shortened(title, width - len(where) - 2)
         line = f"{title}{where:>{max(0, width - len(title))}}"
@@ -258,8 +256,7 @@ class ChatApp(App[None]):
         queue = self.query_one("#queue", Static)
         queue.set_class(bool(waiting), "shown")
         queue.update("\n".join(f"next: {shortened(printable_line(one.text), 70)}" for one in waiting[:3]))
-        if not self.turns.is_running and not self.query_one(Approval).has_focus:
-            self.refresh_bindings()
+        self.refresh_bindings()
 
     # --- the composer -------------------------------------------------------------------------------------
 
@@ -268,10 +265,10 @@ class ChatApp(App[None]):
             return commands.matching(word[1:])
         return [Completion(f"@{name}") for name in self.files.find(word[1:])]
 
-    @on(Composer.Offered)
-    def _offered(self, event: Composer.Offered) -> None:
+    @on(PromptInput.Offered)
+    def _offered(self, event: PromptInput.Offered) -> None:
         offers = self.query_one("#offers", OptionList)
-        composer = self.query_one(Composer)
+        composer = self.query_one(PromptInput)
         offers.set_class(bool(event.found), "shown")
         offers.clear_options()
         width = max(20, self.size.width - 10)
@@ -283,12 +280,12 @@ class ChatApp(App[None]):
 
     @on(OptionList.OptionSelected, "#offers")
     def _offer_clicked(self, event: OptionList.OptionSelected) -> None:
-        composer = self.query_one(Composer)
+        composer = self.query_one(PromptInput)
         composer.choice = event.option_index
         composer.accept()
 
-    @on(Composer.Sent)
-    async def _sent(self, event: Composer.Sent) -> None:
+    @on(PromptInput.Sent)
+    async def _sent(self, event: PromptInput.Sent) -> None:
         if event.text.startswith("/") and not event.text.startswith("//"):
             if self.ready.is_set():
                 await commands.run(self, event.text)
@@ -355,12 +352,13 @@ class ChatApp(App[None]):
         if not messages:
             self.say("There is no message to edit yet.")
             return
-        choices = [Choice(entry, entry.text) for entry in reversed(messages)]
+        choices = [ListChoice(entry, entry.text) for entry in reversed(messages)]
         self.choose("Edit a message and go on from there", choices, self._edit_from)
 
     def _edit_from(self, entry: UserEntry) -> None:
         self._from, self._edited = entry.point, entry  # type: ignore[assignment]
-        self.query_one(Composer).write(entry.text)
+        self.refresh_bindings()
+        self.query_one(PromptInput).write(entry.text)
         self.notify("Sending this begins a branch; what was answered stays. Esc leaves it.")
 
     def retry(self) -> None:
@@ -375,6 +373,7 @@ class ChatApp(App[None]):
             self.notify("An answer is being written; Esc stops it.")
             return
         self._from, self._edited = entry.point, entry  # type: ignore[assignment]
+        self.refresh_bindings()
         self._send(entry.text)
 
     def choose_branch(self) -> None:
@@ -384,7 +383,7 @@ class ChatApp(App[None]):
             return
         now = time()
         choices = [
-            Choice(node.id, self.talk.last_words(node.id), day(node.created_at, now))
+            ListChoice(node.id, self.talk.last_words(node.id), day(node.created_at, now))
             for node in reversed(leaves)
         ]
         self.choose("Branches of this chat", choices, self._move)
@@ -401,7 +400,7 @@ class ChatApp(App[None]):
             return
         self.talk.begin()
         self.show_chat([])
-        self.query_one(Composer).focus()
+        self.query_one(PromptInput).focus()
 
     def _is_busy(self) -> bool:
         if self.turns.is_running and not self.settings.background:
@@ -444,8 +443,8 @@ class ChatApp(App[None]):
         self.show_status()
 
     @work(group="choose")
-    async def choose(self, title: str, choices: Sequence[Choice], use: Any) -> None:
-        async def find(words: str) -> list[Choice]:
+    async def choose(self, title: str, choices: Sequence[ListChoice], use: Any) -> None:
+        async def find(words: str) -> list[ListChoice]:
             return [choice for choice in choices if words.casefold() in choice.title.casefold()]
 
         picked = await self.push_screen_wait(Chooser(title, find))
@@ -454,19 +453,27 @@ class ChatApp(App[None]):
 
     # --- keys ---------------------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Only what a key can do here and now is shown below the screen."""
+        if action == "stop":
+            return self.ready.is_set() and (self.turns.is_running or self._edited is not None)
+        if action in ("new_chat", "chats", "inspect"):
+            return len(self.screen_stack) < 2 and not self.query_one(ApprovalPrompt).is_asking
+        return True
+
     def action_stop(self) -> None:
         if self.ready.is_set() and self.turns.stop():
             if waiting := self.turns.queue:
-                self.query_one(Composer).write("\n\n".join(draft.text for draft in waiting))
+                self.query_one(PromptInput).write("\n\n".join(draft.text for draft in waiting))
                 waiting.clear()
             return
         if self._edited is not None:
             self._from = self._edited = None
-            self.query_one(Composer).clear()
-        self.query_one(Composer).focus()
+            self.query_one(PromptInput).clear()
+        self.query_one(PromptInput).focus()
 
     def action_interrupt(self) -> None:
-        if selected := self.query_one(Composer).selected_text or self.screen.get_selected_text():
+        if selected := self.query_one(PromptInput).selected_text or self.screen.get_selected_text():
             self.copy_to_clipboard(selected)
             self.notify("Copied")
         elif not (self.ready.is_set() and self.turns.stop()):
@@ -486,8 +493,3 @@ class ChatApp(App[None]):
             from antiphon.tui.inspector import Inspector
 
             self.push_screen(Inspector(self.talk.recordings, self.options.folder))
-
-
-def _load_client() -> None:
-    """Everything that talks to a server, imported while the prompt is already there."""
-    import antiphon.tui.turns  # noqa: F401

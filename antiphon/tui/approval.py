@@ -8,15 +8,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from antiphon.tui.composer import Composer
 from antiphon.tui.figures import shortened
+from antiphon.tui.prompt_input import PromptInput
 from antiphon.wires.terminal_text import printable, printable_line
 
-Verdict = Literal["yes", "no", "always"]
+ApprovalAnswer = Literal["yes", "no", "always"]
 _SHOWN = 600
 
 
-class Approval(Vertical, can_focus=True):
+class ApprovalPrompt(Vertical, can_focus=True):
     """It has the focus while it asks; the keys are y, n and a."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -27,14 +27,18 @@ class Approval(Vertical, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._waiting: asyncio.Future[Verdict] | None = None
+        self._waiting: asyncio.Future[ApprovalAnswer] | None = None
         self._turn = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         yield Static(id="question", markup=False)
         yield Static("y allow   n refuse   a always in this chat", id="keys", markup=False)
 
-    async def ask(self, name: str, arguments: str, where: str) -> Verdict:
+    @property
+    def is_asking(self) -> bool:
+        return self._waiting is not None
+
+    async def ask(self, name: str, arguments: str, where: str) -> ApprovalAnswer:
         """Waits for the user; one question at a time."""
         async with self._turn:
             place = f" on {printable_line(where)}" if where else ""
@@ -43,14 +47,16 @@ class Approval(Vertical, can_focus=True):
             self._waiting = asyncio.get_running_loop().create_future()
             self.add_class("shown")
             self.focus()
+            self.app.refresh_bindings()
             try:
                 return await self._waiting
             finally:
                 self._waiting = None
                 self.remove_class("shown")
                 if self.is_attached:
-                    self.screen.query_one(Composer).focus()
+                    self.app.refresh_bindings()
+                    self.screen.query_one(PromptInput).focus()
 
-    def action_answer(self, verdict: Verdict) -> None:
+    def action_answer(self, verdict: ApprovalAnswer) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(verdict)

@@ -4,9 +4,9 @@ from time import time
 from typing import TYPE_CHECKING
 
 from antiphon import AntiphonError
-from antiphon.tui.chats import Chat
-from antiphon.tui.chooser import Ask, Choice, Chooser, Picked
-from antiphon.tui.figures import day
+from antiphon.tui.chats import ListedChat
+from antiphon.tui.chooser import Chooser, ListChoice, Picked, TextPrompt
+from antiphon.tui.figures import day, shortened
 from antiphon.wires.terminal_text import printable_line
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _KEYS = (("ctrl+r", "rename"), ("ctrl+d", "delete"), ("ctrl+k", "pin"))
 
 
-class ChatList:
+class ChatActions:
     """What the application does with chats as a whole."""
 
     def __init__(self, app: "ChatApp") -> None:
@@ -46,7 +46,7 @@ class ChatList:
         else:
             self._app.say("There is no such chat; this is a new one.")
 
-    async def open(self, chat: Chat) -> None:
+    async def open(self, chat: ListedChat) -> None:
         try:
             entries = await self._app.talk.resume(chat)
         except AntiphonError as error:
@@ -54,17 +54,17 @@ class ChatList:
             return
         self._app.show_chat(entries)
 
-    async def _search(self, words: str) -> list[Chat]:
+    async def _search(self, words: str) -> list[ListedChat]:
         try:
             return await self._app.talk.book.search(words)
         except AntiphonError as error:
             self._app.notify(printable_line(str(error)), severity="error")
             return []
 
-    async def _find(self, words: str) -> list[Choice]:
+    async def _find(self, words: str) -> list[ListChoice]:
         now = time()
         return [
-            Choice(chat, f"{'• ' if chat.pinned else ''}{chat.title}", _when(chat, now))
+            ListChoice(chat, f"{'• ' if chat.pinned else ''}{chat.title}", _when(chat, now))
             for chat in await self._search(words)
         ]
 
@@ -73,7 +73,7 @@ class ChatList:
         is_shown = app.talk.chat is not None and app.talk.chat.id == chat.id
         match picked.action:
             case "ctrl+r":
-                if title := await app.push_screen_wait(Ask("Title of the chat", chat.title)):
+                if title := await app.push_screen_wait(TextPrompt("Title of the chat", chat.title)):
                     changed = await app.talk.book.update(chat.id, title=title)
                     if is_shown:
                         app.talk.chat = changed
@@ -81,12 +81,24 @@ class ChatList:
             case "ctrl+k":
                 await app.talk.book.update(chat.id, pinned=not chat.pinned)
             case "ctrl+d":
+                if not await self._is_certain(chat):
+                    return
                 await app.talk.book.delete(chat.id)
                 if is_shown:
                     app.action_new_chat()
 
+    async def _is_certain(self, chat: ListedChat) -> bool:
+        async def find(words: str) -> list[ListChoice]:
+            return [ListChoice(True, "Delete it for good"), ListChoice(False, "Keep it")]
 
-def _when(chat: Chat, now: float) -> str:
+        title = f"Delete “{shortened(printable_line(chat.title), 40)}”?"
+        picked = await self._app.push_screen_wait(Chooser(title, find, searches=False))
+        return picked is not None and bool(picked.value)
+
+
+def _when(chat: ListedChat, now: float) -> str:
     """When it was used last, and until when the server keeps it."""
     used = day(chat.updated_at, now)
-    return f"until {day(chat.expires_at, now)}   {used}" if chat.expires_at and not chat.pinned else used
+    if chat.pinned:
+        return f"{used}  ·  pinned"
+    return f"{used}  ·  kept until {day(chat.expires_at, now)}" if chat.expires_at else used

@@ -30,7 +30,7 @@ _MOST = 200
 
 
 @dataclass(slots=True)
-class Chat:
+class ListedChat:
     """One chat: its title, and the response that it stands at."""
 
     id: str
@@ -84,12 +84,12 @@ class ChatBook(Protocol):
 
     is_local: bool
 
-    async def search(self, words: str = "") -> list[Chat]:
+    async def search(self, words: str = "") -> list[ListedChat]:
         """Those whose title or text has these words, the newest first."""
 
-    async def create(self, title: str) -> Chat: ...
+    async def create(self, title: str) -> ListedChat: ...
 
-    async def update(self, id: str, **changes: Any) -> Chat:
+    async def update(self, id: str, **changes: Any) -> ListedChat:
         """`title`, `pinned`, or `current`, which moves to another branch."""
 
     async def delete(self, id: str) -> None: ...
@@ -111,8 +111,8 @@ class LocalChats:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def search(self, words: str = "") -> list[Chat]:
-        found: list[Chat] = []
+    async def search(self, words: str = "") -> list[ListedChat]:
+        found: list[ListedChat] = []
         wanted = words.casefold()
         for file in self._folder.glob("chat_*.json"):
             try:
@@ -123,13 +123,13 @@ class LocalChats:
                 continue  # not one of ours, or half written by a machine that lost power
         return sorted(found, key=lambda chat: (chat.pinned, chat.updated_at), reverse=True)
 
-    async def create(self, title: str) -> Chat:
+    async def create(self, title: str) -> ListedChat:
         now = time.time()
-        chat = Chat(f"chat_{secrets.token_hex(12)}", title, created_at=now, updated_at=now)
+        chat = ListedChat(f"chat_{secrets.token_hex(12)}", title, created_at=now, updated_at=now)
         self._write({**_plain(chat), "responses": []})
         return chat
 
-    async def update(self, id: str, **changes: Any) -> Chat:
+    async def update(self, id: str, **changes: Any) -> ListedChat:
         data = self._read(id) | changes
         self._write(data)
         return _chat(data)
@@ -198,13 +198,13 @@ def _words(data: dict[str, Any]) -> str:
     return "\n".join(found)
 
 
-def _chat(data: dict[str, Any]) -> Chat:
-    known: dict[str, Any] = {name: data[name] for name in Chat.__dataclass_fields__ if name in data}
-    return Chat(**known)
+def _chat(data: dict[str, Any]) -> ListedChat:
+    known: dict[str, Any] = {name: data[name] for name in ListedChat.__dataclass_fields__ if name in data}
+    return ListedChat(**known)
 
 
-def _plain(chat: Chat) -> dict[str, Any]:
-    return {name: getattr(chat, name) for name in Chat.__dataclass_fields__}
+def _plain(chat: ListedChat) -> dict[str, Any]:
+    return {name: getattr(chat, name) for name in ListedChat.__dataclass_fields__}
 
 
 class ServerChats:
@@ -215,18 +215,18 @@ class ServerChats:
     def __init__(self, client: AsyncClient) -> None:
         self._chats = client.chats
 
-    async def search(self, words: str = "") -> list[Chat]:
-        found: list[Chat] = []
+    async def search(self, words: str = "") -> list[ListedChat]:
+        found: list[ListedChat] = []
         async for chat in self._chats.list(search=words or None, limit=50):
             found.append(_of_server(chat))
             if len(found) == _MOST:
                 break
         return found
 
-    async def create(self, title: str) -> Chat:
+    async def create(self, title: str) -> ListedChat:
         return _of_server(await self._chats.create(title=title))
 
-    async def update(self, id: str, **changes: Any) -> Chat:
+    async def update(self, id: str, **changes: Any) -> ListedChat:
         return _of_server(await self._chats.update(id, **changes))
 
     async def delete(self, id: str) -> None:
@@ -255,8 +255,8 @@ class ServerChats:
         """The server does it: a response says itself which chat it belongs to."""
 
 
-def _of_server(chat: Any) -> Chat:
-    found = Chat(**{name: getattr(chat, name) for name in Chat.__dataclass_fields__})
+def _of_server(chat: Any) -> ListedChat:
+    found = ListedChat(**{name: getattr(chat, name) for name in ListedChat.__dataclass_fields__})
     found.title = found.title or "Chat"
     return found
 

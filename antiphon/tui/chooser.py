@@ -19,7 +19,7 @@ from antiphon.wires.terminal_text import printable_line
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ListChoice:
     """One line of the list."""
 
     value: Any
@@ -35,7 +35,7 @@ class Picked:
     action: str = "open"
 
 
-Find = Callable[[str], Awaitable[Sequence[Choice]]]
+Find = Callable[[str], Awaitable[Sequence[ListChoice]]]
 
 
 class Chooser(ModalScreen[Picked | None]):
@@ -50,25 +50,32 @@ class Chooser(ModalScreen[Picked | None]):
     ]
 
     def __init__(
-        self, title: str, find: Find, *, about: str = "", keys: Sequence[tuple[str, str]] = ()
+        self,
+        title: str,
+        find: Find,
+        *,
+        about: str = "",
+        keys: Sequence[tuple[str, str]] = (),
+        searches: bool = True,
     ) -> None:
         super().__init__()
         self._title = title
         self._find = find
         self._about = about
         self._keys = dict(keys)
-        self._choices: list[Choice] = []
+        self._searches = searches
+        self._choices: list[ListChoice] = []
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(self._title, classes="title", markup=False)
-            search = Input(placeholder="Search", select_on_focus=False)
-            search.cursor_blink = False
-            yield search
+            if self._searches:
+                search = Input(placeholder="Search", select_on_focus=False)
+                search.cursor_blink = False
+                yield search
             yield OptionList()
-            told = "   ".join(
-                ["enter open", *(f"{key} {what}" for key, what in self._keys.items()), "esc close"]
-            )
+            others = (f"{key} {what}" for key, what in self._keys.items())
+            told = "   ".join(["enter open" if self._keys else "enter choose", *others, "esc close"])
             about = f"{self._about}\n" if self._about else ""
             yield Static(f"{about}{told}", classes="about", markup=False)
 
@@ -119,15 +126,15 @@ class Chooser(ModalScreen[Picked | None]):
             self.dismiss(Picked(self._choices[place].value, action))
 
 
-class Ask(ModalScreen[str | None]):
+class TextPrompt(ModalScreen[str | None]):
     """One line of text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
     CSS = """
-    Ask { align: center middle; background: $background 60%; }
-    Ask > Vertical { width: 76; max-width: 94%; height: auto; background: $panel; border: round $line;
+    TextPrompt { align: center middle; background: $background 60%; }
+    TextPrompt > Vertical { width: 76; max-width: 94%; height: auto; background: $panel; border: round $line;
       padding: 1 2; }
-    Ask Input { border: none; height: 1; padding: 0; background: $panel; margin-top: 1; }
+    TextPrompt Input { border: none; height: 1; padding: 0; background: $panel; margin-top: 1; }
     """
 
     def __init__(self, title: str, text: str) -> None:
@@ -147,7 +154,7 @@ class Ask(ModalScreen[str | None]):
         self.dismiss(event.value.strip() or None)
 
 
-def _line(choice: Choice, width: int) -> Text:
+def _line(choice: ListChoice, width: int) -> Text:
     about = printable_line(choice.about)
     title = shortened(printable_line(choice.title), width - len(about) - 2)
     line = Text(title)

@@ -1,11 +1,14 @@
 """What can be written after a slash."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from antiphon.tui.chooser import Choice
-from antiphon.tui.composer import Completion
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from antiphon.tui.chooser import ListChoice
 from antiphon.tui.entries import as_markdown
+from antiphon.tui.prompt_input import Completion, PromptInput
 
 if TYPE_CHECKING:
     from antiphon.tui.app import ChatApp
@@ -27,14 +30,14 @@ async def _model(app: "ChatApp", text: str) -> None:
     else:
         models = sorted(app.connection.models)
         if models:
-            app.choose("Models", [Choice(name, name) for name in models], app.use_model)
+            app.choose("Models", [ListChoice(name, name) for name in models], app.use_model)
         else:
             app.say("The server lists no models; write /model and a name.")
 
 
 async def _effort(app: "ChatApp", text: str) -> None:
     if not text:
-        app.choose("Effort", [Choice(one, one) for one in EFFORTS], app.use_effort)
+        app.choose("Effort", [ListChoice(one, one) for one in EFFORTS], app.use_effort)
     elif text in EFFORTS:
         app.use_effort(text)
     else:
@@ -168,7 +171,7 @@ def help_text() -> str:
 def matching(letters: str) -> Sequence[Completion]:
     """The commands that begin like this."""
     return [
-        Completion(f"/{name}", f"{one.takes}  {one.about}".strip())
+        Completion(f"/{name}", f"{one.about}  {one.takes}".strip())
         for name, one in COMMANDS.items()
         if name.startswith(letters)
     ]
@@ -182,3 +185,24 @@ async def run(app: "ChatApp", text: str) -> None:
         app.say(f"There is no command /{name}; /help lists all.")
         return
     await command.run(app, rest.strip())
+
+
+class CommandProvider(Provider):
+    """The same commands behind Ctrl+P, to be found by any of their letters."""
+
+    async def discover(self) -> AsyncIterator[DiscoveryHit]:
+        for name, one in COMMANDS.items():
+            yield DiscoveryHit(f"/{name}", self._runs(name, one), help=one.about)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for name, one in COMMANDS.items():
+            if score := matcher.match(f"/{name}") or matcher.match(one.about) / 2:
+                yield Hit(score, matcher.highlight(f"/{name}"), self._runs(name, one), help=one.about)
+
+    def _runs(self, name: str, command: Command) -> Callable[[], Awaitable[None] | None]:
+        """One that needs words is written into the composer, the others run."""
+        app = cast("ChatApp", self.app)
+        if command.takes and not command.takes.startswith("["):
+            return partial(app.query_one(PromptInput).write, f"/{name} ")
+        return partial(run, app, f"/{name}")

@@ -5,12 +5,11 @@ from typing import Literal
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.strip import Strip
 
 from antiphon.tui.figures import seconds, shortened
 from antiphon.tui.markdown.code import CodeBlock
-from antiphon.tui.markdown.document import Document
-from antiphon.tui.markdown.spans import Line, Span, kept_lines, strip_of, wrap
+from antiphon.tui.markdown.document import MarkdownDocument
+from antiphon.tui.markdown.spans import Line, Span, kept_lines, wrap
 from antiphon.tui.palette import Palette
 from antiphon.wires.terminal_text import printable, printable_line
 
@@ -28,7 +27,7 @@ class Entry:
     def __init__(self) -> None:
         self.is_folded = False
         self._shape: tuple[int, str] | None = None
-        self.drawn: list[Strip] = []
+        self.drawn: list[Line] = []
 
     def change(self) -> None:
         self._shape = None
@@ -43,12 +42,12 @@ class Entry:
             self.is_folded = not self.is_folded
             self.change()
 
-    def strips(self, width: int, palette: Palette, until: float = float("inf")) -> tuple[list[Strip], bool]:
-        """The lines, and whether there was time for all of them."""
+    def lay_out(self, width: int, palette: Palette, until: float = float("inf")) -> bool:
+        """Bring `drawn` up to date; false if there was not time for all of it."""
         if self._shape != (width, palette.name):
             self._shape = (width, palette.name)
-            self.drawn = [strip_of(line) for line in self.lines(width, palette)]
-        return self.drawn, True
+            self.drawn = self.lines(width, palette)
+        return True
 
     def lines(self, width: int, palette: Palette) -> list[Line]:
         return []
@@ -84,7 +83,7 @@ class AnswerEntry(Entry):
     def __init__(self, *, refusal: bool = False) -> None:
         super().__init__()
         self.refusal = refusal
-        self._document = Document()
+        self._document = MarkdownDocument()
         self._text: list[str] = []
 
     def feed(self, text: str) -> None:
@@ -99,15 +98,15 @@ class AnswerEntry(Entry):
         super().forget()
         self._document.forget()
 
-    def strips(self, width: int, palette: Palette, until: float = float("inf")) -> tuple[list[Strip], bool]:
+    def lay_out(self, width: int, palette: Palette, until: float = float("inf")) -> bool:
         if not self.refusal:
-            self.drawn, complete = self._document.strips(width, palette, until)
-            return self.drawn, complete
-        strips, complete = self._document.strips(width - 2, palette, until)
-        head = strip_of([Segment("The model refused", palette.warned + Style(bold=True))])
-        bar = Strip([Segment("│ ", palette.warned)], 2)
-        self.drawn = [head, *(Strip.join([bar, strip]) for strip in strips)]
-        return self.drawn, complete
+            self.drawn, complete = self._document.lines(width, palette, until)
+            return complete
+        lines, complete = self._document.lines(width - 2, palette, until)
+        head = [Segment("The model refused", palette.warned + Style(bold=True))]
+        bar = Segment("│ ", palette.warned)
+        self.drawn = [head, *([bar, *line] for line in lines)]
+        return complete
 
     def plain(self) -> str:
         return "".join(self._text)

@@ -14,9 +14,11 @@ from textual.strip import Strip
 
 from antiphon.tui.figures import shortened
 from antiphon.tui.palette import DARK, Palette
-from antiphon.tui.recording import Arrival
+from antiphon.tui.recording import TimedEvent
 from antiphon.wires.terminal_text import printable, printable_line
 
+_BEFORE = 20
+"""Columns of the mark, the number and the time."""
 _PREVIEW = 400
 
 
@@ -35,7 +37,7 @@ class EventList(ScrollView, can_focus=True):
     class Chosen(Message):
         """Another event is to be shown."""
 
-        def __init__(self, arrival: Arrival | None) -> None:
+        def __init__(self, arrival: TimedEvent | None) -> None:
             super().__init__()
             self.arrival = arrival
 
@@ -44,13 +46,13 @@ class EventList(ScrollView, can_focus=True):
         self.palette: Palette = DARK
         self.broken: dict[int, str] = {}
         """Rules that events broke, by the place of the event."""
-        self._all: list[Arrival] = []
+        self._all: list[TimedEvent] = []
         self._shown: list[int] = []
         self._seen = 0
         self._filter = ""
         self.place: int | None = None
 
-    def show(self, arrivals: list[Arrival], words: str) -> None:
+    def show(self, arrivals: list[TimedEvent], words: str) -> None:
         """These events, as far as they fit the filter; the list may grow and be shown again."""
         if arrivals is not self._all or words != self._filter or len(arrivals) < self._seen:
             self._all, self._filter = arrivals, words
@@ -99,14 +101,14 @@ class EventList(ScrollView, can_focus=True):
         arrival = self._all[place]
         number = arrival.sequence_number
         bad = place in self.broken
-        room = max(0, width - 48)
-        preview = shortened(printable(_preview(arrival)), room)
+        kind = f"{shortened(printable_line(arrival.type), 40):<28} "
+        preview = shortened(printable(_preview(arrival)), max(0, width - _BEFORE - len(kind)))
         strip = Strip(
             [
                 Segment("▌ " if line == self.place else "✗ " if bad else "  ", self._tone(bad)),
                 Segment(f"{'' if number is None else number:>5}", self.palette.dim),
                 Segment(f"{arrival.at:>9.3f} s  ", self.palette.dim),
-                Segment(f"{shortened(printable_line(arrival.type), 40):<28} ", self.palette.text),
+                Segment(kind, self.palette.text),
                 Segment(preview, self.palette.dim),
             ]
         )
@@ -116,15 +118,17 @@ class EventList(ScrollView, can_focus=True):
         return self.palette.failed if bad else self.palette.marked
 
 
-def _fits(arrival: Arrival, word: str) -> bool:
+def _fits(arrival: TimedEvent, word: str) -> bool:
     """A word with a minus must not be there; others stand in the type or in the data."""
     if word.startswith("-") and len(word) > 1:
         return word[1:] not in arrival.type.casefold()
     return word in arrival.type.casefold() or word in arrival.event.data.casefold()
 
 
-def _preview(arrival: Arrival) -> str:
+def _preview(arrival: TimedEvent) -> str:
     """What is new in an event."""
+    if arrival.event.is_done:
+        return ""
     payload = arrival.payload
     if not isinstance(payload, dict):
         return arrival.event.data[:_PREVIEW]

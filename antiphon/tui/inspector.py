@@ -11,13 +11,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static, TabbedContent, TabPane, Tree
+from textual.widgets import Input, Static, TabbedContent, TabPane, Tree
 from textual.widgets.tree import TreeNode
 
 from antiphon.tui.event_list import EventList, pretty
+from antiphon.tui.keys import KeyFooter
 from antiphon.tui.markdown.code import coloured
 from antiphon.tui.palette import DARK, PALETTES
-from antiphon.tui.recording import Arrival, Recording
+from antiphon.tui.recording import CallRecording, TimedEvent
 from antiphon.wires.terminal_text import printable, printable_line
 
 _TICK = 0.1
@@ -36,7 +37,7 @@ class Inspector(Screen[None]):
         Binding("right_square_bracket", "turn(1)", "Later", key_display="]"),
     ]
 
-    def __init__(self, recordings: Sequence[Recording], folder: Path) -> None:
+    def __init__(self, recordings: Sequence[CallRecording], folder: Path) -> None:
         super().__init__()
         self._recordings = recordings
         self._place = len(recordings) - 1
@@ -65,7 +66,7 @@ class Inspector(Screen[None]):
                 yield Static(id="receipts", markup=False)
             with TabPane("Verdict", id="tab-verdict"), VerticalScroll():
                 yield Static(id="violations", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter(show_command_palette=False)
 
     def on_mount(self) -> None:
         self.query_one("#items", Tree).show_root = False
@@ -76,7 +77,7 @@ class Inspector(Screen[None]):
         self.set_interval(_TICK, self.bring_up_to_date)
 
     @property
-    def recording(self) -> Recording | None:
+    def recording(self) -> CallRecording | None:
         if not self._recordings:
             return None
         if self._follows:
@@ -107,7 +108,7 @@ class Inspector(Screen[None]):
             self._show_request(recording)
             self._show_receipts(recording)
 
-    def _verdict(self, recording: Recording, judged: bool) -> Text:
+    def _verdict(self, recording: CallRecording, judged: bool) -> Text:
         count = len(recording.arrivals)
         place = f"response {self._place + 1} of {len(self._recordings)}"
         state = "complete" if recording.ended else "open"
@@ -122,12 +123,12 @@ class Inspector(Screen[None]):
         else:
             verdict, style = "✓ conforms so far" if not recording.ended else "✓ conforms", "$success"
         colour = self.app.theme_variables.get(style.removeprefix("$"), "") if style else ""
-        text = Text(f"{place}  ·  {count} events  ·  {state}  ·  ")
+        text = Text(f"{place} · {count} events · {state} · ")
         return text.append(verdict, style=colour)
 
     # --- tabs ---------------------------------------------------------------------------------------------
 
-    def _show_items(self, recording: Recording) -> None:
+    def _show_items(self, recording: CallRecording) -> None:
         tree = self.query_one("#items", Tree)
         found: dict[int, dict[str, Any]] = {}
         for arrival in recording.arrivals:
@@ -144,7 +145,7 @@ class Inspector(Screen[None]):
             node = tree.root.add(_label(f"{index}  {item.get('type', 'item')}{status}"), expand=True)
             _grow(node, item)
 
-    def _show_request(self, recording: Recording) -> None:
+    def _show_request(self, recording: CallRecording) -> None:
         head = f"{recording.method} {recording.url}"
         answer = f"{recording.status or 'no answer yet'}"
         headers = "\n".join(f"{name}: {value}" for name, value in recording.headers.items())
@@ -153,7 +154,7 @@ class Inspector(Screen[None]):
         text.append(printable(f"\n\n{answer}\n{headers}"), style="dim")
         self.query_one("#request", Static).update(text)
 
-    def _show_receipts(self, recording: Recording) -> None:
+    def _show_receipts(self, recording: CallRecording) -> None:
         receipts: list[Any] = []
         for arrival in recording.arrivals[-2:]:
             payload = arrival.payload
@@ -169,7 +170,7 @@ class Inspector(Screen[None]):
 
     @on(EventList.Chosen)
     def _chosen(self, event: EventList.Chosen) -> None:
-        arrival: Arrival | None = event.arrival
+        arrival: TimedEvent | None = event.arrival
         if arrival is None:
             return
         self.query_one("#detail").add_class("shown")
@@ -225,7 +226,7 @@ class Inspector(Screen[None]):
         self.notify(f"Saved {path.name}; antiphon audit < {path.name} judges it.")
 
 
-def _violations(recording: Recording) -> Text:
+def _violations(recording: CallRecording) -> Text:
     if not recording.violations:
         return Text("No rule was broken." if recording.ended else "No rule was broken so far.")
     text = Text()

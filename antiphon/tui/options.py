@@ -8,7 +8,7 @@ from antiphon.wires.data_folder import default_data_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ChatOptions:
     """Where to call, what to ask for, and which chat to show."""
 
     base_url: str | None = None

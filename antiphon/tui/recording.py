@@ -24,7 +24,7 @@ class _Known(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class Arrival:
+class TimedEvent:
     """One event, and how many seconds after the request it came."""
 
     event: SSEEvent
@@ -56,7 +56,7 @@ class Arrival:
             return self.event.data
 
 
-class Recording:
+class CallRecording:
     """Watches one call; see `antiphon.Watch`."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Recording:
         self.body = b""
         self.status: int | None = None
         self.headers: dict[str, str] = {}
-        self.arrivals: list[Arrival] = []
+        self.arrivals: list[TimedEvent] = []
         self.violations: list[Violation] = []
         self.ended = False
         self._begin()
@@ -111,7 +111,7 @@ class Recording:
 
     def _take(self, events: list[SSEEvent]) -> None:
         at = perf_counter() - self._started
-        self.arrivals += [Arrival(event, at) for event in events]
+        self.arrivals += [TimedEvent(event, at) for event in events]
 
     # --- what is asked of it ------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from antiphon.tui.figures import count, money, seconds
 
 
 @dataclass(slots=True)
-class ModelFacts:
+class StatusModel:
     """What the server tells about a model; None where it tells nothing."""
 
     window: int | None = None
@@ -59,7 +59,7 @@ class Status:
         return "  ·  ".join([*head, *parts])
 
 
-def cost_of(facts: ModelFacts, tokens_in: int, tokens_out: int, cached: int) -> float | None:
+def cost_of(facts: StatusModel, tokens_in: int, tokens_out: int, cached: int) -> float | None:
     """In dollars; None where a price is not known."""
     if facts.input_price is None or facts.output_price is None:
         return None
@@ -68,7 +68,7 @@ def cost_of(facts: ModelFacts, tokens_in: int, tokens_out: int, cached: int) -> 
     return (fresh * facts.input_price + cached * cached_price + tokens_out * facts.output_price) / 1e6
 
 
-def facts_of(extra: Mapping[str, object]) -> ModelFacts:
+def facts_of(extra: Mapping[str, object]) -> StatusModel:
     """From the fields of a model in a server's list that the specification does not have.
 
     Antiphon tells them under `antiphon:model`, with prices for a million tokens; others at most a window.
@@ -82,7 +82,7 @@ def facts_of(extra: Mapping[str, object]) -> ModelFacts:
     window = _number(details, "context_window") or _number(
         extra, "context_window", "context_length", "max_model_len"
     )
-    return ModelFacts(
+    return StatusModel(
         int(window) if window else None,
         _number(prices, "input"),
         _number(prices, "output"),

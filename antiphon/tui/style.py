@@ -6,7 +6,7 @@ CSS: Final = """
 Screen { background: $background; color: $foreground; }
 ToastRack { align: right top; }
 Toast { background: $panel; color: $foreground; }
-#head { height: 2; padding: 0 2 1 2; color: $soft; }
+#head { height: 2; padding: 0 3 1 3; color: $soft; }
 Transcript { height: 1fr; padding: 0 1 0 1; background: $background; scrollbar-size-vertical: 1;
   scrollbar-size-horizontal: 0; overflow-x: hidden; scrollbar-gutter: stable; }
 Transcript:focus { background: $background; }
@@ -21,14 +21,14 @@ Transcript:focus { background: $background; }
 #frame:focus-within { border: round $primary 70%; }
 #prompt { width: 2; height: 1; color: $primary; }
 #frame Horizontal { height: auto; }
-Composer { height: auto; max-height: 8; width: 1fr; border: none; padding: 0; background: $background; }
-Composer:focus { border: none; }
+PromptInput { height: auto; max-height: 8; width: 1fr; border: none; padding: 0; background: $background; }
+PromptInput:focus { border: none; }
 #attached { height: auto; color: $soft; display: none; }
 #attached.shown { display: block; }
-Approval { height: auto; border: round $warning 70%; padding: 0 1; margin: 0 2; display: none; }
-Approval.shown { display: block; }
-Approval Static { height: auto; max-height: 8; }
-Approval #keys { color: $soft; }
+ApprovalPrompt { height: auto; border: round $warning 70%; padding: 0 1; margin: 0 2; display: none; }
+ApprovalPrompt.shown { display: block; }
+ApprovalPrompt Static { height: auto; max-height: 8; }
+ApprovalPrompt #keys { color: $soft; }
 #status { height: 1; padding: 0 3; color: $soft; }
 Footer { background: $background; padding: 0 2; }
 FooterKey { background: $background; }

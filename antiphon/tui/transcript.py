@@ -21,6 +21,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from antiphon.tui.entries import AnswerEntry, Entry, UserEntry
+from antiphon.tui.markdown.spans import Line, width_of
 from antiphon.tui.palette import DARK, Palette
 
 WIDEST = 100
@@ -119,8 +120,13 @@ class Transcript(ScrollView, can_focus=True):
 
     def settle(self) -> None:
         """Draw everything that has changed, now."""
-        while self.size.width and (self._dirty or self._stale):
+        while self.size.width and not self.is_laid_out:
             self._tick(float("inf"))
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Is everything that has changed in the lines that are drawn?"""
+        return not (self._dirty or self._stale)
 
     # --- laying out ---------------------------------------------------------------------------------------
 
@@ -148,7 +154,7 @@ class Transcript(ScrollView, can_focus=True):
     def _on_tick(self) -> None:
         self._is_waiting = False
         self._tick(_BUDGET)
-        if self._dirty or self._stale:
+        if not self.is_laid_out:
             self._wake()
 
     def _tick(self, budget: float) -> None:
@@ -157,13 +163,13 @@ class Transcript(ScrollView, can_focus=True):
         until = perf_counter() + budget
         heights: dict[int, int] = {}
         for place in sorted(self._dirty, reverse=True):
-            strips, complete = self.entries[place].strips(self._width, self.palette, until)
-            heights[place] = len(strips)
-            if complete:
+            if self.entries[place].lay_out(self._width, self.palette, until):
                 self._dirty.discard(place)
+            heights[place] = len(self.entries[place].drawn)
         while self._stale and (perf_counter() < until):
             place = self._stale.pop()
-            heights[place] = len(self.entries[place].strips(self._width, self.palette)[0])
+            self.entries[place].lay_out(self._width, self.palette)
+            heights[place] = len(self.entries[place].drawn)
             if len(self.entries) - place > _KEPT:
                 self.entries[place].forget()
         if heights:
@@ -205,18 +211,20 @@ class Transcript(ScrollView, can_focus=True):
         if line >= self._starts[-1] or not self.entries:
             return Strip.blank(0)
         place = bisect_right(self._starts, line) - 1
-        strips = self._drawn(place)
-        at = line - self._starts[place] - (self._starts[place + 1] - self._starts[place] - len(strips))
+        lines = self._drawn(place)
+        at = line - self._starts[place] - (self._starts[place + 1] - self._starts[place] - len(lines))
         chosen = place == self._chosen and self.has_focus
         bar = Segment("▌ " if chosen else "  ", self.palette.marked)
-        if not 0 <= at < len(strips):
+        if not 0 <= at < len(lines):
             return Strip([Segment("  ", self.palette.text)], 2)
-        return Strip.join([Strip([bar], 2), strips[at]])
+        return Strip([bar, *lines[at]], 2 + width_of(lines[at]))
 
-    def _drawn(self, place: int) -> list[Strip]:
+    def _drawn(self, place: int) -> list[Line]:
         """As it was laid out last; what has changed since has its turn with a tick."""
         entry = self.entries[place]
-        return entry.drawn or entry.strips(self._width, self.palette)[0]
+        if not entry.drawn:
+            entry.lay_out(self._width, self.palette)
+        return entry.drawn
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         lines = [self._line(line).text.rstrip() for line in range(self._starts[-1])]
@@ -269,7 +277,7 @@ class Transcript(ScrollView, can_focus=True):
         self._for_message("retry")
 
     def action_leave(self) -> None:
-        self.screen.focus_next("Composer")
+        self.screen.focus_next("PromptInput")
 
     def _for_message(self, action: str) -> None:
         """For the message that is chosen, or the one that led to what is chosen."""

@@ -23,18 +23,18 @@ from antiphon import (
     ToolCall,
 )
 from antiphon.tui import notices
-from antiphon.tui.answering import Answering
-from antiphon.tui.approval import Verdict
-from antiphon.tui.connection import Connection
-from antiphon.tui.conversation import Conversation, Point
+from antiphon.tui.answering import RunEntries
+from antiphon.tui.approval import ApprovalAnswer
+from antiphon.tui.current_chat import CurrentChat, Point
 from antiphon.tui.entries import Entry, NoticeEntry, UserEntry
-from antiphon.tui.recording import Recording
+from antiphon.tui.recording import CallRecording
+from antiphon.tui.server_connection import ServerConnection
 
 _FORGOTTEN = "previous_response_not_found"
 _TOGETHER = 64
 """Events that are shown before others have their turn."""
 
-Ask = Callable[[str, str, str], "asyncio.Future[Verdict] | Any"]
+_Ask = Callable[[str, str, str], "asyncio.Future[ApprovalAnswer] | Any"]
 
 
 @dataclass(slots=True)
@@ -59,16 +59,16 @@ class Turns:
 
     def __init__(
         self,
-        connection: Connection,
-        conversation: Conversation,
+        connection: ServerConnection,
+        conversation: CurrentChat,
         add: Callable[[Entry], None],
         changed: Callable[[Entry], None],
         drop: Callable[[str], None],
-        ask: Ask,
+        ask: _Ask,
         told: Callable[[], None],
     ) -> None:
         self.queue: list[Draft] = []
-        self.answering: Answering | None = None
+        self.answering: RunEntries | None = None
         self._connection = connection
         self._talk = conversation
         self._add = add
@@ -178,7 +178,7 @@ class Turns:
     async def _asked(
         self, items: Sequence[dict[str, Any]], point: Point, entry: UserEntry | None, *, whole: bool
     ) -> AgentResult | None:
-        show = self.answering = Answering(self._add, self._changed)
+        show = self.answering = RunEntries(self._add, self._changed)
         run = self._run = self._talk.ask(items, point, self._approve, whole=whole)
         try:
             async with run:
@@ -208,7 +208,7 @@ class Turns:
         if error.response.background and error.response.id:
             self._following = error.response.id
 
-    async def _listen(self, run: AgentRun, show: Answering, entry: UserEntry | None, point: Point) -> None:
+    async def _listen(self, run: AgentRun, show: RunEntries, entry: UserEntry | None, point: Point) -> None:
         request_input: list[Item] = []
         previous: str | None = None
         count = 0
@@ -252,7 +252,7 @@ class Turns:
             return True
         if self.answering is not None and call_id:
             self.answering.asking(call_id, waits=True)
-        verdict: Verdict = await self._ask(name, arguments, where)
+        verdict: ApprovalAnswer = await self._ask(name, arguments, where)
         if self.answering is not None and call_id:
             self.answering.asking(call_id, waits=False)
         if verdict == "always":
@@ -277,10 +277,10 @@ class Turns:
 
     async def _follow(self, response_id: str) -> None:
         self._following = response_id
-        show = self.answering = Answering(self._add, self._changed)
+        show = self.answering = RunEntries(self._add, self._changed)
         show.begin()
         show.response_id = response_id
-        recording = Recording()
+        recording = CallRecording()
         self._talk.recordings.append(recording)
         known = self._talk.nodes.get(response_id)
         try:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from antiphon.client.agent.tasks import TaskWorker, model_name
-from antiphon.client.tools import Output, Tool, ToolError, as_output
-from antiphon.client.tools.schema import Schema
+from antiphon.client.tools import Tool, ToolError, ToolOutput, as_output
+from antiphon.client.tools.parameter_schema import Schema
 from antiphon.spec.items import Item
 from antiphon.spec.tools import FunctionTool
 from antiphon.vertice.types import OpenResponse
@@ -40,7 +40,7 @@ class BaseTool(Tool):
         """The same as typed data."""
         return FunctionTool(self.name, self.description, super().get_schema(), True if self.strict else None)
 
-    async def call(self, arguments: str) -> Output:
+    async def call(self, arguments: str) -> ToolOutput:
         """Run it with the JSON text that a model wrote."""
         result = await self._result(arguments)
         if isinstance(result, ToolResult):

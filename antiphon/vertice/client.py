@@ -218,7 +218,9 @@ class LLMClient:
                 )
 
     async def _stream_raw_sse(self, messages: Messages, **options: Any) -> AsyncIterator[str]:
-        """The lines of the stream; a class that has them from elsewhere overrides this."""
+        """The lines of the stream, wherever its texts are cut; a class with other lines overrides this."""
+        rest = ""
         async for text in self._provider.stream_open_responses(messages, **options):
-            for line in text.split("\n"):
+            *lines, rest = (rest + text).split("\n")
+            for line in lines:
                 yield line

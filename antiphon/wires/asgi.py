@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiScope = MutableMapping[str, Any]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 
 _WAITING = 16
 """With more messages than this to be sent, no more are to be put."""
@@ -24,10 +24,10 @@ class Sender:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._waiting: deque[Message] = deque()
+        self._waiting: deque[AsgiMessage] = deque()
         self._sending: asyncio.Task[None] | None = None
 
-    def put(self, message: Message) -> bool:
+    def put(self, message: AsgiMessage) -> bool:
         """False: it was taken, but put no more before `ready` has returned."""
         self._waiting.append(message)
         if self._sending is None or self._sending.done():

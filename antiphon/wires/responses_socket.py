@@ -9,7 +9,7 @@ import msgspec
 
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError
 from antiphon.spec.request import WebSocketCreate
-from antiphon.wires.asgi import ClientGone, Message, Receive, Scope, Send, Sender
+from antiphon.wires.asgi import AsgiMessage, AsgiScope, ClientGone, Receive, Send, Sender
 from antiphon.wires.pieces import Pieces
 
 T = TypeVar("T")
@@ -55,13 +55,13 @@ class SentTexts:
         await self._sender.ready()
 
 
-def texts_of(scope: Scope, send: Send) -> Texts:
+def texts_of(scope: AsgiScope, send: Send) -> Texts:
     """The fastest way to send texts that this server has."""
     return (scope.get("extensions") or {}).get(TEXTS) or SentTexts(send)
 
 
 async def refuse_handshake(
-    error: SpecError, scope: Scope, receive: Receive, send: Send, *headers: tuple[bytes, bytes]
+    error: SpecError, scope: AsgiScope, receive: Receive, send: Send, *headers: tuple[bytes, bytes]
 ) -> None:
     """Answer with plain HTTP; a server that cannot is told to close, which clients see as 403."""
     await receive()
@@ -224,7 +224,7 @@ class ResponsesSocket(ABC, Generic[T]):
                 await self.close(_NORMAL)
                 return
 
-    async def _put(self, message: Message) -> None:
+    async def _put(self, message: AsgiMessage) -> None:
         try:
             await self._send(message)
         except OSError:  # what ASGI servers raise when the other side has closed

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from antiphon.bridges.ai_sdk.data_stream import DataStream
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
+from antiphon.bridges.chat_completions import ChatCompletionChunks
 from antiphon.bridges.encoder import Encoder, JsonLines, ServerSentEvents
 from antiphon.bridges.hashbrown import Frames
+from antiphon.bridges.messages.stream import MessageStream
 from antiphon.bridges.vscode import VsCodeLines
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import UrlCitation
@@ -35,6 +37,8 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "hashbrown-generation.bin": Frames,
     "hashbrown-open-responses.bin": lambda: Frames(frame_writer("open-responses")),
     "vscode.jsonl": VsCodeLines,
+    "chat-completions.txt": lambda: ChatCompletionChunks(has_usage=True),
+    "messages.txt": MessageStream,
 }
 
 DELTAS: list[list[d.AnyDelta]] = [

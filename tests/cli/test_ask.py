@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli.ask_printing import Blocks, MarkdownPrinter, printer_for
+from antiphon.cli.ask_printing import MarkdownBlocks, MarkdownPrinter, printer_for
 from tests.bridges.scripts import TOML, Json, said
 from tests.cli.conftest import Result
 from tests.server.servers import DEADLINE, Serving, configure
@@ -363,7 +363,7 @@ def test_markdown_is_cut_between_blocks_and_never_inside_one() -> None:
         "# Title\n\nOne\ntwo\n\n- a\n\n  still a\n- b\n\n```py\nx = 1\n\n\ny = 2\n```\n\n"
         "~~~~\n```\n\n~~~\n~~~~\n\nEnd"
     )
-    blocks = Blocks()
+    blocks = MarkdownBlocks()
     found = [block for letter in text for block in blocks.feed(letter)]
     assert [*found, blocks.rest()] == [
         "# Title\n\n",

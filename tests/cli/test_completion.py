@@ -22,7 +22,7 @@ CHECKERS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no
         (["config", "chek"], "antiphon config: error: there is no command 'chek'; did you mean check?"),
         (
             ["frobnicate"],
-            "antiphon: error: there is no command 'frobnicate'; the commands are serve, ask, chat, config, ",
+            "antiphon: error: there is no command 'frobnicate'; the commands are serve, work, ask, chat, ",
         ),
         (["help", "stroe"], "antiphon: error: there is no command 'stroe'; did you mean store?"),
     ],

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.cli.config_init import starter
-from antiphon.config import Config, Found, load
+from antiphon.config import Config, FoundProvider, load
 from antiphon.providers import discovery
 from antiphon.providers.discovery import in_environment
 from antiphon.providers.registry import TYPES
@@ -26,7 +26,9 @@ EVERYTHING = {
     "AWS_BEARER_TOKEN_BEDROCK": "sk-hidden",
     "AWS_REGION": "eu-west-1",
 }
-OLLAMA = Found("ollama", {"type": "ollama", "base_url": "http://127.0.0.1:11434"}, "http://127.0.0.1:11434")
+OLLAMA = FoundProvider(
+    "ollama", {"type": "ollama", "base_url": "http://127.0.0.1:11434"}, "http://127.0.0.1:11434"
+)
 
 
 @pytest.fixture(autouse=True)

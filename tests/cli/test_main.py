@@ -140,8 +140,12 @@ def test_every_command_has_a_manual_with_examples(run: Run) -> None:
     groups = commands(parser().format_help())
     assert groups == [
         "serve",
+        "work",
         "ask",
         "chat",
+        "setup",
+        "run",
+        "token",
         "config",
         "models",
         "route",

@@ -150,7 +150,7 @@ def test_a_port_in_use_is_one_sentence(run: Run, busy_port: int) -> None:
     assert (result.code, result.out) == (1, "")
     assert result.err == (
         f"antiphon: 127.0.0.1:{busy_port} is already in use; "
-        "choose another port with --port, or stop what is using it\n"
+        'choose another port with --port (under make: ARGS="--port 9000"), or stop what is using it\n'
     )
 
 
@@ -159,7 +159,8 @@ def test_a_port_in_use_is_one_sentence(run: Run, busy_port: int) -> None:
     [
         (
             OSError(errno.EADDRINUSE, "in use"),
-            "[::1]:80 is already in use; choose another port with --port, or stop what is using it",
+            '[::1]:80 is already in use; choose another port with --port (under make: ARGS="--port 9000"), '
+            "or stop what is using it",
         ),
         (
             PermissionError(errno.EACCES, "denied"),
@@ -231,4 +232,4 @@ def test_the_real_server_starts_and_stops(home: Path) -> None:
                 assert json.load(answer)["data"] == []
         finally:
             server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(60) == 0

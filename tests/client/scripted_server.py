@@ -19,7 +19,7 @@ from tests.providers.fake_server import FakeServer, Piece, Received, Wire, refus
 Reply = Wire | Callable[[Received], Wire]
 
 QUICK = Retries(times=2, base=0.001, cap=0.002)
-PATIENT = Timeouts(connect=5, read=5, idle=5, total=20)
+PATIENT = Timeouts(connect=60, read=60, idle=60, total=120)
 
 
 class Player(FakeServer):

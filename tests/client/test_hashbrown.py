@@ -196,7 +196,7 @@ async def test_an_answer_without_events_is_an_error_frame(body: bytes) -> None:
 
 
 async def test_a_server_that_says_nothing_is_an_error_frame() -> None:
-    quick = Timeouts(connect=5, read=5, idle=0.05, total=5)
+    quick = Timeouts(connect=60, read=60, idle=0.05, total=60)
     frames = await played(events([raw(CREATED), Step.HANG]), dialect="open-responses", timeouts=quick)
     assert error_of(frames)["type"] == "network_error"
 

@@ -294,7 +294,7 @@ async def test_a_plain_call_that_may_have_arrived_is_not_sent_twice() -> None:
 
 
 async def test_limits_hold_on_sockets_too() -> None:
-    limits = Timeouts(idle=0.05, read=5, connect=5)
+    limits = Timeouts(idle=0.05, read=60, connect=60)
     async with SocketServer(HANG) as server, server.client(timeouts=limits) as client:
         with pytest.raises(TimedOut) as caught:
             await client.session(model="m").create("one")

@@ -7,7 +7,7 @@ from base64 import b64encode
 import pytest
 
 from antiphon.client import AsyncClient, Client, StatusError, UsageError
-from antiphon.client.settings import DEFAULT_URL, Key, ServerAddress, resolve
+from antiphon.client.settings import DEFAULT_URL, SecretKey, ServerAddress, resolve
 from tests.client.scripted_server import Player, error, whole
 
 OURS, OPEN, OPENAI = (
@@ -78,7 +78,7 @@ def test_the_line_break_at_the_end_of_a_key_file_does_no_harm() -> None:
 
 
 def test_neither_key_nor_password_is_shown() -> None:
-    assert "secret" not in repr(Key("secret")) + repr(resolve(None, "secret"))
+    assert "secret" not in repr(SecretKey("secret")) + repr(resolve(None, "secret"))
     with Client("http://user:secret@x.test/v1", "secret") as client:
         assert repr(client) == "Client('http://x.test/v1')"
         assert "secret" not in repr(vars(client._inner._http))

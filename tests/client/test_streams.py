@@ -242,7 +242,7 @@ async def test_silence_in_a_background_stream_is_a_drop_too() -> None:
     response, pieces = composed(say("one ", "two"), background=True)
     async with (
         Player(Wire([*pieces[:5], Step.HANG]), events(pieces[5:])) as server,
-        server.client(timeouts=Timeouts(idle=0.3)) as client,
+        server.client(timeouts=Timeouts(idle=1)) as client,
         client.responses.stream("x", background=True) as stream,
     ):
         assert (await stream.final()) == response

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.server.app import App
-from antiphon.wires.asgi import Message, Receive, Scope, Send
+from antiphon.wires.asgi import AsgiMessage, AsgiScope, Receive, Send
 
 Json = dict[str, Any]
 
@@ -116,7 +116,7 @@ class Broken(App):
 
     fault: Fault = Fault()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -124,7 +124,7 @@ class Broken(App):
         else:
             await super().__call__(scope, receive, send)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _http(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         fault = self.fault
         asked = Asked(scope["method"], scope["path"], _named(scope["headers"]), await _read(receive))
         answer = fault.before(asked) if fault.before else None
@@ -136,18 +136,18 @@ class Broken(App):
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.raw})
 
-    async def _through(self, scope: Scope, asked: Asked) -> Answer:
+    async def _through(self, scope: AsgiScope, asked: Asked) -> Answer:
         """What the gateway itself says."""
         given = [{"type": "http.request", "body": asked.raw, "more_body": False}]
         answer = Answer(0, b"", {})
 
-        async def receive() -> Message:
+        async def receive() -> AsgiMessage:
             if given:
                 return given.pop()
             await _forever()
             return {"type": "http.disconnect"}
 
-        async def send(message: Message) -> None:
+        async def send(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 answer.status = message["status"]
                 answer.headers = _named(message["headers"])
@@ -160,14 +160,14 @@ class Broken(App):
         await super().__call__({**scope, "headers": headers}, receive, send)
         return answer
 
-    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _socket(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         fault = self.fault
         last: list[Json] = [{}]
         if fault.doors is not None:
             kept = [(k, v) for k, v in scope["headers"] if k != b"authorization"]
             scope["headers"] = [*kept, (b"authorization", f"Bearer {fault.doors}".encode())]
 
-        async def hear() -> Message:
+        async def hear() -> AsgiMessage:
             while True:
                 message = await receive()
                 if message["type"] != "websocket.receive":
@@ -181,7 +181,7 @@ class Broken(App):
                 for answer in answers:
                     await send({"type": "websocket.send", "text": json.dumps(answer)})
 
-        async def say(message: Message) -> None:
+        async def say(message: AsgiMessage) -> None:
             if message["type"] == "websocket.send" and fault.event is not None:
                 event = json.loads(message["text"])
                 told = fault.event(deepcopy(last[0]), event)

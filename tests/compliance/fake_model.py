@@ -32,6 +32,11 @@ def _calls(question: Question) -> list[tuple[str, Json]]:
         return [(tempted[1], {"location": "Paris"})]
     if not question.tools or question.choice == "none":
         return []
+    if "python" in question.tools and "Python" in ask:
+        return [("python", {"code": "print(1234 * 5678)"})]
+    for name, asked in (("web_search", "the web"), ("file_search", "the files")):
+        if name in question.tools and f"Search {asked}" in ask:
+            return [(name, {"query": "bridge"})]
     if question.choice in question.tools:
         return [(question.choice, {"location": "Paris"})]
     if "weather" not in ask.lower() and question.choice != "required":

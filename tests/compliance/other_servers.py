@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from antiphon.config import Config
 from antiphon.server.app import App
-from antiphon.wires.asgi import Receive, Scope, Send
+from antiphon.wires.asgi import AsgiScope, Receive, Send
 from tests.server.servers import Serving, _InThread
 from tests.stream.mutations import END, Tape
 
@@ -28,7 +28,7 @@ class Replaying(App):
 
     tape: Tape
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             while (await receive()).get("more_body"):
                 pass

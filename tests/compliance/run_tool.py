@@ -8,6 +8,7 @@ from antiphon.compliance.catalog import ServerRule, select
 from antiphon.compliance.probe import ServerUnderTest
 from antiphon.compliance.results import Report
 from antiphon.compliance.runner import run
+from tests.server.servers import DEADLINE
 
 
 def judge(url: str, model: str = "model", *, only: Iterable[str] = (), **settings: Any) -> Report:
@@ -17,7 +18,7 @@ def judge(url: str, model: str = "model", *, only: Iterable[str] = (), **setting
 
 
 def judge_rules(url: str, rules: dict[str, ServerRule], model: str = "model", **settings: Any) -> Report:
-    target = ServerUnderTest(f"{url}/v1", model, **{"timeout": 20.0, **settings})
+    target = ServerUnderTest(f"{url}/v1", model, **{"timeout": DEADLINE, **settings})
     return asyncio.run(run(target, rules))
 
 

@@ -59,7 +59,10 @@ HOSTED: list[tuple[dict[str, Any], list[AnyDelta]]] = [
             ItemDelta(Opaque.make(type="web_search_call", **CALL), 0),
         ],
     ),
-    ({"type": "mcp", "server_label": "w"}, [ItemDelta(Opaque.make(type="mcp_list_tools", **CALL))]),
+    (
+        {"type": "mcp", "server_label": "w"},
+        [ItemDelta(Opaque.make(type="mcp_list_tools", **CALL, server_label="w", tools=[]))],
+    ),
     ({"type": "tool_search"}, [ItemDelta(Opaque.make(type="tool_search_call", **CALL))]),
     ({"type": "custom", "name": "sum"}, [CallDelta(0, "4 + 4", "sum", "call_1", "custom")]),
 ]

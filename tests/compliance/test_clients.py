@@ -179,7 +179,7 @@ PROVED_BY = {
 
 
 async def perform(fault: str) -> dict[str, Seen]:
-    async with ScenarioServer(held=0.3) as stage, httpx.AsyncClient(trust_env=False, timeout=20) as http:
+    async with ScenarioServer(held=0.3) as stage, httpx.AsyncClient(trust_env=False, timeout=60) as http:
         client = Clumsy(fault, stage.url, http)
         await asyncio.gather(*(client.take_part(play) for play in PLAYS))
         return stage.seen

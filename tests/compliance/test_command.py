@@ -11,7 +11,7 @@ import pytest
 from antiphon.cli import main, parser
 from antiphon.compliance.catalog import catalog
 from antiphon.compliance.docs import PAGE
-from antiphon.compliance.reports.terminal import Progress
+from antiphon.compliance.reports.terminal import ProgressLine
 from tests.compliance.two_tenants import KEYS
 from tests.providers.fake_server import refusing_address
 from tests.server.servers import Serving
@@ -95,7 +95,7 @@ class Terminal:
 
 def test_progress_is_one_line_that_goes_away() -> None:
     out = Terminal()
-    progress = Progress(2, out)  # type: ignore[arg-type]
+    progress = ProgressLine(2, out)  # type: ignore[arg-type]
     progress.begin("basic-response")
     progress.end("basic-response", "pass")
     progress.close()

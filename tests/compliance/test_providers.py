@@ -14,10 +14,11 @@ from tests.providers.conformance.asked import Question
 from tests.providers.conformance.fakes import FAKES
 from tests.providers.conformance.gateway import slug, toml
 from tests.providers.conformance.said import Script
-from tests.server.servers import Serving, configure
+from tests.server.servers import DEADLINE, Serving, configure
 
 _CITES = "no check makes a model cite: judged on captures, and by the Auditor's tests"
 _NO_FILES = "this provider takes no files, only their text"
+_NO_SEARCH = "no search engine is configured: judged by a test with one"
 
 # What a run cannot show with any provider, and what one provider has no means for; any other skip is a fault.
 EVERYWHERE = {
@@ -26,6 +27,8 @@ EVERYWHERE = {
     "index.annotation": _CITES,
     "order.queued_silent": "no check makes a server queue: judged on captures, and by the Auditor's tests",
     "websocket.limit": "a socket lives for an hour: judged by a test with a shorter limit",
+    "web_search.item": _NO_SEARCH,
+    "web_search.streamed": _NO_SEARCH,
 }
 FILES = {"content.file": _NO_FILES, "content.file_read": _NO_FILES}
 LACKS = {"azure": FILES, "azure v1": FILES, "ollama": FILES, "writer": FILES}
@@ -42,8 +45,12 @@ async def test_every_rule_holds_with_this_provider(wire: str, tmp_path: Path) ->
     lacks = LACKS.get(wire, {})
     async with FAKES[wire]() as fake:
         fake.mind = mind
-        with Serving(configure(tmp_path, f"{toml({wire: fake})}\n{TENANTS}")) as server:
-            target = ServerUnderTest(f"{server.url}/v1", slug(wire), KEYS["alice"], KEYS["bob"], timeout=20.0)
+        # A fake runs no code and searches nothing, so the gateway does, also where its upstream could.
+        own = {"TOOLS__CODE_INTERPRETER__RUN": "gateway", "TOOLS__WEB_SEARCH__RUN": "gateway"}
+        with Serving(configure(tmp_path, f"{toml({wire: fake})}\n{TENANTS}", **own)) as server:
+            target = ServerUnderTest(
+                f"{server.url}/v1", slug(wire), KEYS["alice"], KEYS["bob"], timeout=DEADLINE
+            )
             report = await run(target, select())
     assert told(report, "fail") == {}
     skipped = told(report, "skip")

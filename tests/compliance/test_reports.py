@@ -14,7 +14,7 @@ from antiphon.compliance.catalog import OBSERVED
 from antiphon.compliance.http_exchange import Arrival, RecordedExchange
 from antiphon.compliance.observations import Finding
 from antiphon.compliance.reports import html, machine, terminal, wording
-from antiphon.compliance.results import Report, Result
+from antiphon.compliance.results import Report, RuleResult
 from antiphon.compliance.runner import _Observed
 from antiphon.stream.sse import DONE, encode
 from tests.compliance.run_tool import judge
@@ -122,6 +122,6 @@ def test_a_finding_past_the_last_event_has_a_row_of_its_own() -> None:
 
 
 def test_an_observed_rule_is_skipped_when_nothing_showed_it() -> None:
-    result: Result = _Observed().result(OBSERVED["annotation.kept"])
+    result: RuleResult = _Observed().result(OBSERVED["annotation.kept"])
     assert result.outcome == "skip"
     assert "response.output_text.annotation.added" in result.reason

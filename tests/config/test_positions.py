@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from antiphon.config.mistakes import Path
+from antiphon.config.mistakes import KeyPath
 from antiphon.config.positions import DEPTH_LIMIT, TooDeep, positions
 
 WEIRD = '''\
@@ -46,7 +46,7 @@ p = 3
 '''
 
 
-def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     if path:
         yield path
     if isinstance(value, dict):

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import get_args
 
 from antiphon import config
-from antiphon.config.kinds import Dialect
+from antiphon.config.kinds import DialectName
 from antiphon.config.upstreams import UpstreamTimeouts
 from antiphon.providers.registry import TYPES
 from antiphon.stream.dialects import AUTO, DIALECTS
 
 
 def test_every_dialect_can_be_configured() -> None:
-    assert set(get_args(Dialect)) == {AUTO, *DIALECTS}
+    assert set(get_args(DialectName)) == {AUTO, *DIALECTS}
 
 
 def test_an_answer_that_is_not_streamed_may_take_longer_to_begin() -> None:

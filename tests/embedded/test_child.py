@@ -194,7 +194,7 @@ def test_a_full_context_ends_an_answer_and_a_gone_parent_the_process(model: Path
         assert answer.chunks[-1]["usage"]["total_tokens"] == own.ready["n_ctx"] == 64
         assert own.process.stdin is not None
         own.process.stdin.close()
-        assert own.process.wait(timeout=20) == 0
+        assert own.process.wait(timeout=60) == 0
 
 
 def test_it_ends_when_its_parent_does_while_it_still_loads(model: Path, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_it_ends_when_its_parent_does_while_it_still_loads(model: Path, tmp_path
     with process.stdout, process.stdin:
         assert "step" in next(messages(process))
         process.stdin.close()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
     assert process.stdout is not None
     with process.stdin, process.stdout:
         assert "error" in list(messages(process))[-1]
-        assert process.wait(timeout=20) == 1
+        assert process.wait(timeout=60) == 1
 
 
 def test_threads_fit_the_machine() -> None:

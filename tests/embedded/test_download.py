@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from antiphon.embedded import weights
 from antiphon.embedded.catalogue import CATALOGUE, CatalogueModel
-from antiphon.embedded.download import Wanted, download, note_of
+from antiphon.embedded.download import ExpectedFile, download, note_of
 from antiphon.embedded.gguf import OnHub, WeightsError
 from antiphon.embedded.progress import ProgressStep, silent
 from tests.embedded.hub import CONTENT, SHA256, Hub
@@ -208,7 +208,7 @@ def test_what_the_hub_says_of_any_of_its_files_is_held_to(hub: Hub, folder: Path
 
 
 def test_a_plain_address_goes_on_only_while_the_file_is_the_same(hub: Hub, tmp_path: Path) -> None:
-    wanted, part = Wanted(f"{hub.url}/file.gguf"), tmp_path / "part"
+    wanted, part = ExpectedFile(f"{hub.url}/file.gguf"), tmp_path / "part"
     hub.cuts = [300_000, 0]
     with pytest.raises(WeightsError, match="are kept"):
         download(wanted, part, silent)
@@ -222,7 +222,7 @@ def test_without_a_sign_of_sameness_nothing_is_kept(hub: Hub, tmp_path: Path) ->
     hub.etag = None
     hub.cuts = [300_000]
     with pytest.raises(WeightsError, match=f"ended after 300000 of {len(CONTENT)} bytes. Try again."):
-        download(Wanted(f"{hub.url}/file.gguf"), tmp_path / "part", silent)
+        download(ExpectedFile(f"{hub.url}/file.gguf"), tmp_path / "part", silent)
     assert list(tmp_path.glob("part*")) == []
 
 
@@ -239,7 +239,7 @@ def test_however_it_is_cut_the_file_is_whole(
 ) -> None:
     part = tmp_path_factory.mktemp("cut") / "part"
     patient_hub.cuts = cuts
-    checksum = download(Wanted(f"{patient_hub.url}/file.gguf", len(CONTENT), SHA256), part, silent)
+    checksum = download(ExpectedFile(f"{patient_hub.url}/file.gguf", len(CONTENT), SHA256), part, silent)
     assert checksum == SHA256 == hashlib.sha256(part.read_bytes()).hexdigest()
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.embedded.tool_text import CallArguments, CallBegun, CallEnded, Piece, ToolTextParser
+from antiphon.embedded.tool_text import CallArguments, CallBegun, CallEnded, ToolTextParser, ToolTextPiece
 
 Call = tuple[str, dict[str, Any]]
 
@@ -31,7 +31,7 @@ def split(text: str, places: list[int]) -> list[str]:
     return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
-def made(pieces: list[Piece]) -> list[Call]:
+def made(pieces: list[ToolTextPiece]) -> list[Call]:
     """The calls that pieces add up to; each must begin, have arguments and end."""
     result: list[Call] = []
     name, text = "", ""

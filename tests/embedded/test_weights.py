@@ -84,7 +84,7 @@ class Site:
             def do_GET(self) -> None:
                 site.requests += 1
                 site.asked.set()
-                site.go_on.wait(30)
+                site.go_on.wait(60)
                 self.send_response(site.status)
                 self.send_header("Content-Length", str(site.length or len(site.content)))
                 self.end_headers()
@@ -296,14 +296,14 @@ def test_two_processes_fetch_once(site: Site, folder: Path) -> None:
     site.go_on.clear()
     command = [sys.executable, "-m", "antiphon.embedded.weights", site.url]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as first:
-        assert site.asked.wait(20)
+        assert site.asked.wait(60)
         with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as second:
             assert second.stderr is not None
             assert (
                 second.stderr.readline() == "antiphon: waiting for another process that is fetching a model\n"
             )
             site.go_on.set()
-            assert (first.wait(20), second.wait(20)) == (0, 0)
+            assert (first.wait(60), second.wait(60)) == (0, 0)
     assert site.requests == 1
     assert (folder / "some-model.gguf").read_bytes() == CONTENT
 

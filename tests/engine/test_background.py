@@ -17,15 +17,16 @@ from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import BackgroundJob, Pace
+from antiphon.engine.owned_rows import OwnedRows
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.request import Request
-from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse
+from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse, StoreUnavailable
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
 from antiphon.wires.sealing import Seal
 
-DEADLINE = 10.0
-QUICK = Pace(flush=0.01, poll=0.01, beat=0.02, sweep=0.05, stale=0.5, retry=0.01, patience=DEADLINE)
+DEADLINE = 60.0
+QUICK = Pace(flush=0.01, beat=0.02, sweep=0.05, stale=0.5, retry=0.01, patience=DEADLINE)
 HASTY = replace(QUICK, patience=0.3)
 
 
@@ -38,6 +39,7 @@ class Spoken:
     def __init__(self) -> None:
         self.words: asyncio.Queue[str | Exception] = asyncio.Queue()
         self.closed = asyncio.Event()
+        self.asked = asyncio.Event()
         self.turns = 0
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
@@ -45,6 +47,7 @@ class Spoken:
 
     async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         self.turns += 1
+        self.asked.set()
         try:
             yield []
             while word := await self.words.get():
@@ -83,6 +86,8 @@ class Forgetful(SqliteStore):
     """A store whose next writes fail, as those of a locked database do; or take their time."""
 
     failures = 0
+    lost_answers = 0
+    """So many batches of events are written, and then said not to be."""
     writing: asyncio.Event | None = None
     """Set when a write has begun, which then waits for `written`."""
     written: asyncio.Event
@@ -92,12 +97,25 @@ class Forgetful(SqliteStore):
             self.failures -= 1
             raise StoreBusy("locked")
 
-    async def append_events(self, id: str, owner: str, first: int, events: Sequence[bytes]) -> bool:
+    async def append_events(
+        self,
+        id: str,
+        owner: str,
+        first: int,
+        events: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        job: bytes | None = None,
+    ) -> bool:
         self._fail()
         if self.writing is not None:
             self.writing.set()
             await self.written.wait()
-        return await super().append_events(id, owner, first, events)
+        written = await super().append_events(id, owner, first, events, attempt=attempt, job=job)
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise StoreUnavailable("away")
+        return written
 
     async def update(self, change: Change) -> bool:
         self._fail()
@@ -163,10 +181,24 @@ async def heard(background: Background, id: str) -> list[bytes]:
     return lines
 
 
+async def asked(provider: Spoken, times: int) -> None:
+    """Wait until the provider has been asked so often."""
+    async with asyncio.timeout(DEADLINE):
+        while provider.turns < times:
+            provider.asked.clear()
+            await provider.asked.wait()
+
+
+def rows_of(background: Background) -> OwnedRows:
+    assert isinstance(background._source, OwnedRows)
+    return background._source
+
+
 def die(background: Background) -> None:
     """What kill -9 does: nothing of this owner ever runs again."""
-    assert background._keeper is not None
-    background._keeper.cancel()
+    keeper = rows_of(background)._keeper
+    assert keeper is not None
+    keeper.cancel()
     for task in background._tasks:
         task.cancel()
 
@@ -178,16 +210,15 @@ async def test_the_living_take_over_from_the_dead_and_leave_each_other_alone(
     mine, theirs, lost = [await begin(one) for one in (here, there, dead)]
     await lost.beyond(1)
     die(dead)
-    found = await end_of(store, lost.id)
-    assert found.status == "failed"
-    assert b"server_restarted" in found.body
-    for job in (mine, theirs):
+    await asked(provider, 4)
+    for job, attempt in ((mine, 0), (theirs, 0), (lost, 1)):
         running = await store.get("", job.id)
         assert running is not None
-        assert running.owner is not None
+        assert running.owner in (here._source.owner, there._source.owner)
+        assert running.attempt == attempt
         provider.words.put_nowait("")
-    assert {(await end_of(store, job.id)).status for job in (mine, theirs)} == {"completed"}
-    assert provider.turns == 3
+    assert {(await end_of(store, job.id)).status for job in (mine, theirs, lost)} == {"completed"}
+    assert provider.turns == 4
 
 
 async def test_one_that_was_taken_for_dead_drops_its_work(
@@ -195,16 +226,21 @@ async def test_one_that_was_taken_for_dead_drops_its_work(
 ) -> None:
     sleeper, other = await owner(), await owner()
     job = await begin(sleeper)
-    assert sleeper._keeper is not None
-    sleeper._keeper.cancel()
-    found = await end_of(store, job.id)
-    assert found.status == "failed"
-    provider.words.put_nowait("too late")
+    keeper = rows_of(sleeper)._keeper
+    assert keeper is not None
+    keeper.cancel()
+    await asked(provider, 2)
+    provider.words.put_nowait("too late")  # for the sleeper, which has waited longer
     async with asyncio.timeout(DEADLINE):
         await job.ended.wait()
         await provider.closed.wait()
-    assert b"too late" not in b"".join(await heard(other, job.id))
-    assert (await store.get("", job.id)) == found
+    for word in ("in time", ""):
+        provider.words.put_nowait(word)
+    found = await end_of(store, job.id)
+    assert (found.status, found.attempt) == ("completed", 1)
+    logged = b"".join(await heard(other, job.id))
+    assert b"in time" in logged
+    assert b"too late" not in logged
 
 
 async def test_what_the_store_refuses_is_written_later(
@@ -222,6 +258,49 @@ async def test_what_the_store_refuses_is_written_later(
     lines = await heard(background, job.id)
     assert len(lines) == (found.last_event or 0) + 1
     assert caplog.text.count("could not be written") == 5
+
+
+async def test_a_log_that_has_more_than_is_known_ends_the_work_and_the_response(
+    owner: Owner, store: Forgetful, provider: Spoken, caplog: pytest.LogCaptureFixture
+) -> None:
+    background = await owner()
+    job = await begin(background)
+    provider.words.put_nowait("one")
+    await job.beyond(4)
+    store.lost_answers = 1
+    provider.words.put_nowait("two")
+    found = await end_of(store, job.id)
+    assert found.status == "failed"
+    lines = await heard(background, job.id)
+    assert [json.loads(line)["sequence_number"] for line in lines] == list(range(len(lines)))
+    assert b"onetwo" in found.body
+    await background.finished()
+    assert caplog.text.count("cannot be written here any more: An event numbered") == 1
+
+
+async def test_work_that_breaks_ends_its_response_once_the_store_is_back(
+    owner: Owner, store: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = await owner()
+    reads = iter([StoreBusy("locked"), StoreBusy("locked")])
+    get = store.get
+
+    async def refuse_two(tenant: str, id: str) -> StoredResponse | None:
+        if (error := next(reads, None)) is not None:
+            raise error
+        return await get(tenant, id)
+
+    async def fail(job: BackgroundJob) -> None:
+        monkeypatch.setattr(store, "get", refuse_two)
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(BackgroundJob, "work", fail)
+    job = await begin(background)
+    await background.finished()
+    found = await get("", job.id)
+    assert found is not None
+    assert found.status == "failed"
+    assert next(reads, None) is None
 
 
 async def test_what_comes_while_the_store_writes_is_written_next(
@@ -262,7 +341,7 @@ async def test_nobody_hears_what_is_not_logged(owner: Owner, store: Forgetful, p
 async def test_the_end_comes_although_the_store_fails(
     owner: Owner, store: Forgetful, provider: Spoken
 ) -> None:
-    """A store that never recovers holds up the shutdown no longer than allowed; the next owner ends it."""
+    """A store that never recovers holds up the shutdown no longer than allowed; the next owner goes on."""
     background = await owner(HASTY)
     job = await begin(background)
     await job.beyond(1)
@@ -270,7 +349,9 @@ async def test_the_end_comes_although_the_store_fails(
     await asyncio.wait_for(background.close(), DEADLINE)
     store.failures = 0
     await owner()
-    assert b"server_restarted" in (await end_of(store, job.id)).body
+    await asked(provider, 2)
+    provider.words.put_nowait("")
+    assert (await end_of(store, job.id)).status == "completed"
 
 
 async def test_a_provider_that_breaks_fails_the_response(
@@ -319,7 +400,7 @@ async def test_work_goes_on_after_its_event_loop_was_late(
     elsewhere.join(DEADLINE)  # all this time the loop of `here` does nothing
     found = await store.get("", job.id)
     assert found is not None
-    assert found.owner == here.owner
+    assert found.owner == here._source.owner
     provider.words.put_nowait("")
     assert (await end_of(store, job.id)).status == "completed"
 
@@ -340,13 +421,13 @@ async def test_an_owner_that_overslept_gives_the_others_time(owner: Owner, store
     """After a suspended machine wakes up, every heartbeat is old, and none of their owners is dead."""
     here, there = await owner(), await owner()
     job = await begin(there)
-    await store.heartbeat(there.owner, time.time() - 100)
-    here._beaten -= 100
-    here._sweep_at = 0.0
-    await here._beat()
+    await store.heartbeat(there._source.owner, time.time() - 100)
+    rows_of(here)._beaten -= 100
+    rows_of(here)._sweep_at = 0.0
+    await rows_of(here)._beat()
     found = await store.get("", job.id)
     assert found is not None
-    assert found.owner == there.owner
+    assert found.owner == there._source.owner
 
 
 async def test_the_answer_does_not_wait_for_a_model_that_is_busy(

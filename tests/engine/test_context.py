@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.engine.context import Memory, Resolved, alone, resolve, shown
-from antiphon.engine.engine import encode_all, stored
 from antiphon.engine.reasoning import Proofs
+from antiphon.engine.saving import encode_all, stored
 from antiphon.providers.base import Turn
 from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCallOutput, Item, Message, is_call, type_of
-from antiphon.store import Context, Conversation, NewResponse, SqliteStore
+from antiphon.store import Context, NewResponse, SqliteStore, StoredConversation
 from antiphon.stream import pairing
 from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.sealing import Seal
@@ -135,7 +135,9 @@ async def test_the_memory_of_a_socket_comes_before_the_store(store: SqliteStore)
 
 
 async def test_a_conversation_is_the_context(store: SqliteStore) -> None:
-    await store.create_conversation(Conversation("conv_1", "", b"{}", 1), stored(items(user("one", "m1"))))
+    await store.create_conversation(
+        StoredConversation("conv_1", "", b"{}", 1), stored(items(user("one", "m1")))
+    )
     assert texts((await resolved(store, conversation="conv_1", input="two")).items) == ["one", "two"]
     with pytest.raises(SpecError, match="does not exist"):
         await resolved(store, conversation="conv_2", input="two")

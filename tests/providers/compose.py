@@ -21,7 +21,13 @@ from antiphon.stream.deltas import AnyDelta
 from tests.providers.fake_server import SOON
 from tests.spec.validators import assert_valid_event
 
-SOLICITED = {"custom_tool_call", "image_generation_call", "web_search_call"}
+SOLICITED = {
+    "custom_tool_call",
+    "image_generation_call",
+    "local_shell_call",
+    "tool_search_call",
+    "web_search_call",
+}
 
 
 def compose(

@@ -13,6 +13,8 @@ from enum import Enum, auto
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl
 
+from tests.providers.embedding_wires import embedded
+
 SOON: Final = 15.0
 """Nothing here takes so long, unless it is broken."""
 
@@ -128,7 +130,7 @@ class FakeServer:
         self, received: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
         """Send the reply; true when the connection can carry another request."""
-        reply = self.reply(received)
+        reply = _vectors(received) or self.reply(received)
         if reply.framing != "raw":
             writer.write(_head(reply))
         for piece in reply.pieces:
@@ -157,6 +159,11 @@ class FakeServer:
         writer.write(b"%x\r\n%b\r\n" % (len(data), data) if reply.framing == "chunked" else data)
         await writer.drain()
         await asyncio.sleep(0)
+
+
+def _vectors(received: Received) -> Wire | None:
+    told = embedded(received.path, received.body)
+    return None if told is None else refusal(told[0], json.dumps(told[1]).encode())
 
 
 async def until_accepted() -> None:

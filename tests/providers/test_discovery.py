@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config import Config, Found, Secret, discovers, load, with_found
+from antiphon.config import Config, FoundProvider, Secret, discovers, load, with_found
 from antiphon.providers import discovery
 from antiphon.providers.discovery import LOCAL_SERVERS, LocalServer, in_environment, on_this_machine
 from antiphon.providers.http import UpstreamClient
@@ -227,7 +227,7 @@ async def test_a_server_that_answers_on_its_port_is_found(at: Place, kind: str) 
     async with Said(SAYS[kind]) as fake:
         server = at(kind, fake)
         (found,) = await on_this_machine(HERE)
-        assert found == Found(kind, {"type": kind, "base_url": server.base_url}, server.base_url)
+        assert found == FoundProvider(kind, {"type": kind, "base_url": server.base_url}, server.base_url)
         assert not found.is_paid
         assert [one.path for one in fake.requests] == [server.path]
         settings = with_found(Config(), [found], TYPES, {}).providers[kind]
@@ -268,10 +268,23 @@ async def test_one_that_hangs_is_left_out_and_holds_up_nobody(at: Place) -> None
         at("ollama", silent)
         at("vllm", quick)
         at("ollama", endless)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert [one.name for one in await on_this_machine(HERE)] == ["vllm"]
             await silent.gone.wait()
             await endless.gone.wait()
+
+
+async def test_the_usual_servers_are_asked_at_the_same_time(
+    at: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these answers only once the other was asked."""
+    monkeypatch.setattr(discovery, "_PATIENCE", 20.0)
+    async with Said({}) as one, Said({}) as other:
+        one.wire = Wire([other.asked, json.dumps(SAYS["ollama"]).encode()])
+        other.wire = Wire([one.asked, json.dumps(SAYS["vllm"]).encode()])
+        at("ollama", one)
+        at("vllm", other)
+        assert [found.name for found in await on_this_machine(HERE)] == ["ollama", "vllm"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "::"])

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from antiphon.config import Config, ConfigErrors, HttpSettings, load, show
 from antiphon.providers.base import Environment
-from antiphon.providers.chat import Chat
+from antiphon.providers.chat import ChatProvider
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.presets import PRESETS
@@ -42,7 +42,7 @@ def test_one_line_is_enough(kind: str, tmp_path: Path, environment: Environment)
     if isinstance(provider, OpenResponses):
         assert (preset.adapter, provider.quirks.name) == ("responses", preset.profile)
     else:
-        assert isinstance(provider, Chat)
+        assert isinstance(provider, ChatProvider)
         assert (preset.adapter, provider.profile.name) == ("chat", preset.profile)
 
 
@@ -69,7 +69,7 @@ def test_what_the_table_says_wins(tmp_path: Path, environment: Environment) -> N
     assert settings.api_key is not None
     assert (settings.base_url, settings.api_key.reveal()) == ("http://127.0.0.1:9/v1", "sk-mine")
     provider = create_provider(settings, environment)
-    assert isinstance(provider, Chat)
+    assert isinstance(provider, ChatProvider)
     assert provider.profile == dataclasses.replace(PROFILES["vllm"], think_tags=False)
     assert settings.timeouts.idle == 7
     assert "api_key_env" not in show(config)

@@ -11,7 +11,7 @@ import pytest
 from antiphon.config import ConfigErrors, ExtraOptions, ProviderSettings, Where, load, show
 from antiphon.providers import registry
 from antiphon.providers.base import Environment
-from antiphon.providers.chat import Chat
+from antiphon.providers.chat import ChatProvider
 from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import OURS, TYPES, create_provider
@@ -94,7 +94,7 @@ def mistakes(folder: Path, text: str) -> list[str]:
 def test_ours(environment: Environment) -> None:
     settings = ChatSettings(type="chat", name="up", base_url="http://127.0.0.1:1/v1")
     provider = create_provider(settings, environment)
-    assert isinstance(provider, Chat)
+    assert isinstance(provider, ChatProvider)
     assert provider.name == "up"
 
 

@@ -12,7 +12,16 @@ ADDRESS = "http://127.0.0.1:8080"
 """Where the server is, on the pages."""
 
 # What the examples call the id of the last thing of each kind.
-KINDS = {"response": "RESPONSE", "conversation": "CONVERSATION", "antiphon.chat": "CHAT", "list": "ITEM"}
+KINDS = {
+    "response": "RESPONSE",
+    "conversation": "CONVERSATION",
+    "antiphon.chat": "CHAT",
+    "chat.completion": "COMPLETION",
+    "file": "FILE",
+    "container": "CONTAINER",
+    "vector_store": "STORE",
+    "list": "ITEM",
+}
 
 
 class Shell:
@@ -27,6 +36,7 @@ class Shell:
         program, *words = shlex.split(filled.replace("\\\n", " "))
         assert program == "curl"
         method, headers, body, address = "", {}, None, ""
+        form: list[tuple[str, tuple[str | None, str]]] = []
         while words:
             match word := words.pop(0):
                 case "-X":
@@ -36,13 +46,17 @@ class Shell:
                     headers[name] = value
                 case "-d":
                     body = words.pop(0)
+                case "-F":
+                    name, _, value = words.pop(0).partition("=")
+                    value, _, filename = value.partition(";filename=")
+                    form.append((name, (filename or None, value)))
                 case "-N":
                     continue
                 case _:
                     assert word.startswith(ADDRESS), word
                     address = word.removeprefix(ADDRESS)
         method = method or ("GET" if body is None else "POST")
-        answer = self._client.request(method, address, headers=headers, content=body)
+        answer = self._client.request(method, address, headers=headers, content=body, files=form or None)
         self._remember(answer)
         return answer
 

@@ -21,13 +21,14 @@ from typing import Any, Final, Self, TypeVar
 import httpx
 
 from antiphon.config import Config, load
-from antiphon.engine import background
+from antiphon.engine import background, idempotency
 from antiphon.engine.job import Pace
 from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway
 from antiphon.server.process import GatewayServer, bind, run
 from antiphon.stream.sse import Decoder
+from antiphon.tools.registry import TOOLS
 
 DEADLINE: Final = 60.0
 """Nothing takes so long, unless it is broken; with others on the machine, a process takes 15 to start."""
@@ -43,7 +44,7 @@ def configure(folder: Path, toml: str = "", **settings: str) -> Config:
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "antiphon.toml").write_text(toml, encoding="utf-8")
-    return load(folder / "antiphon.toml", environment(folder, **settings), types=TYPES)
+    return load(folder / "antiphon.toml", environment(folder, **settings), types=TYPES, tools=TOOLS)
 
 
 def environment(folder: Path, **settings: str) -> dict[str, str]:
@@ -141,6 +142,12 @@ class Listening:
         """Reads on until these bytes have come."""
         while piece not in self.body:
             self._take(next(self._chunks))
+
+    def more(self) -> bytes:
+        """The next bytes that come, whatever they are."""
+        chunk = next(self._chunks)
+        self._take(chunk)
+        return chunk
 
     def _take(self, chunk: bytes) -> None:
         self.body += chunk
@@ -314,4 +321,5 @@ if __name__ == "__main__":
     threading.Thread(target=_die_with_the_test, daemon=True).start()
     if stale := os.environ.pop("STALE", None):
         background.PACE = Pace(stale=float(stale), sweep=float(stale) / 4)
-    sys.exit(run(load(sys.argv[1], types=TYPES)))
+        idempotency.LEASE = float(stale)
+    sys.exit(run(load(sys.argv[1], types=TYPES, tools=TOOLS)))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from websockets.sync.client import connect
 
 from antiphon.server.app import App
-from antiphon.wires.asgi import Message, Sender
+from antiphon.wires.asgi import AsgiMessage, Sender
 from tests.producer.serving import serving
 from tests.server.endings import Departing
 from tests.server.http_calls import turn
@@ -60,6 +61,32 @@ def test_requests_are_answered(plain: Plain, upstream: Upstream) -> None:
         assert head.headers["x-request-id"].startswith("req_")
 
 
+def test_a_file_is_uploaded_and_read(plain: Plain) -> None:
+    """It is larger than any body may be, and comes in pieces."""
+    content = bytes(range(256)) * 20 * 1024
+    with Client(plain.url) as client:
+        form = {"files": {"file": ("a.bin", content)}, "data": {"purpose": "user_data"}}
+        made = client.ok("POST", "/v1/files", **form)
+        assert made["bytes"] == len(content) > LIMIT
+        assert client.get(f"/v1/files/{made['id']}/content").content == content
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_file_leaves_nothing(plain: Plain) -> None:
+    head = b'--B\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+
+    def pieces() -> Iterator[bytes]:
+        yield head + bytes(400_000)
+        raise ConnectionError
+
+    headers = {"content-type": "multipart/form-data; boundary=B", "content-length": "10000000"}
+    with Client(plain.url) as client, pytest.raises(ConnectionError):
+        client.post("/v1/files", headers=headers, content=pieces())
+    assert plain.app.gateway is not None
+    folder = Path(plain.app.gateway.config.store.path or "") / "files"
+    until(lambda: not list(folder.glob("incoming/*")))
+    assert list(folder.glob("??/*")) == []
+
+
 def test_the_answer_names_its_dialect(plain: Plain, upstream: Upstream) -> None:
     upstream.answer = "Hello."
     markers: dict[str, dict[str, str]] = {"open_responses": {}, "openai": {"X_Stainless_Lang": "python"}}
@@ -92,12 +119,12 @@ async def test_a_second_host_is_refused_in_a_handshake(
     assert await app.open()
     headers = [(b"host", b"localhost")] * 2
     scope = {"type": "websocket", "path": "/v1/responses", "headers": headers, "extensions": extensions}
-    told: list[Message] = []
+    told: list[AsgiMessage] = []
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         return {"type": "websocket.connect"}
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         told.append(message)
 
     await app(scope, receive, send)
@@ -114,6 +141,34 @@ def test_a_body_that_is_too_large_is_refused(plain: Plain) -> None:
         chunked = client.post("/v1/responses", content=pieces, headers={"Content-Type": "application/json"})
         assert (declared.status_code, chunked.status_code) == (413, 413)
         assert client.get("/healthz").status_code == 200
+
+
+def test_a_client_that_sends_on_can_read_its_refusal(plain: Plain) -> None:
+    """To close while something comes resets the connection, and takes back what was not read."""
+    with line(plain) as client:
+        client.send(post(b"Transfer-Encoding: chunked", CLOSE, body=b""), b"493e0\r\n", b" " * 150_000)
+        assert client.socket.recv(1, socket.MSG_PEEK)  # it is refused by now
+        client.send(b" " * 50_000, b" " * 100_000, b"\r\n0\r\n\r\n")
+        [refused] = answers(client.rest(), "POST")
+    assert refused.status == 413
+
+
+def test_a_client_that_sends_no_more_is_not_waited_for_long(
+    plain: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.server.asgi_exchange.LINGER", 0.01)
+    with line(plain) as client:
+        client.send(post(CLOSE, body=b" " * 300_000)[:1000])
+        [refused] = answers(client.rest(), "POST")
+    assert refused.status == 413
+
+
+def test_a_client_that_waits_for_a_go_ahead_gets_its_refusal_alone(plain: Plain) -> None:
+    head, _, _ = post(CLOSE, b"Expect: 100-continue", body=b" " * 300_000).partition(b"\r\n\r\n")
+    with line(plain) as client:
+        client.send(head + b"\r\n\r\n")
+        [refused] = answers(client.rest(), "POST")
+    assert refused.status == 413
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])
@@ -143,15 +198,15 @@ def test_a_stream_begins_before_the_first_word(plain: Plain, upstream: Upstream)
 
 
 async def test_who_puts_more_than_the_server_sends_is_told_to_wait() -> None:
-    sent: list[Message] = []
+    sent: list[AsgiMessage] = []
     taken = asyncio.Event()
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         await taken.wait()
         sent.append(message)
 
     sender = Sender(send)
-    messages: list[Message] = [{"n": n} for n in range(100)]
+    messages: list[AsgiMessage] = [{"n": n} for n in range(100)]
     room = [sender.put(message) for message in messages]
     assert (room[0], room[-1], room == sorted(room, reverse=True)) == (True, False, True)
     waiting = asyncio.ensure_future(sender.ready())
@@ -196,14 +251,14 @@ async def test_a_server_that_says_by_an_error_that_the_client_is_gone(
     }
     told: list[str] = []
 
-    messages: list[Message] = [{"type": "http.request", "body": body}]
+    messages: list[AsgiMessage] = [{"type": "http.request", "body": body}]
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         if not messages:  # as any server does: whoever watches the client would spin otherwise
             await asyncio.Event().wait()
         return messages.pop()
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         told.append(message["type"])
         raise ConnectionResetError
 

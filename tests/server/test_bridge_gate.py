@@ -16,6 +16,7 @@ ROUTES = {
     "/api/hashbrown": "user",
     "/api/hashbrown?dialect=open-responses": "user",
     "/api/vscode/chat": 1,
+    "/v1/messages": "user",
 }
 
 pytestmark = pytest.mark.parametrize("route", ROUTES)
@@ -33,7 +34,8 @@ def client(server: Serving) -> Client:
 
 
 def body(route: str, text: str = "Hi") -> Json:
-    return {"messages": [{"role": ROUTES[route], "content": text}]}
+    asked = {"messages": [{"role": ROUTES[route], "content": text}]}
+    return {**asked, "model": "demo", "max_tokens": 100, "stream": True} if "/v1/messages" in route else asked
 
 
 def test_a_key_is_asked_for(server: Serving, route: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from backports import zstd
 
-from antiphon.server.memory import Held
+from antiphon.server.memory import MemoryShare
 from tests.server.auto_upstream import Voice
 from tests.server.limited import KB, Running, half, limited, padded
 from tests.server.raw_connection import CLOSE, answers, line, post
@@ -50,13 +50,13 @@ def test_unpacking_stops_at_the_limit_of_a_body(
     server: Running, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    hold = Held.hold
+    hold = MemoryShare.hold
 
-    def note(self: Held, size: int, expected: int = 0) -> None:
+    def note(self: MemoryShare, size: int, expected: int = 0) -> None:
         sizes.append(size)
         hold(self, size, expected)
 
-    monkeypatch.setattr(Held, "hold", note)
+    monkeypatch.setattr(MemoryShare, "hold", note)
     with line(server) as connection:
         connection.send(packed(name, PACKERS[name](b" " * 50_000_000)))
         [answer] = answers(connection.rest(), "POST")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.server.process import banner, bind
 from tests.server.conftest import Serve
-from tests.server.servers import DEADLINE, Client, environment
+from tests.server.servers import DEADLINE, Client, configure, environment
 from tests.server.upstream import Upstream
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,32 @@ def test_a_typo_behind_local_is_not_found(serve: Serve) -> None:
         error = client.refused(404, method, path, json=body)
         assert (error["code"], error["param"], error["message"]) == ("model_not_found", "model", said)
     assert client.ok("GET", f"/v1/models/local/{ALIAS}")["owned_by"] == "local"
+
+
+def test_a_model_of_a_known_provider_says_which_key_is_missing(serve: Serve) -> None:
+    client = serve("", LOCAL__ENABLED="true").client()
+    said = "; for groq, set GROQ_API_KEY where the gateway runs, or configure [providers.groq]"
+    for method, path, body in (
+        ("POST", "/v1/responses", {"model": "groq/llama", "input": "hi"}),
+        (
+            "POST",
+            "/v1/chat/completions",
+            {"model": "groq/llama", "messages": [{"role": "user", "content": "hi"}]},
+        ),
+    ):
+        assert client.refused(404, method, path, json=body)["message"].endswith(said)
+
+
+def test_the_banner_says_that_the_default_model_is_disabled(tmp_path: Path) -> None:
+    config = configure(
+        tmp_path, f'default_model = "gone"\n{UNSET}[models]\ngone = "dear/x"\n', LOCAL__ENABLED="true"
+    )
+    with bind("127.0.0.1", 0) as listener:
+        text = banner(config, listener)
+    assert (
+        "a request that names none is refused, for gone is disabled: the environment variable DEAR_KEY"
+        in text
+    )
 
 
 def test_a_provider_without_its_key_is_refused_and_the_others_answer(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from antiphon.config import Found, load, with_found
+from antiphon.config import FoundProvider, load, with_found
 from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import TYPES
 from antiphon.server.local import open_local
@@ -42,7 +42,7 @@ def discovering(tmp_path: Path, upstream: Upstream, audited: None) -> Iterator[D
 
         def start(toml: str = "", **settings: str) -> Serving:
             config = configure(tmp_path / "server", upstream.toml + toml, **settings)
-            found = Found("paid", {"type": "chat", "base_url": upstream.url}, "PAID_API_KEY")
+            found = FoundProvider("paid", {"type": "chat", "base_url": upstream.url}, "PAID_API_KEY")
             return running.enter_context(Serving(with_found(config, [found], TYPES, {})))
 
         yield start
@@ -113,7 +113,7 @@ async def test_a_gateway_inside_a_program_has_the_keys_of_its_environment(
 def said(tmp_path: Path) -> Callable[..., str]:
     """What the banner says about these providers."""
 
-    def told(*found: Found, toml: str = "") -> str:
+    def told(*found: FoundProvider, toml: str = "") -> str:
         config = with_found(configure(tmp_path, toml), found, TYPES, {})
         with bind("127.0.0.1", 0) as listener:
             return banner(config, listener)
@@ -121,8 +121,8 @@ def said(tmp_path: Path) -> Callable[..., str]:
     return told
 
 
-OPENAI = Found("openai", {"type": "openai"}, "OPENAI_API_KEY")
-OLLAMA = Found("ollama", {"type": "ollama"}, "http://127.0.0.1:11434")
+OPENAI = FoundProvider("openai", {"type": "openai"}, "OPENAI_API_KEY")
+OLLAMA = FoundProvider("ollama", {"type": "ollama"}, "http://127.0.0.1:11434")
 
 
 def test_the_banner_tells_what_was_found_and_who_can_spend_it(said: Callable[..., str]) -> None:
@@ -158,7 +158,7 @@ def test_the_banner_says_how_to_get_models_to_those_who_have_none_of_their_own(
 
 
 def test_the_banner_stays_one_screen_with_every_key_there_is(tmp_path: Path) -> None:
-    every = [Found(name, {"type": name}, f"{name.upper()}_API_KEY") for name in PRESETS]
+    every = [FoundProvider(name, {"type": name}, f"{name.upper()}_API_KEY") for name in PRESETS]
     config = with_found(load(environ={}, types=TYPES), every, TYPES, {})
     with bind("127.0.0.1", 0) as listener:
         lines = banner(config, listener).splitlines()

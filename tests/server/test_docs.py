@@ -16,6 +16,7 @@ from tests.server.upstream import Upstream
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+CODE = '[tools.code_interpreter]\nengine = "bubblewrap"\n'
 EXAMPLES = [text for language, text in BLOCK.findall(PAGE) if language == "sh"]
 
 
@@ -24,7 +25,8 @@ def server(serve: Serve, upstream: Upstream) -> Serving:
     upstream.answer = "Once upon a time"
     alias = upstream.toml.replace('model = "up', '"smollm2-135m-instruct" = "up')
     toml = alias.replace('default_model = "model"', 'default_model = "smollm2-135m-instruct"')
-    return serve(toml.replace('type = "chat"', 'type = "chat"\nprofile = "llamacpp"'))
+    ollama = f'[providers.ollama]\ntype = "chat"\nbase_url = "{upstream.url}"\n'
+    return serve(toml.replace('type = "chat"', 'type = "chat"\nprofile = "llamacpp"') + ollama + CODE)
 
 
 def test_every_example_works(server: Serving) -> None:

@@ -5,15 +5,20 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from antiphon.compliance.checks.inputs import WEATHER
+from antiphon.embedded.grammar_cost import objection
+from antiphon.providers import llama
 from antiphon.providers.events import EVENTS
 from antiphon.providers.llama import Llama
+from tests.server.http_calls import key_table
 from tests.server.servers import Client, Serving, configure
+from tests.tools.mcp_servers import mcp_server, program_table
 
 pytestmark = pytest.mark.embedded
 
@@ -31,9 +36,16 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    config = configure(tmp_path_factory.mktemp("embedded"), LOCAL__ENABLED="true")
-    with Serving(config) as serving:
+def address() -> Iterator[str]:
+    with mcp_server() as address:
+        yield f"{address}/mcp"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[Serving]:
+    servers = program_table(require_approval='"never"')
+    settings = {"LOCAL__ENABLED": "true", "TOOLS__MCP__ALLOW": address}
+    with Serving(configure(tmp_path_factory.mktemp("embedded"), servers, **settings)) as serving:
         yield serving
 
 
@@ -224,6 +236,9 @@ def test_an_input_over_the_window_is_refused_or_truncated(tmp_path: Path) -> Non
         client.timeout = 120
         refused = client.refused(400, "POST", "/v1/responses", json={"input": words})
         assert (refused["code"], refused["param"]) == ("context_length_exceeded", "input")
+        # Codex acts on it only as the end of a stream.
+        with small.client(originator="codex_exec").listen("/v1/responses", input=words, stream=True) as heard:
+            assert list(heard)[-1]["response"]["error"]["code"] == "context_length_exceeded"
         words.append({"role": "user", "content": "Say hello."})
         response = client.create(input=words, truncation="auto", max_output_tokens=16)
     assert response["usage"]["input_tokens"] < 384
@@ -307,8 +322,57 @@ def test_a_schema_whose_grammar_would_stall_the_model_is_refused_before_it_is_ma
     assert text(client.ok("POST", "/v1/responses", json=asked))
 
 
+def test_another_tenant_is_answered_while_a_costly_grammar_is_judged(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    threads: list[str] = []
+
+    def held(schema: Json) -> str | None:
+        threads.append(threading.current_thread().name.partition("_")[0])
+        begun.set()
+        goes_on.wait(60)
+        return objection(schema)
+
+    monkeypatch.setattr(llama, "objection", held)
+    keys = key_table("alice") + key_table("bob")
+    config = configure(tmp_path_factory.mktemp("tenants"), keys, LOCAL__ENABLED="true")
+    asked = {"input": "Nest it.", "tools": [{"type": "function", "name": "nest", "parameters": doubling(30)}]}
+    with Serving(config) as server, ThreadPoolExecutor(1) as pool:
+        alice, bob = server.client("sk-alice"), server.client("sk-bob")
+        bob.timeout = 120
+        refused = pool.submit(alice.refused, 400, "POST", "/v1/responses", json=asked)
+        assert begun.wait(60)
+        assert text(bob.create(input="Say hi.", max_output_tokens=16))
+        assert not refused.done()
+        goes_on.set()
+        assert refused.result(60)["param"] == "tools[0].parameters"
+    assert threads == ["antiphon-large"]
+
+
 def test_a_schema_within_the_bounds_holds_the_model(client: Client) -> None:
     tool = {"type": "function", "name": "nest", "parameters": doubling(3)}
     choice = {"type": "function", "name": "nest"}
     made = client.create(input="Nest the word hi.", tools=[tool], tool_choice=choice, max_output_tokens=100)
     assert calls(made)[0]["name"] == "nest"
+
+
+@pytest.mark.parametrize("label", ["prog", "far"], ids=["program", "http"])
+def test_it_calls_an_mcp_server_and_answers_in_the_same_response(
+    client: Client, address: str, label: str
+) -> None:
+    tool = {"type": "mcp", "server_label": label, "allowed_tools": ["get_weather"]}
+    if label == "far":
+        tool |= {"server_url": address, "require_approval": "never"}
+    choice = {"type": "mcp", "server_label": label, "name": "get_weather"}
+    request = {"input": PARIS, "tools": [tool], "tool_choice": choice, "max_output_tokens": 200}
+    with client.listen("/v1/responses", **request, stream=True) as stream:
+        response = list(stream)[-1]["response"]
+    assert response["status"] == "completed"
+    kinds = [item["type"] for item in response["output"]]
+    assert kinds[:2] == ["mcp_list_tools", "mcp_call"]
+    called = response["output"][1]
+    assert (called["name"], called["status"]) == ("get_weather", "completed")
+    assert called["output"] == f"18 degrees in {json.loads(called['arguments'])['city']}"
+    assert kinds[-1] == "message"
+    assert text(response)

@@ -92,7 +92,12 @@ def test_its_output_goes_back_by_the_template_and_is_counted(client: Client) -> 
 
 def test_a_call_that_must_be_made_is_held_to_by_the_grammar(client: Client) -> None:
     response = client.create(
-        input="What is the weather in Paris?", tools=[WEATHER], tool_choice="required", max_output_tokens=80
+        input="What is the weather in Paris?",
+        tools=[WEATHER],
+        tool_choice="required",
+        reasoning={"effort": "none"},
+        temperature=0,
+        max_output_tokens=80,
     )
     assert set(kinds(response)) == {"function_call"}
 

@@ -10,6 +10,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+from antiphon.bridges.chat_completions import request as chat_completions
+from antiphon.bridges.messages import request as messages
 from antiphon.engine import context, engine, job
 from antiphon.providers import chat, exchange
 from antiphon.spec import decode, long_values, struct_reader
@@ -29,20 +31,20 @@ class Seen:
         self.threads: dict[str, set[str]] = {}
         self.longest = 0
         self._patch = patch
-        self._watch(decode, "_checked")
-        self._watch(decode, "_plain_request")
-        self._watch(context, "identified")
-        self._watch(context, "decode_stored_items")
-        self._watch(chat, "prepare")
-        self._watch(exchange, "encode")
-        self._watch(engine, "encode_all")
-        self._watch(job, "encode_all")
-        self._watch(struct_reader, "_known_item")
-        self._watch(long_values, "_string")
-        self._watch(long_values, "_inner")
-        self._watch(Pieces, "joined")
+        self.watch(decode, "_checked")
+        self.watch(decode, "_plain_request")
+        self.watch(context, "identified")
+        self.watch(context, "decode_stored_items")
+        self.watch(chat, "prepare")
+        self.watch(exchange, "encode")
+        self.watch(engine, "encode_all")
+        self.watch(job, "encode_all")
+        self.watch(struct_reader, "_known_item")
+        self.watch(long_values, "_string")
+        self.watch(long_values, "_inner")
+        self.watch(Pieces, "joined")
 
-    def _watch(self, place: Any, name: str) -> None:
+    def watch(self, place: Any, name: str) -> None:
         real = getattr(place, name)
 
         def noted(*given: Any, **options: Any) -> Any:
@@ -65,6 +67,19 @@ def test_a_large_request_is_worked_on_apart_and_item_by_item(serve: Serve, voice
     assert set().union(*seen.threads.values()) == {APART}
     assert seen.threads.keys() >= {"_checked", "identified", "prepare", "encode", "encode_all", "_known_item"}
     assert 0 < seen.longest < 1000
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"])
+def test_large_bodies_of_the_other_doors_are_read_apart(
+    serve: Serve, voice: Voice, seen: Seen, path: str
+) -> None:
+    seen.watch(chat_completions, "to_request")
+    seen.watch(messages, "to_request")
+    many = [{"role": "user", "content": f"This is message {n}, which has some words."} for n in range(6000)]
+    body = {"model": "model", "max_tokens": 9, "messages": many}
+    serve(voice.toml).client().ok("POST", path, json=body)
+    assert set().union(*seen.threads.values()) == {APART}
+    assert seen.threads.keys() >= {"to_request", "identified"}
 
 
 FILE = "data:application/pdf;base64," + "QUJD" * 1_000_000
@@ -101,7 +116,7 @@ def test_a_long_value_is_read_and_written_in_slices(
     elif content[0]["type"] == "input_file":
         assert message["content"][0]["file"]["file_data"] == FILE
     assert seen.threads["joined"] == seen.threads["_string"] == seen.threads["encode_all"] == {APART}
-    assert seen.longest <= long_values.SLICE + 2
+    assert seen.longest <= long_values.SLICE + 2 < 256 * 1024
 
 
 def until_completed(socket: Any) -> Iterator[str]:

@@ -186,6 +186,10 @@ def test_what_goes_well_is_a_line_only_where_that_is_wanted(
         client = serve(upstream.toml, LOG__ACCESS=access).client()
         with client.listen("/v1/responses", input=PROMPT, stream=True) as events:
             events.until("response.completed")
+        if access == "false":
+            client.get("/nothing")  # whose line would come after one of the request before it
+            assert the_line(log)["code"] == "unknown_path"
+            log.clear()
     line = the_line(log)
     assert line == {
         "message": "request",
@@ -225,6 +229,13 @@ def test_the_log_as_json(spawn: Spawn) -> None:
     assert any(line.get("route") == "GET /healthz" and line["status"] == 200 for line in lines)
 
 
+def test_the_level_of_the_log_is_configured(spawn: Spawn) -> None:
+    server = spawn(LOG__LEVEL="warning")
+    server.client().get("/nothing")
+    assert server.stop() == 0
+    assert server.log() == ""
+
+
 def test_the_old_name_of_the_level_still_works_with_a_warning(spawn: Spawn) -> None:
     server = spawn(SERVER__LOG_LEVEL="warning")
     server.client().get("/nothing")
@@ -236,3 +247,18 @@ def test_the_old_name_of_the_level_still_works_with_a_warning(spawn: Spawn) -> N
 def test_a_path_without_its_version_is_answered_with_the_right_one(serve: Serve) -> None:
     error = serve().client().refused(404, "POST", "/responses", json={"input": "hi"})
     assert "did you mean /v1/responses?" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/v1/respones", "/v1/responses"),
+        ("/chat/completions", "/v1/chat/completions"),
+    ],
+)
+def test_a_path_that_is_nearly_right_is_answered_with_the_right_one(
+    serve: Serve, path: str, meant: str
+) -> None:
+    error = serve().client().refused(404, "POST", path, json={})
+    assert error["message"].endswith(f"; did you mean {meant}?")

@@ -17,9 +17,9 @@ from websockets.frames import Frame, Opcode
 
 from antiphon.server.app import App
 from antiphon.server.http1.websockets import WebSocketConnection
-from antiphon.server.memory import BodyMemory, Held
+from antiphon.server.memory import BodyMemory, MemoryShare
 from antiphon.spec.errors import SpecError
-from antiphon.wires.asgi import Message
+from antiphon.wires.asgi import AsgiMessage
 from antiphon.wires.responses_socket import WAITING_BYTES
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
@@ -172,14 +172,14 @@ async def test_another_server_hands_a_message_over_and_it_is_told_why_not(
     app = App(configure(tmp_path, upstream.toml, **LIMITS))
     assert await app.open()
     assert app.gateway is not None
-    others = Held(app.gateway.memory)
+    others = MemoryShare(app.gateway.memory)
     others.hold(900 * KB)
-    told: asyncio.Queue[Message] = asyncio.Queue()
-    waiting: asyncio.Queue[Message] = asyncio.Queue()
+    told: asyncio.Queue[AsgiMessage] = asyncio.Queue()
+    waiting: asyncio.Queue[AsgiMessage] = asyncio.Queue()
     scope = {"type": "websocket", "path": "/v1/responses", "headers": [(b"host", b"localhost")]}
     talk = asyncio.ensure_future(app(scope, waiting.get, told.put))
 
-    async def answered(message: Message) -> Any:
+    async def answered(message: AsgiMessage) -> Any:
         waiting.put_nowait(message)
         while True:
             text = (await told.get()).get("text")
@@ -266,7 +266,7 @@ def test_pings_whose_pongs_are_not_read_do_not_pile_up(
 @given(sizes=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 900), st.integers(0, 900)), max_size=20))
 def test_no_more_than_the_limit_is_ever_held(sizes: list[tuple[int, int, int]]) -> None:
     memory = BodyMemory(1000 * KB)
-    parts = [Held(memory) for _ in range(3)]
+    parts = [MemoryShare(memory) for _ in range(3)]
     for number, size, expected in sizes:
         before = parts[number].size
         try:

@@ -24,7 +24,7 @@ from tests.server.servers import DEADLINE, Client, environment, until
 from tests.server.upstream import Upstream
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
+PATIENCE = 60.0
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 WORKERS = [1, 2]
 

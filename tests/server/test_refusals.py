@@ -130,7 +130,7 @@ def test_a_wrong_method_is_405_and_says_which_are_right(
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1", "/v1/nothing", "/v1/chat/completions", "/v1/responses/a/b", "/v1/responses/{id}/x", "/%00"],
+    ["/v1", "/v1/nothing", "/v1/completions", "/v1/responses/a/b", "/v1/responses/{id}/x", "/%00"],
 )
 def test_an_unknown_path_is_404(server: Serving, path: str) -> None:
     error = server.client().refused(404, "POST", path, json={})

@@ -155,6 +155,9 @@ class Upstream:
                 body = json.loads(self.rfile.read(length))
                 if self.path.endswith("/input_tokens"):
                     self._answer(b'{"input_tokens":7}')
+                elif self.path.endswith("/embeddings"):
+                    data = [{"embedding": [0.5, -1], "index": n} for n, _ in enumerate(body["input"])]
+                    self._answer(json.dumps({"data": data, "usage": {"prompt_tokens": 2}}).encode())
                 else:
                     upstream._take(self, body)
 

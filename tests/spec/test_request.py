@@ -28,8 +28,11 @@ def test_the_page_has_every_parameter_once() -> None:
 
 
 def test_the_client_takes_every_parameter_as_an_argument() -> None:
-    """`model` and `input` are arguments of the call itself, and `stream` is which method is called."""
-    options = RequestOptions.__annotations__.keys()
+    """`model` and `input` are arguments of the call itself, and `stream` is which method is called.
+
+    An idempotency key is an argument too, and goes as a header.
+    """
+    options = {*RequestOptions.__annotations__, "idempotency_key"}
     assert Parameters.__annotations__.keys() - options == {*Request.__struct_fields__} - {
         "model",
         "input",

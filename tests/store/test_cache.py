@@ -1,10 +1,8 @@
-"""The cache keeps what was used last, and the cell is one for all who open it."""
+"""The cache keeps what was used last, up to its size."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from antiphon.store.cache import Cache, Cell
+from antiphon.store.cache import Cache
 
 
 def test_the_least_recently_used_goes_first() -> None:
@@ -36,11 +34,3 @@ def test_a_tenant_has_its_own_entries() -> None:
     cache: Cache[str] = Cache(100)
     cache.put("acme", "a", "A", 10)
     assert cache.get("evil", "a") is None
-
-
-def test_a_change_of_the_cell_is_seen_by_all(tmp_path: Path) -> None:
-    one, two = Cell(tmp_path / "cell"), Cell(tmp_path / "cell")
-    before = two.read()
-    assert one.read() == before
-    one.change()
-    assert two.read() == one.read() != before

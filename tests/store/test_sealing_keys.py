@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.store import Keys, StoreError, load_keys
+from antiphon.store import SealingKeys, StoreError, load_keys
 
 A, B = bytes(range(32)), bytes(range(100, 132))
 
@@ -26,7 +26,7 @@ def test_a_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
 
 
 def test_racing_workers_get_the_same_key(tmp_path: Path) -> None:
-    found: list[Keys] = []
+    found: list[SealingKeys] = []
     together = threading.Barrier(8)
 
     def work() -> None:
@@ -45,7 +45,7 @@ def test_racing_workers_get_the_same_key(tmp_path: Path) -> None:
 
 def test_configured_keys_come_first_to_last(tmp_path: Path) -> None:
     for one, two in ((A.hex(), B.hex()), (f" {A.hex().upper()}\n", base64.b64encode(B).decode())):
-        assert load_keys(tmp_path, [one, two]) == Keys(A, (B,))
+        assert load_keys(tmp_path, [one, two]) == SealingKeys(A, (B,))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -61,7 +61,7 @@ def test_a_new_first_line_rotates(tmp_path: Path) -> None:
     old = load_keys(tmp_path).current
     file = tmp_path / "sealing.keys"
     file.write_text(base64.b64encode(A).decode() + "\n" + file.read_text())
-    assert load_keys(tmp_path) == Keys(A, (old,))
+    assert load_keys(tmp_path) == SealingKeys(A, (old,))
 
 
 @pytest.mark.parametrize("bad", ["", "secret", A[:31].hex(), "g" * 64, base64.b64encode(A + b"x").decode()])
@@ -92,4 +92,4 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_keys_are_not_printed() -> None:
-    assert repr(Keys(A, (B,))) == "Keys()"
+    assert repr(SealingKeys(A, (B,))) == "SealingKeys()"

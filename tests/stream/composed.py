@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import count
+from typing import Any
 
 from antiphon.spec import events as ev
 from antiphon.spec.items import (
@@ -14,13 +15,13 @@ from antiphon.stream.deltas import (
 )
 
 
-def composer(**options: object) -> Composer:
-    numbers = count(1)
+def composer(first_id: int = 1, **options: Any) -> Composer:
+    numbers = count(first_id)
     response = Response.new("resp_1", "m", now=1)
-    return Composer(response, clock=lambda: 2.0, new_id=lambda p: f"{p}{next(numbers)}", **options)  # type: ignore[arg-type]
+    return Composer(response, clock=lambda: 2.0, new_id=lambda p: f"{p}{next(numbers)}", **options)
 
 
-def compose(*deltas: AnyDelta, **options: object) -> tuple[list[ev.AnyEvent], Response]:
+def compose(*deltas: AnyDelta, **options: Any) -> tuple[list[ev.AnyEvent], Response]:
     machine = composer(**options)
     events = machine.feed(deltas)
     assert machine.finished

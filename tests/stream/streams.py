@@ -265,6 +265,91 @@ def hosted() -> list[Payload]:
     )
 
 
+def ran_by_the_server(kind: str) -> list[Payload]:
+    """One call of a tool that the server runs, with all events of its kind, and the answer after it."""
+    about, steps = HOSTED[kind]
+    begun: Payload = {"type": kind, "id": "hosted_0", **about, "status": "in_progress"}
+    done = {**begun, "status": "completed"}
+    here = {"item_id": "hosted_0", "output_index": 0}
+    told = [event(f"response.{step}", **here, **more) for step, more in steps]
+    words, answer = text_item(1, "It is x.")
+    return numbered(
+        *begin(),
+        event("response.output_item.added", output_index=0, item=begun),
+        *told,
+        event("response.output_item.done", output_index=0, item=done),
+        *words,
+        lifecycle("completed", [done, answer]),
+    )
+
+
+# What the items of each kind hold, and their events in order.
+HOSTED: dict[str, tuple[Payload, list[tuple[str, Payload]]]] = {
+    "code_interpreter_call": (
+        {"code": "1 + 1", "container_id": "cntr_1", "outputs": None},
+        [
+            ("code_interpreter_call.in_progress", {}),
+            ("code_interpreter_call_code.delta", {"delta": "1 + "}),
+            ("code_interpreter_call_code.delta", {"delta": "1"}),
+            ("code_interpreter_call_code.done", {"code": "1 + 1"}),
+            ("code_interpreter_call.interpreting", {}),
+            ("code_interpreter_call.completed", {}),
+        ],
+    ),
+    "web_search_call": (
+        {"action": {"type": "search", "query": "x"}},
+        [(f"web_search_call.{word}", {}) for word in ("in_progress", "searching", "completed")],
+    ),
+    "file_search_call": (
+        {"queries": ["x"], "results": None},
+        [(f"file_search_call.{word}", {}) for word in ("in_progress", "searching", "completed")],
+    ),
+    "image_generation_call": (
+        {"result": None},
+        [(f"image_generation_call.{word}", {}) for word in ("in_progress", "generating", "completed")],
+    ),
+}
+
+
+def remote() -> list[Payload]:
+    """The tools of an MCP server: its list, and a call."""
+    listed: Payload = {
+        "type": "mcp_list_tools",
+        "id": "mcpl_0",
+        "server_label": "w",
+        "tools": [],
+        "error": None,
+    }
+    named = {
+        "type": "mcp_call",
+        "id": "mcp_1",
+        "server_label": "w",
+        "name": "find",
+        "output": None,
+        "error": None,
+    }
+    begun = {**named, "arguments": "", "status": "in_progress"}
+    called = {**named, "arguments": '{"a":1}', "output": "x", "status": "completed"}
+    words, answer = text_item(2, "It is x.")
+    first, second = {"item_id": "mcpl_0", "output_index": 0}, {"item_id": "mcp_1", "output_index": 1}
+    return numbered(
+        *begin(),
+        event("response.output_item.added", output_index=0, item=listed),
+        event("response.mcp_list_tools.in_progress", **first),
+        event("response.mcp_list_tools.completed", **first),
+        event("response.output_item.done", output_index=0, item=listed),
+        event("response.output_item.added", output_index=1, item=begun),
+        event("response.mcp_call.in_progress", **second),
+        event("response.mcp_call_arguments.delta", **second, delta='{"a"'),
+        event("response.mcp_call_arguments.delta", **second, delta=":1}"),
+        event("response.mcp_call_arguments.done", **second, arguments='{"a":1}'),
+        event("response.mcp_call.completed", **second),
+        event("response.output_item.done", output_index=1, item=called),
+        *words,
+        lifecycle("completed", [listed, called, answer]),
+    )
+
+
 def incomplete() -> list[Payload]:
     """The token budget ends inside a message, with a call open beside it."""
     words, cut = text_item(0, "Once upon a", status="incomplete")

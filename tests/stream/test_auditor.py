@@ -36,7 +36,10 @@ VALIDATORS = {
     if name.endswith("StreamingEvent")
 }
 GOOD = streams.STANDARD | streams.EXTENDED
-WELCOME: dict[str, Any] = {"extensions": True, "solicited": ["custom_tool_call"]}
+WELCOME: dict[str, Any] = {
+    "extensions": True,
+    "solicited": ["custom_tool_call", "mcp_call", "mcp_list_tools", *streams.HOSTED],
+}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

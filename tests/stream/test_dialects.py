@@ -3,6 +3,7 @@
 import doctest
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -15,7 +16,7 @@ from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES, Message
-from antiphon.spec.response import Response, Usage
+from antiphon.spec.response import Receipt, Response, RouteAttempt, Usage
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import dialects, sse
 from antiphon.stream.deltas import (
@@ -42,6 +43,7 @@ from tests.stream.reading import Payload, Run
 from tests.stream.strategies import runs
 from tests.stream.writing import BROKEN, EVERYTHING, compose, of_type, start, structured, write
 
+DOCS = Path(__file__).parents[2] / "docs" / "dialects.md"
 with_each = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda d: d.name)
 
 
@@ -353,6 +355,8 @@ def test_an_image_is_never_hidden() -> None:
     assert OPEN_RESPONSES.shows("image_generation_call", asked) == "image_generation_call"
     assert OPENAI.shows("image_generation_call") == "image_generation_call"
     assert OPEN_RESPONSES.shows("web_search_call") is None
+    for name in ("image_generation_call", "antiphon:image"):
+        assert f"`{name}`" in DOCS.read_text()
 
 
 def test_a_dialects_usage_is_put_into_bytes_that_are_there() -> None:
@@ -361,5 +365,8 @@ def test_a_dialects_usage_is_put_into_bytes_that_are_there() -> None:
     response.usage = Usage(input_tokens=1, output_tokens=2, total_tokens=3)
     for dialect in DIALECTS.values():
         assert dialect.encode_response(response, encode(response)) == dialect.encode_response(response)
-    response.metadata = {"usage": '{"input_tokens":1}'}
+    attempt = RouteAttempt("a/m", "listed", 1, "answered", response.usage)
+    response.receipts = [Receipt("model", "route", "a/m answered", "router", (attempt,))]
+    assert OPENAI.encode_response(response, encode(response)) == OPENAI.encode_response(response)
+    response.metadata, response.receipts = {"usage": '{"input_tokens":1}'}, []
     assert OPENAI.encode_response(response, encode(response)) == OPENAI.encode_response(response)

@@ -8,6 +8,7 @@ import pytest
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import LogProb, UrlCitation
 from antiphon.spec.errors import server_error
+from antiphon.spec.items import Message
 from antiphon.stream.auditor import audit
 from antiphon.stream.deltas import (
     AnnotationDelta,
@@ -57,23 +58,54 @@ ANSWERS: dict[str, list[AnyDelta]] = {
 }
 
 
+def sent_of(events: list[Any]) -> SentEvents:
+    """What was sent of a stream that broke off after these events."""
+    sent, reader = SentEvents(), Reader()
+    for event in events:
+        reader.feed(event.to_json())
+        for read in reader.events:
+            sent.add(read)
+        sent.next_number = event.sequence_number + 1
+    return sent
+
+
+def payloads_of(events: list[Any]) -> list[dict[str, Any]]:
+    """The events as a client gets them, which have no fault."""
+    payloads = [msgspec.json.decode(event.to_json()) for event in events]
+    assert audit(payloads, extensions=True, solicited={"custom_tool_call", "web_search_call"}) == []
+    return payloads
+
+
 @pytest.mark.parametrize("deltas", ANSWERS.values(), ids=ANSWERS)
 def test_a_stream_that_breaks_off_anywhere_is_ended_in_good_order(deltas: list[AnyDelta]) -> None:
     whole = composer().feed([*deltas, Finish()])
     for cut in range(1, len(whole)):
-        sent, reader = SentEvents(), Reader()
-        for event in whole[:cut]:
-            reader.feed(event.to_json())
-            for read in reader.events:
-                sent.add(read)
-            sent.next_number = event.sequence_number + 1
         second = composer()
-        second.resume(sent)
-        events: list[Any] = [*whole[:cut], *second.fail(server_error("cut"))]
-        payloads = [msgspec.json.decode(event.to_json()) for event in events]
-        asked = {"custom_tool_call", "web_search_call"}
-        assert audit(payloads, extensions=True, solicited=asked) == [], cut
+        second.resume(sent_of(whole[:cut]))
+        payloads = payloads_of([*whole[:cut], *second.fail(server_error("cut"))])
         assert payloads[-1]["type"] == "response.failed"
+
+
+@pytest.mark.parametrize("deltas", ANSWERS.values(), ids=ANSWERS)
+def test_a_stream_that_breaks_off_anywhere_goes_on_after_what_is_whole(deltas: list[AnyDelta]) -> None:
+    whole = composer().feed([*deltas, Finish()])
+    for cut in range(1, len(whole)):
+        sent, second = sent_of(whole[:cut]), composer(first_id=100)
+        second.resume(sent)
+        events = [*whole[:cut], *second.go_on(sent)]
+        still_open = [
+            item for item in second.snapshot().output if getattr(item, "status", "") == "in_progress"
+        ]
+        # Words go on in their own item; whatever else is open and not whole is the end.
+        may_go_on = all(isinstance(item, Message) for item in still_open)
+        last = (
+            second.feed([TextDelta(" And on."), Finish()]) if may_go_on else second.fail(server_error("cut"))
+        )
+        payloads = payloads_of([*events, *last])
+        assert payloads[-1]["type"] == f"response.{'completed' if may_go_on else 'failed'}"
+        if still_open and may_go_on:
+            final = {item["id"]: item for item in payloads[-1]["response"]["output"]}
+            assert " And on." in str(final[still_open[0].id])
 
 
 def test_what_a_log_says_of_an_error_is_kept() -> None:

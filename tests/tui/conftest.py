@@ -10,8 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from antiphon.tui.app import ChatApp
-from antiphon.tui.composer import Composer
-from antiphon.tui.options import Options
+from antiphon.tui.options import ChatOptions
+from antiphon.tui.prompt_input import PromptInput
 from tests.server.servers import Serving, configure
 
 SCRIPTED = """
@@ -43,8 +43,8 @@ class Chatting:
         self.pilot = pilot
 
     @property
-    def composer(self) -> Composer:
-        return self.app.query_one(Composer)
+    def composer(self) -> PromptInput:
+        return self.app.query_one(PromptInput)
 
     @property
     def text(self) -> str:
@@ -109,7 +109,7 @@ Start = Callable[..., AbstractAsyncContextManager[Chatting]]
 
 
 @asynccontextmanager
-async def started(options: Options, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Chatting]:
+async def started(options: ChatOptions, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Chatting]:
     app = ChatApp(options)
     async with app.run_test(size=size) as pilot:
         chatting = Chatting(app, pilot)
@@ -127,6 +127,6 @@ def chat(gateway: Serving, tmp_path: Path) -> Start:
             "data": tmp_path / "data",
             "folder": tmp_path,
         }
-        return started(Options(**given | options), size)
+        return started(ChatOptions(**given | options), size)
 
     return start

@@ -7,7 +7,7 @@ import pytest
 from antiphon import AntiphonError, AsyncClient, Response
 from antiphon.spec.items import Message
 from antiphon.tui.chats import LocalChats, chats_of
-from antiphon.tui.chooser import Ask, Chooser
+from antiphon.tui.chooser import Chooser, TextPrompt
 from tests.client.scripted_server import Player, error, streamed
 from tests.providers.fake_server import Received, Wire
 from tests.tui.conftest import Chatting, Start, script
@@ -35,7 +35,7 @@ async def test_chats_are_listed_searched_renamed_pinned_deleted_and_gone_on_with
         await chatting.press(*"birds")
         await chatting.until(lambda: titles(chatting) == ["About birds"])
         await chatting.press("ctrl+r")
-        await chatting.until(lambda: isinstance(app.screen, Ask))
+        await chatting.until(lambda: isinstance(app.screen, TextPrompt))
         await chatting.press("end", *" and nests", "enter")
         await chatting.until(lambda: isinstance(app.screen, Chooser))
         await chatting.until(lambda: "About birds and nests" in titles(chatting))
@@ -55,10 +55,15 @@ async def test_chats_are_listed_searched_renamed_pinned_deleted_and_gone_on_with
         await in_list(chatting)
         await chatting.press(*"nests")
         await chatting.until(lambda: len(titles(chatting)) == 1)
-        await chatting.press("ctrl+d")
-        await chatting.until(
-            lambda: isinstance(app.screen, Chooser) and "• About birds and nests" not in titles(chatting)
-        )
+        for answer, left in (("down", True), ("", False)):
+            await chatting.press("ctrl+d")
+            await chatting.until(lambda: titles(chatting) == ["Delete it for good", "Keep it"])
+            await chatting.pilot.pause()
+            await chatting.press(*([answer] if answer else []), "enter")
+            await chatting.until(lambda: "Keep it" not in titles(chatting))
+            await chatting.press(*"nests")
+            await chatting.until(lambda: len(titles(chatting)) < 2)
+            assert titles(chatting) == (["• About birds and nests"] if left else [])
         await chatting.press("escape")
         assert app.transcript.entries == []
 
@@ -97,6 +102,9 @@ async def test_a_server_without_chats_gets_a_list_of_this_machine(chat: Start, t
             assert server.body["previous_response_id"]
             await in_list(chatting)
             await chatting.press("ctrl+d")
+            await chatting.until(lambda: "Delete it for good" in titles(chatting))
+            await chatting.pilot.pause()
+            await chatting.press("enter")
             await chatting.until(lambda: isinstance(chatting.app.screen, Chooser) and titles(chatting) == [])
             assert list((tmp_path / "data").glob("*.json")) == []
 

@@ -1,17 +1,18 @@
 """How each screen looks: dark and light, wide and narrow."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 
 from antiphon.tui import answering, chat_list, entries, recording, turns
-from antiphon.tui.approval import Approval
+from antiphon.tui.approval import ApprovalPrompt
 from antiphon.tui.chooser import Chooser
-from antiphon.tui.connection import Connection
 from antiphon.tui.inspector import Inspector
+from antiphon.tui.server_connection import ServerConnection
 from tests.server.servers import Serving, configure
-from tests.tui.conftest import SCRIPTED, Start, scenes, script
-from tests.tui.screens import compare
+from tests.tui.conftest import SCRIPTED, Chatting, Start, scenes, script
+from tests.tui.screens import compare, compare_words
 
 ANSWER = """\
 An **antiphon** is a verse sung *in response*:
@@ -31,6 +32,13 @@ def answer(verse: str) -> str:
 
 > It is older than the organ.
 """
+FAILING = scenes(
+    {
+        "when": {"last": "function_call_output"},
+        "steps": [{"text": "Take an umbrella"}, {"error": {"message": "boom", "code": "broken"}}],
+    },
+    {"steps": [{"call": "weather", "arguments": '{"city": "Leeds"}'}]},
+)
 SCRIPT = script({"reasoning": "A definition is wanted."}, {"text": ANSWER, "chunk": 9})
 
 
@@ -42,75 +50,84 @@ def weather(city: str) -> str:
 @pytest.fixture(autouse=True)
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that stands, and a server without a port in its name."""
-    monkeypatch.setattr(turns, "Answering", partial(answering.Answering, clock=lambda: 0.0))
+    monkeypatch.setattr(turns, "RunEntries", partial(answering.RunEntries, clock=lambda: 0.0))
     monkeypatch.setattr(entries, "seconds", lambda taken: "0 ms")
     monkeypatch.setattr(recording, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(chat_list, "day", lambda stamp, now: "12:00")
-    monkeypatch.setattr(Connection, "name", "127.0.0.1:8080")
+    monkeypatch.setattr(ServerConnection, "name", "127.0.0.1:8080")
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "light"),
-    [
-        ("answer-dark-80x24", (80, 24), False),
-        ("answer-light-120x40", (120, 40), True),
-        ("answer-dark-60x20", (60, 20), False),
-    ],
-)
-async def test_an_answer(chat: Start, name: str, size: tuple[int, int], light: bool) -> None:
-    async with chat(size=size, light=light, system=SCRIPT) as chatting:
-        if size == (80, 24):
-            compare("welcome-dark-80x24", await chatting.picture())
+class Walk:
+    """Goes from screen to screen, and compares each with the one that was kept."""
+
+    def __init__(self, chatting: Chatting, named: str) -> None:
+        self._chatting = chatting
+        self._named = named
+
+    async def compare(self, screen: str) -> None:
+        compare(f"{screen}-{self._named}", await self._chatting.picture())
+
+    async def through_an_answer(self) -> None:
+        chatting = self._chatting
+        await self.compare("welcome")
+        chatting.app.settings.system = SCRIPT
         await chatting.say("What is an antiphon?")
-        compare(name, await chatting.picture())
-        if size == (80, 24):
-            await chatting.pilot.resize_terminal(120, 40)
-            await chatting.settle()
-            compare("answer-dark-120x40", await chatting.picture())
-
-
-async def test_the_inspector(chat: Start) -> None:
-    async with chat(size=(120, 40), system=SCRIPT) as chatting:
-        await chatting.say("What is an antiphon?")
+        await self.compare("answer")
         await chatting.press("f12")
         await chatting.until(lambda: isinstance(chatting.app.screen, Inspector))
         await chatting.pilot.pause(0.2)
         await chatting.press("home")
-        await chatting.pilot.pause()
-        compare("inspector-dark-120x40", await chatting.picture())
+        await self.compare("inspector")
+        await chatting.press("f12")
+        await chatting.until(lambda: not isinstance(chatting.app.screen, Inspector))
 
-
-async def test_approvals_commands_and_what_failed(chat: Start) -> None:
-    told = scenes(
-        {
-            "when": {"last": "function_call_output"},
-            "steps": [{"text": "Take an umbrella"}, {"error": {"message": "boom", "code": "broken"}}],
-        },
-        {"steps": [{"call": "weather", "arguments": '{"city": "Leeds"}'}]},
-    )
-    async with chat(system=told, tools=(weather,), light=True) as chatting:
+    async def through_a_call(self) -> None:
+        chatting = self._chatting
+        await chatting.press("ctrl+n")
+        chatting.app.settings.system = FAILING
         await chatting.send("How is the weather?")
-        await chatting.until(lambda: chatting.app.query_one(Approval).has_class("shown"))
+        await chatting.until(lambda: chatting.app.query_one(ApprovalPrompt).has_class("shown"))
         await chatting.pilot.pause()
         chatting.app.transcript.settle()
-        compare("approval-light-80x24", await chatting.picture())
+        await self.compare("approval")
         await chatting.press("y")
         await chatting.settle()
         await chatting.press("/", "e")
-        await chatting.pilot.pause()
-        compare("failed-light-80x24", await chatting.picture())
+        await self.compare("failed")
+        await chatting.press("escape", "backspace", "backspace")
+
+    async def through_the_chats(self) -> None:
+        chatting = self._chatting
+        await chatting.press("ctrl+o")
+        await chatting.until(lambda: isinstance(chatting.app.screen, Chooser))
+        await self.compare("chats")
 
 
-async def test_the_list_of_chats(chat: Start, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize(
+    ("size", "light"),
+    [((80, 24), False), ((80, 24), True), ((120, 40), False), ((120, 40), True), ((60, 20), False)],
+    ids=["80x24-dark", "80x24-light", "120x40-dark", "120x40-light", "60x20-dark"],
+)
+async def test_every_screen(
+    chat: Start, tmp_path_factory: pytest.TempPathFactory, size: tuple[int, int], light: bool
+) -> None:
+    named = f"{'light' if light else 'dark'}-{size[0]}x{size[1]}"
     with Serving(configure(tmp_path_factory.mktemp("chats"), SCRIPTED)) as serving:
-        async with chat(base_url=f"{serving.url}/v1", system=SCRIPT) as chatting:
-            for title in ("What is an antiphon?", "Who sings it?"):
-                await chatting.press("ctrl+n")
-                await chatting.say(title)
-            await chatting.press("ctrl+o")
-            await chatting.until(lambda: isinstance(chatting.app.screen, Chooser))
-            await chatting.pilot.pause(0.1)
-            compare("chats-dark-80x24", await chatting.picture())
+        options: dict[str, Any] = {"base_url": f"{serving.url}/v1", "tools": (weather,), "light": light}
+        async with chat(size=size, **options) as chatting:
+            walk = Walk(chatting, named)
+            await walk.through_an_answer()
+            await walk.through_a_call()
+            await walk.through_the_chats()
+
+
+async def test_a_terminal_that_gets_another_size_shows_what_it_would_have_from_the_start(chat: Start) -> None:
+    async with chat(size=(80, 24), system=SCRIPT, tools=(weather,)) as chatting:
+        await chatting.say("What is an antiphon?")
+        for size in ((120, 40), (60, 20), (80, 24)):
+            await chatting.pilot.resize_terminal(*size)
+            await chatting.settle()
+            compare_words(f"answer-dark-{size[0]}x{size[1]}", await chatting.picture())
 
 
 async def test_without_colour(chat: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from antiphon.spec.codec import Opaque
 from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta
-from antiphon.tui.approval import Approval
+from antiphon.tui.approval import ApprovalPrompt
 from antiphon.tui.entries import CallEntry, ReasoningEntry
 from antiphon.tui.turns import Draft
 from tests.client.scripted_server import Player, composed, error, events, say, streamed
@@ -128,7 +128,7 @@ async def test_a_tool_runs_after_a_yes_and_then_always(chat: Start) -> None:
         {"steps": [{"call": "add", "arguments": '{"a": 2, "b": 3}', "chunk": 4}]},
     )
     async with chat(system=told, tools=(add,), size=(80, 40)) as chatting:
-        approval = chatting.app.query_one(Approval)
+        approval = chatting.app.query_one(ApprovalPrompt)
         for question, key in (("Add them", "y"), ("Again", "n"), ("And again", "a")):
             await chatting.send(question)
             await chatting.until(lambda: approval.has_class("shown"))
@@ -159,7 +159,7 @@ async def test_a_call_of_an_mcp_server_that_asks_is_answered(chat: Start) -> Non
         return events([b"".join(composed([ItemDelta(request), Finish()])[1])])
 
     async with Player(reply) as server, chat(base_url=server.base_url) as chatting:
-        approval = chatting.app.query_one(Approval)
+        approval = chatting.app.query_one(ApprovalPrompt)
         await chatting.send("Remove x")
         await chatting.until(lambda: approval.has_class("shown"))
         await chatting.press("y")
@@ -189,7 +189,7 @@ async def test_nothing_that_a_terminal_obeys_gets_through(chat: Start) -> None:
             shown.extend(strip.text for strip in compositor.render_strips(chatting.app.size))
 
         await chatting.send(f"Title {bad}")
-        await chatting.until(lambda: chatting.app.query_one(Approval).has_class("shown"))
+        await chatting.until(lambda: chatting.app.query_one(ApprovalPrompt).has_class("shown"))
         look()
         await chatting.press("y")
         await chatting.settle()

@@ -244,27 +244,65 @@ class Lines(LLMClient):
             yield line
 
 
+SPELLINGS = (
+    ": a comment\n"
+    "event:response.created\n"
+    'data:{"sequence_number":1}\n\n'
+    "event: response.output_text.delta\r\n"
+    'data: {"delta":\r\n'
+    'data: "é"}\r\n\r\n'
+    'data: {"type":"response.in_progress","sequence_number":"many"}\n\n'
+    "data: not json\n\n"
+    "data: [1]\n\n"
+    "data: {}\n\n"
+    "data: [DONE]\n\n"
+    'data: {"type":"never"}\n\n'
+)
+READ = [
+    OpenResponsesEvent("response.created", 1, {"sequence_number": 1}),
+    OpenResponsesEvent("response.output_text.delta", 0, {"delta": "é"}),
+    OpenResponsesEvent(
+        "response.in_progress", 0, {"type": "response.in_progress", "sequence_number": "many"}
+    ),
+    OpenResponsesEvent("unknown", 0, {}),
+]
+
+
 async def test_lines_of_any_spelling_are_read() -> None:
-    text = (
-        ": a comment\n"
-        "event:response.created\n"
-        'data:{"sequence_number":1}\n\n'
-        "event: response.output_text.delta\r\n"
-        'data: {"delta":\r\n'
-        'data: "x"}\r\n\r\n'
-        'data: {"type":"response.in_progress","sequence_number":"many"}\n\n'
-        "data: not json\n\n"
-        "data: [1]\n\n"
-        "data: {}\n\n"
-        "data: [DONE]\n\n"
-        'data: {"type":"never"}\n\n'
-    )
-    found = [event async for event in Lines(text).stream_open_responses([])]
-    assert found == [
-        OpenResponsesEvent("response.created", 1, {"sequence_number": 1}),
-        OpenResponsesEvent("response.output_text.delta", 0, {"delta": "x"}),
-        OpenResponsesEvent(
-            "response.in_progress", 0, {"type": "response.in_progress", "sequence_number": "many"}
-        ),
-        OpenResponsesEvent("unknown", 0, {}),
-    ]
+    assert [event async for event in Lines(SPELLINGS).stream_open_responses([])] == READ
+
+
+class Pieces:
+    """A provider whose texts are cut anywhere."""
+
+    def __init__(self, *pieces: str) -> None:
+        self._pieces = pieces
+
+    async def stream_open_responses(self, messages: Any, **options: Any) -> AsyncIterator[str]:
+        for piece in self._pieces:
+            yield piece
+
+
+async def read(*pieces: str) -> list[OpenResponsesEvent]:
+    provider: Any = Pieces(*pieces)
+    return [event async for event in LLMClient(provider).stream_open_responses([])]
+
+
+async def test_a_text_may_be_cut_at_every_place() -> None:
+    for at in range(len(SPELLINGS) + 1):
+        assert await read(SPELLINGS[:at], SPELLINGS[at:]) == READ, at
+    assert await read(*SPELLINGS) == READ
+    assert await read("".join(SPELLINGS.partition("data: [DONE]")[:1]), "data: [DONE]") == READ
+
+
+async def test_a_server_may_send_byte_by_byte() -> None:
+    """Every byte in a write of its own, those of one character too."""
+    _, pieces = composed(say("Hé", "llo 👋"))
+    stream = b"".join(pieces)
+    async with Player(events([bytes([byte]) for byte in stream])) as server:
+        with Client(server.base_url, "", timeouts=PATIENT, trust_env=False) as client:
+            reading = LLMClient(VertexAIProvider("m", client=client)).stream_open_responses(HELLO)
+            found = [event async for event in reading]
+    assert "".join(event.delta_text for event in found) == "Héllo 👋"
+    assert audit([event.data for event in found]) == []
+    assert found[-1].is_done

@@ -14,13 +14,15 @@ from antiphon.server.routes.web import FOLDER
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent.parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
-PATIENCE = 30_000.0
+PATIENCE = 180_000.0
+ELSEWHERE = "elsewhere.example"
+"""A name that leads to this machine, and that a browser does not take for it."""
 # The second is what a browser says about every answer that is not 2xx, also where that is what a test wants.
 _QUIET = re.compile(r"Failed to load resource")
 
 needs_browser = pytest.mark.skipif(
     CHROMIUM is None or not (FOLDER / "index.html").exists(),
-    reason="NOT TESTED IN A BROWSER: chromium or the built web app is missing (scripts/browser, make web)",
+    reason="NOT TESTED IN A BROWSER: chromium or the built web app is missing (scripts/packages, make web)",
 )
 expect.set_options(timeout=PATIENCE)
 
@@ -30,7 +32,12 @@ def chromium() -> Iterator[Browser]:
     """One for a module; it ends with it, because its event loop would stand in the way of other tests."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=CHROMIUM,
+            args=[
+                "--no-sandbox",
+                "--disable-dev-shm-usage",
+                f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1",
+            ],
         )
         yield browser
         browser.close()

@@ -121,9 +121,14 @@ def test_a_request_that_is_refused_can_be_sent_again(page: Page) -> None:
 
 def test_an_approval_is_asked_for_and_given(page: Page) -> None:
     ask(page, "approve this")
-    expect(page.get_by_text("Allow delete_file?")).to_be_visible()
+    expect(page.get_by_text("Allow delete_file on disk?")).to_be_visible()
     page.get_by_role("button", name="Allow").click()
     expect(page.get_by_text("It was decided.")).to_be_visible()
+    for again in (False, True):
+        if again:
+            page.reload()
+        expect(page.get_by_role("button", name="Allow")).to_be_disabled()
+        expect(page.get_by_role("button", name="Deny")).to_be_disabled()
 
 
 def test_ten_thousand_deltas_and_a_hundred_kilobytes_arrive_whole(page: Page) -> None:

@@ -8,7 +8,7 @@ import { Again, Left, Panel, Pencil, Right } from "./icons";
 import { type Message, type Part, plainText } from "./messages";
 import { costOf, models } from "./models";
 import { useObservable } from "./observable";
-import { Reasoning, Refusal, Sources, ToolCard, Vendor, Words } from "./parts";
+import { Reasoning, Refusal, type Reply, Sources, ToolCard, Vendor, Words } from "./parts";
 import type { Item } from "./protocol";
 import { text } from "./text";
 import { timings } from "./timings";
@@ -157,12 +157,15 @@ interface AnswerProps {
   branches: Branches | null;
   conversation: Conversation;
   isRunning: boolean;
+  isLast: boolean;
   onInspect: (response: string) => void;
 }
 
-export const Answer = memo(({ message, branches, conversation, isRunning, onInspect }: AnswerProps) => {
+export const Answer = memo((props: AnswerProps) => {
+  const { message, branches, conversation, isRunning, isLast, onInspect } = props;
   const { metadata } = message;
-  const onReply = (item: Item) => void conversation.reply(item);
+  // What was asked before the chat went on is not answered any more.
+  const onReply = isLast && !isRunning ? (item: Item) => void conversation.reply(item) : null;
   // Steps are in a stream and not in the store: without them a part keeps its place when it is stored.
   const parts = message.parts.filter((part) => part.type !== "step-start");
   const isSilent = parts.length === 0;
@@ -203,7 +206,7 @@ interface PartProps {
   part: Part;
   isRunning: boolean;
   response?: string;
-  onReply: (item: Item) => void;
+  onReply: Reply;
 }
 
 function AnswerPart({ part, isRunning, response, onReply }: PartProps) {
@@ -266,9 +269,9 @@ function Ending({ message, conversation }: { message: Message; conversation: Con
   const request = timings.requestOf(responseId);
   return (
     <section className="mt-3 border-l-2 border-accent pl-4" role="alert">
-      <p className="font-medium">{text.answer.failed}</p>
+      <p className="font-semibold">{text.answer.failed}</p>
       <p>{failure?.message}</p>
-      <p className="figures my-2 space-x-4">
+      <p className="figures my-2 flex flex-wrap gap-x-4">
         {failure?.code && (
           <span>
             {text.answer.code} {failure.code}

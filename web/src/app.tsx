@@ -9,7 +9,7 @@ import { forgetList, list, refresh } from "./chats";
 import { IconButton, Menu } from "./controls";
 import { conversation, forgetAll } from "./conversation";
 import { asJson, asMarkdown, download, fileName } from "./export";
-import { Dots, Panel, Plus, Sidebar as SidebarIcon } from "./icons";
+import { Dots, Mark, Panel, Plus, Sidebar as SidebarIcon } from "./icons";
 import { loadModels } from "./models";
 import { NewChat } from "./new_chat";
 import { useObservable } from "./observable";
@@ -65,7 +65,8 @@ export function App() {
   if (entry.state === "refused") return <Access onEntered={enter} />;
   if (entry.state === "failed")
     return (
-      <main className="mx-auto max-w-lg p-8">
+      <main className="mx-auto flex h-full max-w-lg flex-col justify-center p-8">
+        <Mark size={40} />
         <Problem problem={entry.problem} onRetry={() => void begin()} />
       </main>
     );

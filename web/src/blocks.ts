@@ -41,6 +41,8 @@ const marked = new Marked({ gfm: true, breaks: false }, math);
 
 const DEEPEST = 50;
 const AS_IT_IS = "plain";
+/** Such quotations need not be read level by level to be found too deep, again with each word. */
+const TOO_DEEP = /^(?: {0,3}> ?){51}/m;
 
 /** What is nested so deep that reading or drawing it would end the page is a block of plain words. */
 function lex(text: string): Block[] {
@@ -52,7 +54,7 @@ function lex(text: string): Block[] {
 
 function tokens(text: string): Token[] {
   try {
-    return marked.lexer(text);
+    return TOO_DEEP.test(text) ? [{ type: AS_IT_IS, raw: text }] : marked.lexer(text);
   } catch {
     return [{ type: AS_IT_IS, raw: text }];
   }

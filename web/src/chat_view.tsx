@@ -146,6 +146,7 @@ function Voices({ chat, messages, isRunning, editing, onEdit, onInspect }: Voice
         branches={branches.get(message.id) ?? null}
         conversation={chat}
         isRunning={isRunning && isLast}
+        isLast={isLast}
         onInspect={onInspect}
       />
     );
@@ -162,6 +163,7 @@ interface ScrollerProps {
 function Scroller({ marker, isRunning, children }: ScrollerProps) {
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
+  const top = useRef(0);
   const [isAway, setAway] = useState(false);
   const toEnd = useCallback(() => {
     const area = box.current;
@@ -184,7 +186,10 @@ function Scroller({ marker, isRunning, children }: ScrollerProps) {
   const onScroll = () => {
     const area = box.current;
     if (area === null) return;
-    follows.current = area.scrollHeight - area.scrollTop - area.clientHeight < NEAR;
+    // The end may have moved on since; only who scrolls back wants to stay where that leads.
+    if (area.scrollHeight - area.scrollTop - area.clientHeight < NEAR) follows.current = true;
+    else if (area.scrollTop < top.current) follows.current = false;
+    top.current = area.scrollTop;
     setAway(!follows.current);
   };
   return (
@@ -229,7 +234,7 @@ export function Problem({ problem, onRetry }: { problem: ApiError; onRetry: () =
   const { failure, requestId, isOffline } = problem;
   return (
     <section role="alert" className="my-4 border-l-2 border-accent pl-4">
-      <p className="font-medium">{isOffline ? text.error.offline : text.error.title}</p>
+      <p className="font-semibold">{isOffline ? text.error.offline : text.error.title}</p>
       <p>{isOffline ? text.error.offlineWhy : failure.message}</p>
       {!isOffline && (
         <p className="figures my-2 flex flex-wrap gap-x-4">

@@ -11,7 +11,10 @@ interface State {
   hasMore: boolean;
   search: string;
   isLoaded: boolean;
+  /** Why it could not be read. */
   problem: ApiError | null;
+  /** Why the last change of a chat did not happen. */
+  refused: ApiError | null;
 }
 
 const LIMIT = 40;
@@ -21,6 +24,7 @@ export const list = new Observable<State>({
   search: "",
   isLoaded: false,
   problem: null,
+  refused: null,
 });
 let asked = 0;
 
@@ -40,7 +44,7 @@ async function page(after?: string): Promise<void> {
 }
 
 export function forgetList(): void {
-  list.set({ chats: [], hasMore: false, search: "", isLoaded: false, problem: null });
+  list.set({ chats: [], hasMore: false, search: "", isLoaded: false, problem: null, refused: null });
 }
 
 export const refresh = (): Promise<void> => page();
@@ -62,23 +66,27 @@ export async function change(id: string, fields: { title?: string; pinned?: bool
   });
 }
 
-export async function remove(id: string): Promise<void> {
-  await told(id, () => call("DELETE", pathOf(id)));
-  forget(id);
+/** Is it gone? */
+export async function remove(id: string): Promise<boolean> {
+  const isGone = await told(id, () => call("DELETE", pathOf(id)));
+  if (isGone) forget(id);
+  return isGone;
 }
 
-/** What cannot be changed is said beside the list; what is gone already only leaves it. */
-async function told(id: string, work: () => Promise<void>): Promise<void> {
+/** What cannot be changed is said beside the list, which stays as it is; what is gone already only leaves it. */
+async function told(id: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status !== 404) {
-      list.change({ problem: error });
-      return;
+      list.change({ refused: error });
+      return false;
     }
   }
+  list.change({ refused: null });
   announce(id);
+  return true;
 }
 
 onChange(() => void refresh());

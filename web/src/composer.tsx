@@ -16,7 +16,7 @@ import { short } from "./figures";
 import { type Attached, attached, kindOf, TooLarge } from "./files";
 import { Clip, Cross, Stop, Up } from "./icons";
 import { EffortPicker, ModelPicker } from "./model_picker";
-import { models, takes } from "./models";
+import { modelOf, models, takes } from "./models";
 import { useObservable } from "./observable";
 import { useSettings } from "./settings";
 import { text } from "./text";
@@ -41,7 +41,7 @@ export function Composer(props: ComposerProps) {
   const field = useRef<HTMLTextAreaElement>(null);
   const { models: known } = useObservable(models);
   const { model: chosen } = useSettings();
-  const model = known.find((one) => one.id === chosen) ?? known[0];
+  const model = modelOf(known, chosen);
   const refused = files.find((file) => !takes(model, file.mediaType));
   const canSend = (words.trim() !== "" || files.length > 0) && refused === undefined;
 

@@ -2,7 +2,7 @@
 
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { money, short } from "./figures";
-import { effortsOf, type Model, models } from "./models";
+import { effortsOf, type Model, modelOf, models } from "./models";
 import { useObservable } from "./observable";
 import { settings, useSettings } from "./settings";
 import { text } from "./text";
@@ -136,6 +136,7 @@ function Facts({ model }: { model: Model }) {
     model.owner,
     window !== null && text.model.window(short(window)),
     inputs !== null && inputs.length > 1 && inputs.join(", "),
+    model.tools.length > 0 && model.tools.join(", "),
     price !== null &&
       text.model.price(money(price.input, price.currency), money(price.output, price.currency)),
   ].filter((fact): fact is string => Boolean(fact));
@@ -154,8 +155,7 @@ function Facts({ model }: { model: Model }) {
 export function EffortPicker() {
   const { models: known } = useObservable(models);
   const { model: chosen, effort } = useSettings();
-  const model = known.find((one) => one.id === chosen) ?? known[0];
-  const efforts = effortsOf(model);
+  const efforts = effortsOf(modelOf(known, chosen));
   if (efforts.length === 0) return null;
   return (
     <select

@@ -10,20 +10,22 @@ export interface Model {
   window: number | null;
   inputs: string[] | null;
   efforts: string[] | null;
+  /** Types of the tools that the gateway runs for it; a request names them, and nothing else is needed. */
+  tools: string[];
   /** Money for a million tokens. */
   price: { input: number; output: number; cached: number | null; currency: string; below: number } | null;
 }
 
-export const models = new Observable<{ models: Model[]; tools: string[]; isLoaded: boolean }>({
-  models: [],
-  tools: [],
-  isLoaded: false,
-});
+export const models = new Observable<{ models: Model[]; isLoaded: boolean }>({ models: [], isLoaded: false });
 
 export async function loadModels(): Promise<void> {
   const found = await call<{ data: ModelObject[] }>("GET", "/v1/models");
-  const tools = found.data.flatMap((model) => strings(model["antiphon:tools"]) ?? []);
-  models.set({ models: found.data.map(readModel), tools: [...new Set(tools)], isLoaded: true });
+  models.set({ models: found.data.map(readModel), isLoaded: true });
+}
+
+/** The one that answers: the gateway's first where none was chosen, or none of that name is left. */
+export function modelOf(known: readonly Model[], chosen: string | null): Model | undefined {
+  return known.find((one) => one.id === chosen) ?? known[0];
 }
 
 export function readModel(model: ModelObject): Model {
@@ -34,6 +36,7 @@ export function readModel(model: ModelObject): Model {
     window: number(known.context_window),
     inputs: strings(known.input_modalities),
     efforts: strings(known.reasoning_levels),
+    tools: strings(model["antiphon:tools"]) ?? [],
     price: price(record(known.prices)),
   };
 }

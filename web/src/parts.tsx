@@ -132,26 +132,31 @@ function Value({ label, value }: { label: string; value: unknown }) {
   );
 }
 
-export function Approval({ item, onReply }: { item: Item; onReply: (item: Item) => void }) {
-  const [answered, setAnswered] = useState<boolean | null>(null);
+/** Says an item for the asker; null where the chat has gone on. */
+export type Reply = ((item: Item) => void) | null;
+
+export function Approval({ item, onReply }: { item: Item; onReply: Reply }) {
+  const [isAnswered, setAnswered] = useState(false);
+  const isOver = isAnswered || onReply === null;
+  const question = text.tool.approval(item.name ?? "", item.server_label ?? "");
   const reply = (approve: boolean) => {
-    setAnswered(approve);
-    onReply({ type: "mcp_approval_response", approval_request_id: item.id, approve });
+    setAnswered(true);
+    onReply?.({ type: "mcp_approval_response", approval_request_id: item.id, approve });
   };
   return (
     <section
-      className="my-2 rounded-md border border-accent p-3"
-      aria-label={text.tool.approval(item.name ?? "")}
+      className={`my-2 rounded-md border p-3 ${isOver ? "border-line" : "border-accent"}`}
+      aria-label={question}
     >
-      <p className="font-medium">{text.tool.approval(item.name ?? "")}</p>
+      <p className="font-semibold">{question}</p>
       <pre className="my-2 overflow-x-auto font-mono text-[0.8125rem] whitespace-pre-wrap">
         {item.arguments}
       </pre>
       <div className="flex gap-2">
-        <button type="button" className="firm main" disabled={answered !== null} onClick={() => reply(true)}>
+        <button type="button" className="firm main" disabled={isOver} onClick={() => reply(true)}>
           {text.tool.approve}
         </button>
-        <button type="button" className="firm" disabled={answered !== null} onClick={() => reply(false)}>
+        <button type="button" className="firm" disabled={isOver} onClick={() => reply(false)}>
           {text.tool.deny}
         </button>
       </div>
@@ -165,7 +170,7 @@ function plainType(type: string): string {
 }
 
 /** An item that the protocol leaves to vendors, or a hosted tool. */
-export function Vendor({ item, onReply }: { item: Item; onReply: (item: Item) => void }) {
+export function Vendor({ item, onReply }: { item: Item; onReply: Reply }) {
   if (plainType(item.type) === "mcp_approval_request") return <Approval item={item} onReply={onReply} />;
   const { type, id: _, status, ...fields } = item;
   const isRunning = status === "in_progress";

@@ -49,6 +49,7 @@ export interface Item {
   encrypted_content?: string;
   call_id?: string;
   name?: string;
+  server_label?: string;
   arguments?: string;
   input?: string;
   output?: string | Content[];

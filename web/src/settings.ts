@@ -1,5 +1,6 @@
 /** What a person has chosen, kept in this browser. Nothing here is a secret. */
 
+import { modelOf, models } from "./models";
 import { Observable, useObservable } from "./observable";
 import type { Protocol } from "./transport";
 
@@ -69,6 +70,9 @@ export function protocol(): Protocol {
 /** The parameters of a request, beside what is said. */
 export function parameters(): Record<string, unknown> {
   const { model, effort, instructions, temperature, topP, maxOutputTokens, tools } = settings.value;
+  // What was chosen for another model, or is not announced any more, would be refused.
+  const offered = modelOf(models.value.models, model)?.tools ?? [];
+  const used = tools.filter((type) => offered.includes(type));
   const given: Record<string, unknown> = {
     model: model ?? undefined,
     reasoning: effort === null ? undefined : { effort },
@@ -76,7 +80,7 @@ export function parameters(): Record<string, unknown> {
     temperature: temperature ?? undefined,
     top_p: topP ?? undefined,
     max_output_tokens: maxOutputTokens ?? undefined,
-    tools: tools.length === 0 ? undefined : tools.map((type) => ({ type })),
+    tools: used.length === 0 ? undefined : used.map((type) => ({ type })),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }

@@ -2,7 +2,7 @@
 
 import type { ReactNode } from "react";
 import { Dialog } from "./controls";
-import { models } from "./models";
+import { modelOf, models } from "./models";
 import { useObservable } from "./observable";
 import type { SessionObject } from "./protocol";
 import { defaultProtocol, type Settings, settings, useSettings } from "./settings";
@@ -16,7 +16,7 @@ interface SettingsProps {
 
 export default function SettingsDialog({ session, onClose, onLeave }: SettingsProps) {
   const now = useSettings();
-  const { tools } = useObservable(models);
+  const tools = modelOf(useObservable(models).models, now.model)?.tools ?? [];
   const byDefault = useObservable(defaultProtocol);
   return (
     <Dialog title={text.settings.title} onClose={onClose}>

@@ -1,6 +1,6 @@
 /** The chats, those of the terminal too: found, named, pinned, deleted. */
 
-import { useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { change, list, more, remove, search } from "./chats";
 import { Dialog, IconButton, Menu } from "./controls";
 import { Dots, Gear, Mark, Pencil, Search, Sidebar as SidebarIcon } from "./icons";
@@ -73,10 +73,11 @@ export function Sidebar({ current, onHide, onSettings, onChosen }: SidebarProps)
         </label>
       </div>
       <div className="grow overflow-y-auto px-2 pb-4">
-        {state.problem && !state.problem.isOffline && (
-          <p role="alert" className="px-3 py-2 text-sm text-accent">
-            {state.problem.message}
-          </p>
+        {state.problem && !state.problem.isOffline && <Trouble>{state.problem.message}</Trouble>}
+        {state.refused && (
+          <Trouble>
+            {text.sidebar.unchanged} {state.refused.isOffline ? text.error.offline : state.refused.message}
+          </Trouble>
         )}
         {state.isLoaded && state.chats.length === 0 && state.problem === null && (
           <p className="px-3 py-2 text-sm text-muted">
@@ -121,6 +122,14 @@ export function Sidebar({ current, onHide, onSettings, onChosen }: SidebarProps)
         />
       )}
     </nav>
+  );
+}
+
+function Trouble({ children }: { children: ReactNode }) {
+  return (
+    <p role="alert" className="px-3 py-2 text-sm text-accent">
+      {children}
+    </p>
   );
 }
 
@@ -219,8 +228,7 @@ export function DeleteDialog({ chat, onClose, onDeleted }: DeleteProps) {
           type="button"
           className="firm main"
           onClick={async () => {
-            await remove(chat.id);
-            onDeleted();
+            if (await remove(chat.id)) onDeleted();
             onClose();
           }}
         >

@@ -21,6 +21,7 @@ export const text = {
     week: "Last seven days",
     earlier: "Earlier",
     running: "answering",
+    unchanged: "Nothing was changed.",
     options: (title: string) => `Options of ${title}`,
   },
   chat: {
@@ -123,7 +124,7 @@ export const text = {
     failed: "failed",
     arguments: "Arguments",
     result: "Result",
-    approval: (name: string) => `Allow ${name}?`,
+    approval: (name: string, server: string) => `Allow ${name}${server && ` on ${server}`}?`,
     approve: "Allow",
     deny: "Deny",
   },

@@ -8,8 +8,8 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 
-from antiphon.bridges.ai_sdk.history import continued
-from antiphon.bridges.ai_sdk.messages import Said
+from antiphon.bridges.ai_sdk.continuation import continued
+from antiphon.bridges.ai_sdk.messages import PlacedItem
 from antiphon.bridges.ai_sdk.request import ChatRequest
 from antiphon.engine.chats import PARAM, chat_not_found
 from antiphon.engine.engine import Caller, Engine
@@ -18,7 +18,7 @@ from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.items import Item, Message
 from antiphon.spec.limits import LARGE
-from antiphon.store.base import Chat, ChatTurn, StoreConflict, StoredResponse
+from antiphon.store.base import ChatTurn, StoreConflict, StoredChat, StoredResponse
 from antiphon.wires.worker_thread import in_worker_thread
 
 
@@ -28,14 +28,14 @@ def chat_id(tenant: str, name: str) -> str:
     return f"{ids.CHAT}{digest[:24]}"
 
 
-async def find(engine: Engine, tenant: str, name: str) -> Chat | None:
+async def find(engine: Engine, tenant: str, name: str) -> StoredChat | None:
     """The chat of this name, which may be its id."""
     found = await engine.store.chat(tenant, name) if name.startswith(ids.CHAT) else None
     return found or await engine.store.chat(tenant, chat_id(tenant, name))
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class _ChatTurn:
     """One response of a chat, as items."""
 
     id: str
@@ -51,7 +51,7 @@ class Turn:
 class ChatStep:
     """What a request adds to its chat; `created` is the id of a chat that was made for it."""
 
-    said: list[Said]
+    said: list[PlacedItem]
     created: str | None = None
 
 
@@ -101,7 +101,7 @@ async def running(engine: Engine, tenant: str, name: str) -> tuple[StoredRespons
     return response, not any(isinstance(item, Message) and item.role == "user" for item in given)
 
 
-async def _found(engine: Engine, tenant: str, asked: ChatRequest) -> Chat | None:
+async def _found(engine: Engine, tenant: str, asked: ChatRequest) -> StoredChat | None:
     """A chat that is asked for by the request itself must be there; a name begins a new one."""
     if (id := asked.request.chat) is None:
         return await find(engine, tenant, asked.chat or "")
@@ -113,15 +113,15 @@ async def _found(engine: Engine, tenant: str, asked: ChatRequest) -> Chat | None
 
 async def _create(engine: Engine, tenant: str, name: str) -> str:
     now, id = engine.clock(), chat_id(tenant, name)
-    new = Chat(id, tenant, None, None, int(now), now, engine.expires_at(now))
+    new = StoredChat(id, tenant, None, None, int(now), now, engine.expires_at(now))
     with suppress(StoreConflict):  # two requests at once: the other one has made it
         await engine.store.create_chat(new)
     return id
 
 
 async def _place(
-    engine: Engine, tenant: str, chat: Chat | None, asked: ChatRequest
-) -> tuple[str | None, list[Said]]:
+    engine: Engine, tenant: str, chat: StoredChat | None, asked: ChatRequest
+) -> tuple[str | None, list[PlacedItem]]:
     """The response that the request goes on from, and what it says after it."""
     if (previous := asked.request.previous_response_id) is not None:
         return previous, continued([], asked.said, is_whole=True).new
@@ -130,8 +130,8 @@ async def _place(
     return await in_worker_thread(_placed, path, asked) if is_large else _placed(path, asked)
 
 
-def _placed(turns: list[ChatTurn], asked: ChatRequest) -> tuple[str | None, list[Said]]:
-    path = [Turn(turn.id, _items(turn.input), _items(turn.output)) for turn in turns]
+def _placed(turns: list[ChatTurn], asked: ChatRequest) -> tuple[str | None, list[PlacedItem]]:
+    path = [_ChatTurn(turn.id, _items(turn.input), _items(turn.output)) for turn in turns]
     if not asked.is_whole and not asked.regenerates:
         path = _before(path, asked.message_id)
     known = [item for turn in path for item in turn.items]
@@ -139,12 +139,12 @@ def _placed(turns: list[ChatTurn], asked: ChatRequest) -> tuple[str | None, list
     if path and step.keep == len(known) and not step.new and not path[-1].made:
         # The last question got no answer, and is asked again.
         before = path[-2].id if len(path) > 1 else None
-        return before, [Said(item, "") for item in path[-1].given]
+        return before, [PlacedItem(item, "") for item in path[-1].given]
     previous, rest = _cut(path, step.keep)
-    return previous, [*(Said(item, "") for item in rest), *step.new]
+    return previous, [*(PlacedItem(item, "") for item in rest), *step.new]
 
 
-async def _path(engine: Engine, tenant: str, chat: Chat | None, asked: ChatRequest) -> list[ChatTurn]:
+async def _path(engine: Engine, tenant: str, chat: StoredChat | None, asked: ChatRequest) -> list[ChatTurn]:
     """The turns from the beginning of the chat to the answer that the client has seen last."""
     if chat is None:
         return await _of_conversation(engine, tenant, asked.chat or "")
@@ -166,7 +166,7 @@ def _items(fragment: bytes) -> list[Item]:
     return decode_stored_items(b"[%b]" % fragment)
 
 
-def _before(path: list[Turn], message: str | None) -> list[Turn]:
+def _before(path: list[_ChatTurn], message: str | None) -> list[_ChatTurn]:
     """Without the question that is asked otherwise now, and what followed it."""
     for n, turn in enumerate(path):
         if message and any(item.id == message for item in turn.given):
@@ -174,7 +174,7 @@ def _before(path: list[Turn], message: str | None) -> list[Turn]:
     return path
 
 
-def _cut(path: list[Turn], keep: int) -> tuple[str | None, list[Item]]:
+def _cut(path: list[_ChatTurn], keep: int) -> tuple[str | None, list[Item]]:
     """The last turn of which all items are kept, and the items after it that are kept too."""
     previous: str | None = None
     for turn in path:

@@ -28,7 +28,7 @@ DATA, ANNOTATIONS, ERROR = "2", "8", "3"
 CALL_START, CALL_DELTA, CALL, RESULT = "b", "c", "9", "a"
 STEP_START, STEP_END, FINISH = "f", "e", "d"
 
-Part = tuple[str, Any]
+_Part = tuple[str, Any]
 
 _THOUGHT = b"g:"
 _WORDS: dict[type, bytes] = {
@@ -86,7 +86,7 @@ class DataStream:
     def end(self) -> bytes:
         return b""
 
-    def _parts(self, event: ev.AnyEvent) -> Iterator[Part]:
+    def _parts(self, event: ev.AnyEvent) -> Iterator[_Part]:
         match event:
             case ev.ResponseCreatedEvent(response=response):
                 self._message = response.id
@@ -111,7 +111,7 @@ class DataStream:
             case ev.OtherEvent(type=name, fields=fields):
                 yield DATA, [{"type": name} | fields | {"type": name}]
 
-    def _added(self, item: Item | None) -> Iterator[Part]:
+    def _added(self, item: Item | None) -> Iterator[_Part]:
         if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
             yield from self._next_step()
         if isinstance(item, FunctionCall | CustomToolCall):
@@ -121,7 +121,7 @@ class DataStream:
             self._unanswered.add(item.call_id)
             yield CALL_START, {"toolCallId": item.call_id, "toolName": item.name}
 
-    def _done(self, item: Item | None) -> Iterator[Part]:
+    def _done(self, item: Item | None) -> Iterator[_Part]:
         match item:
             case FunctionCallOutput() | CustomToolCallOutput() if item.call_id in self._called:
                 self._unanswered.discard(item.call_id)
@@ -139,14 +139,14 @@ class DataStream:
                 else:
                     yield ANNOTATIONS, [to_builtins(item)]
 
-    def _next_step(self) -> Iterator[Part]:
+    def _next_step(self) -> Iterator[_Part]:
         """What follows the results of tools that ran here is another step of the model."""
         if self._is_answered and not self._unanswered:
             self._is_answered = False
             yield STEP_END, {"finishReason": "tool-calls", "isContinued": False}
             yield STEP_START, {"messageId": self._message}
 
-    def _finish(self, response: Response) -> Iterator[Part]:
+    def _finish(self, response: Response) -> Iterator[_Part]:
         if response.status == "failed" and not self._has_failed:
             yield ERROR, error_text(response)
         if response.receipt_count:
@@ -162,7 +162,7 @@ def _line(code: str, value: Any) -> bytes:
     return b"%b:%b\n" % (code.encode(), encode(value))
 
 
-def _with_arguments(id: str, name: str, arguments: str) -> Part:
+def _with_arguments(id: str, name: str, arguments: str) -> _Part:
     try:
         given = msgspec.json.decode(arguments, type=dict[str, Any]) if arguments else {}
     except UNREADABLE as error:
@@ -171,7 +171,7 @@ def _with_arguments(id: str, name: str, arguments: str) -> Part:
     return CALL, {"toolCallId": id, "toolName": name, "args": given}
 
 
-def _source(id: str, annotation: Annotation | None) -> Part:
+def _source(id: str, annotation: Annotation | None) -> _Part:
     if isinstance(annotation, UrlCitation):
         return SOURCE, {"sourceType": "url", "id": id, "url": annotation.url, "title": annotation.title}
     return ANNOTATIONS, [to_builtins(annotation)]

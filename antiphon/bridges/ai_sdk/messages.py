@@ -29,7 +29,7 @@ from antiphon.spec.struct_fields import shape_of
 from antiphon.spec.struct_reader import Reading
 
 S = TypeVar("S", bound=Struct)
-Role = Literal["system", "developer", "user", "assistant", "tool", "data"]
+_Role = Literal["system", "developer", "user", "assistant", "tool", "data"]
 
 NO_OUTPUT = "(the chat went on without an output of this call)"
 DENIED = "(the user did not allow this call)"
@@ -39,7 +39,7 @@ _SILENT = frozenset({"source", "source-url", "source-document", "custom", "reaso
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PlacedItem:
     """One item, and where in the body it was said."""
 
     item: Item
@@ -70,7 +70,7 @@ class _Attachment(Struct, rename="camel"):
 
 
 class _Message(Struct, rename="camel"):
-    role: Role
+    role: _Role
     id: str = ""
     content: Raw | UnsetType = UNSET
     parts: list[Raw] | None = None
@@ -102,19 +102,19 @@ def read(cls: type[S], raw: Raw, path: str) -> S:
 
 
 @dataclass(slots=True)
-class Messages:
+class UiMessages:
     """All that messages say, and what they tell of the answers among them."""
 
-    said: list[Said] = field(default_factory=list)
+    said: list[PlacedItem] = field(default_factory=list)
     continues: str | None = None
     """The id of the last message, if it is the assistant's."""
     follows: tuple[str, ...] = ()
     """What may be the id of the response that made the assistant's last message, the likeliest first."""
 
 
-def items_of(messages: Iterable[tuple[str, Raw]]) -> Messages:
+def items_of(messages: Iterable[tuple[str, Raw]]) -> UiMessages:
     """What these messages say, each given with its place."""
-    found = Messages()
+    found = UiMessages()
     for place, raw in messages:
         message = read(_Message, raw, place)
         reader = _MessageReader(message.role, place)
@@ -132,12 +132,12 @@ def items_of(messages: Iterable[tuple[str, Raw]]) -> Messages:
 class _MessageReader:
     """One message on its way to items. The outputs of a step follow all of its calls."""
 
-    def __init__(self, role: Role, path: str) -> None:
-        self.said: list[Said] = []
+    def __init__(self, role: _Role, path: str) -> None:
+        self.said: list[PlacedItem] = []
         self._role = role
         self._path = path
         self._content: list[ContentPart] = []
-        self._outputs: list[Said] = []
+        self._outputs: list[PlacedItem] = []
 
     def read(self, message: _Message) -> None:
         if message.role == "data":
@@ -157,7 +157,7 @@ class _MessageReader:
             self._file(FilePart(url=one.url, filename=one.name, media_type=one.content_type), place)
         self._end_step()
         if self._content and self._role in ("system", "developer", "user"):
-            self.said.append(Said(Message(role=self._role, content=self._content), self._path))
+            self.said.append(PlacedItem(Message(role=self._role, content=self._content), self._path))
 
     def _plain(self, message: _Message) -> None:
         """A message of words, and what AI SDK 4 keeps beside them."""
@@ -259,7 +259,7 @@ class _MessageReader:
         if part.state in ("input-streaming", "partial-call"):
             return  # the model was cut off in the middle of it
         call = self._call(part, part.tool_name or self._name(raw, place), place)
-        self._outputs.append(Said(_outcome(part, call, place), place))
+        self._outputs.append(PlacedItem(_outcome(part, call, place), place))
 
     def _tool_call(self, raw: Raw, place: str) -> None:
         self._must_be("assistant", "a tool call", place)
@@ -300,13 +300,13 @@ class _MessageReader:
     # --- order --------------------------------------------------------------------------------------------
 
     def _say(self, item: Item, place: str) -> None:
-        self.said.append(Said(item, place))
+        self.said.append(PlacedItem(item, place))
 
     def _end_step(self) -> None:
         self.said += self._outputs
         self._outputs = []
 
-    def _must_be(self, role: Role, what: str, place: str) -> None:
+    def _must_be(self, role: _Role, what: str, place: str) -> None:
         if self._role != role:
             raise wrong(join(place, "type"), f"{what} belongs into a message of the {role}, not {self._role}")
 

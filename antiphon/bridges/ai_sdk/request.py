@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from antiphon.bridges.ai_sdk.messages import Messages, Said, items_of, read
+from antiphon.bridges.ai_sdk.messages import PlacedItem, UiMessages, items_of, read
 from antiphon.spec.aliases import Fields, snake_case, string
 from antiphon.spec.codec import BRACE, NULL, first_byte
 from antiphon.spec.decode import split_body
@@ -46,7 +46,7 @@ class ChatRequest:
     """A chat request. `request` has no input yet: that depends on what of `said` is already stored."""
 
     request: Request
-    said: list[Said]
+    said: list[PlacedItem]
     chat: str | None
     is_whole: bool
     """The client has sent the whole chat, so that what it leaves out is not part of what it goes on from."""
@@ -89,13 +89,13 @@ def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
     )
 
 
-def _said(chat: ChatBody, regenerates: bool) -> Messages:
+def _said(chat: ChatBody, regenerates: bool) -> UiMessages:
     if chat.messages is not None:
         found = items_of((f"messages[{n}]", raw) for n, raw in enumerate(chat.messages))
     elif chat.message is not UNSET:
         found = items_of([("message", chat.message)])
     elif regenerates and (chat.id or chat.session_id):
-        return Messages()
+        return UiMessages()
     else:
         raise wrong("messages", "`messages` is missing", "missing_field")
     if not found.said:

@@ -37,7 +37,7 @@ from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import sse
 
-Chunk = dict[str, Any]
+_Chunk = dict[str, Any]
 
 METADATA = "antiphon"
 """The key under which a part carries what only this gateway understands, there and back."""
@@ -67,8 +67,8 @@ class _Call:
     metadata: dict[str, Any]
     is_dynamic: bool
 
-    def chunk(self, type: str, **fields: Any) -> Chunk:
-        made: Chunk = {"type": type, "toolCallId": self.id, "toolName": self.name, **fields}
+    def chunk(self, type: str, **fields: Any) -> _Chunk:
+        made: _Chunk = {"type": type, "toolCallId": self.id, "toolName": self.name, **fields}
         if self.is_dynamic:
             made["dynamic"] = True
         if self.metadata:
@@ -83,7 +83,7 @@ class _Thought:
     open: dict[str, dict[str, Any]] = field(default_factory=dict)
     last: tuple[str, dict[str, Any]] | None = None
 
-    def end(self, **proof: str) -> Iterator[Chunk]:
+    def end(self, **proof: str) -> Iterator[_Chunk]:
         """The end of the part that waits."""
         if self.last is not None:
             id, metadata = self.last
@@ -153,7 +153,7 @@ class UIStream:
         self._heads[kind, place] = head
         return head
 
-    def _chunks(self, event: ev.AnyEvent) -> Iterator[Chunk]:
+    def _chunks(self, event: ev.AnyEvent) -> Iterator[_Chunk]:
         match event:
             case ev.ResponseCreatedEvent(response=response):
                 yield from self._begin(response)
@@ -189,14 +189,14 @@ class UIStream:
                 # Nothing to keep: it goes to `onData` and into no message.
                 yield {"type": f"data-{name}", "data": fields, "transient": True}
 
-    def _begin(self, response: Response) -> Iterator[Chunk]:
+    def _begin(self, response: Response) -> Iterator[_Chunk]:
         self._tools = frozenset(t.name for t in response.tools if isinstance(t, FunctionTool | CustomTool))
         message = response.id if self._message_id is None else self._message_id
-        start: Chunk = {"type": "start", "messageId": message} if message else {"type": "start"}
+        start: _Chunk = {"type": "start", "messageId": message} if message else {"type": "start"}
         yield start | {"messageMetadata": {RESPONSE_ID: response.id, "model": response.model}}
         yield {"type": "start-step"}
 
-    def _added(self, item: Item | None) -> Iterator[Chunk]:
+    def _added(self, item: Item | None) -> Iterator[_Chunk]:
         if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
             yield from self._next_step()
         match item:
@@ -213,7 +213,7 @@ class UIStream:
             case Opaque(status="in_progress"):
                 yield _data(item)
 
-    def _done(self, item: Item | None) -> Iterator[Chunk]:
+    def _done(self, item: Item | None) -> Iterator[_Chunk]:
         match item:
             case FunctionCallOutput() | CustomToolCallOutput() if item.call_id in self._called:
                 yield self._answer(item)
@@ -223,7 +223,7 @@ class UIStream:
                 picture = picture_of(item)
                 yield _file(*picture) if picture else _data(item)
 
-    def _next_step(self) -> Iterator[Chunk]:
+    def _next_step(self) -> Iterator[_Chunk]:
         """What follows the outputs of tools that ran here is another step of the model."""
         if self._is_answered and not (self._unanswered or self._texts or self._thoughts):
             self._is_answered = False
@@ -232,30 +232,30 @@ class UIStream:
 
     # --- parts --------------------------------------------------------------------------------------------
 
-    def _text(self, event: ev.ContentPartAddedEvent) -> Chunk:
+    def _text(self, event: ev.ContentPartAddedEvent) -> _Chunk:
         id = _part_id(*_content(event))
         self._texts[id] = None
         phase = self._phases.get(event.item_id)
         return _kept({"type": "text-start", "id": id}, {"phase": phase} if phase else {})
 
-    def _end_text(self, id: str) -> Iterator[Chunk]:
+    def _end_text(self, id: str) -> Iterator[_Chunk]:
         if id in self._texts:
             del self._texts[id]
             yield {"type": "text-end", "id": id}
 
-    def _think(self, item: str, id: str, *, is_summary: bool) -> Iterator[Chunk]:
+    def _think(self, item: str, id: str, *, is_summary: bool) -> Iterator[_Chunk]:
         thought = self._thoughts.setdefault(item, _Thought())
         yield from thought.end()
         thought.open[id] = {"itemId": item} | ({"summary": True} if is_summary else {})
         yield _kept({"type": "reasoning-start", "id": id}, thought.open[id])
 
-    def _end_thought(self, item: str, id: str) -> Iterator[Chunk]:
+    def _end_thought(self, item: str, id: str) -> Iterator[_Chunk]:
         thought = self._thoughts.setdefault(item, _Thought())
         if id in thought.open:
             yield from thought.end()
             thought.last = id, thought.open.pop(id)
 
-    def _signed(self, item: Reasoning) -> Iterator[Chunk]:
+    def _signed(self, item: Reasoning) -> Iterator[_Chunk]:
         thought = self._thoughts.setdefault(item.id, _Thought())
         if item.encrypted_content and not (thought.open or thought.last):
             yield from self._think(item.id, _part_id(item.id, 0), is_summary=False)
@@ -266,17 +266,17 @@ class UIStream:
         )
         del self._thoughts[item.id]
 
-    def _answer(self, item: FunctionCallOutput | CustomToolCallOutput) -> Chunk:
+    def _answer(self, item: FunctionCallOutput | CustomToolCallOutput) -> _Chunk:
         self._unanswered.discard(item.call_id)
         self._is_answered = True
-        told: Chunk = {"toolCallId": item.call_id, "providerExecuted": True}
+        told: _Chunk = {"toolCallId": item.call_id, "providerExecuted": True}
         if is_failed(item):
             return {"type": "tool-output-error", **told, "errorText": text_of(item.output)}
         return {"type": "tool-output-available", **told, "output": output_value(item.output)}
 
     # --- the end ------------------------------------------------------------------------------------------
 
-    def _finish(self, response: Response) -> Iterator[Chunk]:
+    def _finish(self, response: Response) -> Iterator[_Chunk]:
         for id in list(self._texts):
             yield from self._end_text(id)
         for item, thought in self._thoughts.items():
@@ -289,7 +289,7 @@ class UIStream:
             yield {"type": "abort", "reason": CANCELLED}
             return
         yield {"type": "finish-step"}
-        finish: Chunk = {"type": "finish", "finishReason": finish_reason(response)}
+        finish: _Chunk = {"type": "finish", "finishReason": finish_reason(response)}
         metadata: dict[str, Any] = {} if response.usage is None else {"usage": _usage(response.usage)}
         if response.receipt_count:
             metadata["receipts"] = response.receipt_count
@@ -298,7 +298,7 @@ class UIStream:
         yield finish
 
 
-def _with_arguments(call: _Call, arguments: str) -> Chunk:
+def _with_arguments(call: _Call, arguments: str) -> _Chunk:
     try:
         given = msgspec.json.decode(arguments) if arguments else {}
     except UNREADABLE as error:
@@ -315,20 +315,20 @@ def _summary_id(item_id: str, index: int) -> str:
     return f"{item_id}:summary:{index}"
 
 
-def _kept(chunk: Chunk, metadata: dict[str, Any]) -> Chunk:
+def _kept(chunk: _Chunk, metadata: dict[str, Any]) -> _Chunk:
     return chunk | {"providerMetadata": {METADATA: metadata}} if metadata else chunk
 
 
-def _data(item: Item) -> Chunk:
+def _data(item: Item) -> _Chunk:
     """A later part with the same type and id takes the place of the earlier one."""
     return {"type": f"data-{type_of(item)}", "id": item.id, "data": to_builtins(item)}
 
 
-def _file(media_type: str, data: str) -> Chunk:
+def _file(media_type: str, data: str) -> _Chunk:
     return {"type": "file", "mediaType": media_type, "url": f"data:{media_type};base64,{data}"}
 
 
-def _source(id: str, annotation: Annotation | None) -> Iterator[Chunk]:
+def _source(id: str, annotation: Annotation | None) -> Iterator[_Chunk]:
     match annotation:
         case UrlCitation(url=url, title=title):
             yield {"type": "source-url", "sourceId": id, "url": url, "title": title}

@@ -6,13 +6,14 @@ from typing import Self
 
 from antiphon.bridges.encoder import Headers
 from antiphon.engine.context import identified
-from antiphon.engine.engine import Engine, stored
+from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
+from antiphon.engine.saving import stored
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import Item, Reasoning
-from antiphon.store.base import Append, Conversation, StoreError
+from antiphon.store.base import Append, StoredConversation, StoreError
 from antiphon.wires.hashbrown import frames
 from antiphon.wires.hashbrown.messages import (
     AnyMessage,
@@ -67,7 +68,7 @@ class Thread:
         expires = engine.expires_at(now)
         try:
             if not self.id:
-                new = Conversation(ids.new_id(ids.CONVERSATION), tenant, b"{}", int(now), expires)
+                new = StoredConversation(ids.new_id(ids.CONVERSATION), tenant, b"{}", int(now), expires)
                 await engine.store.create_conversation(new, items)
                 self.id = new.id
             elif not await engine.store.add_items(tenant, Append(self.id, items, expires)):

@@ -13,12 +13,12 @@ from antiphon.bridges.vscode.parts import (
     SYSTEM,
     USER,
     DataPart,
-    Part,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
     VsCodeMessage,
+    VsCodePart,
     read_parts,
 )
 from antiphon.bridges.vscode.text import (
@@ -59,7 +59,7 @@ class TranslationRules(Protocol):
     def tool_media(self) -> bool: ...
 
 
-class MessageTranslation:
+class VsCodeTranslation:
     """One conversation: its `entries`, its `system` prompt, its `session`, and what could not be kept."""
 
     def __init__(self, messages: Sequence[VsCodeMessage], rules: TranslationRules) -> None:
@@ -75,7 +75,7 @@ class MessageTranslation:
             parts = self._without_metadata(read_parts(message, join(where, "content")))
             self._message(message.role, parts, where)
 
-    def _message(self, role: int, parts: list[tuple[str, Part]], where: str) -> None:
+    def _message(self, role: int, parts: list[tuple[str, VsCodePart]], where: str) -> None:
         if role == SYSTEM or (role == ASSISTANT and not self.entries and self._is_prompt(parts)):
             text = "\n".join(text for _, part in parts if (text := self._words(part)) is not None)
             if self.entries:
@@ -87,14 +87,14 @@ class MessageTranslation:
         else:
             self._assistant(parts, where)
 
-    def _is_prompt(self, parts: list[tuple[str, Part]]) -> bool:
+    def _is_prompt(self, parts: list[tuple[str, VsCodePart]]) -> bool:
         if not self._rules.detect_system_prompt or not all(isinstance(part, TextPart) for _, part in parts):
             return False
         return is_system_prompt("".join(part.value for _, part in parts if isinstance(part, TextPart)))
 
-    def _without_metadata(self, parts: list[Part]) -> list[tuple[str, Part]]:
+    def _without_metadata(self, parts: list[VsCodePart]) -> list[tuple[str, VsCodePart]]:
         """The parts that are meant for the model, with their places."""
-        kept: list[tuple[str, Part]] = []
+        kept: list[tuple[str, VsCodePart]] = []
         for n, part in enumerate(parts):
             if isinstance(part, DataPart) and part.kind in HOST_METADATA:
                 if part.kind == MARKER:
@@ -105,7 +105,7 @@ class MessageTranslation:
 
     # --- the user -----------------------------------------------------------------------------------------
 
-    def _user(self, parts: list[tuple[str, Part]], where: str) -> None:
+    def _user(self, parts: list[tuple[str, VsCodePart]], where: str) -> None:
         content: list[ContentPart] = []
         for at, part in parts:
             if isinstance(part, ToolResultPart):
@@ -147,7 +147,7 @@ class MessageTranslation:
 
     # --- the assistant ------------------------------------------------------------------------------------
 
-    def _assistant(self, parts: list[tuple[str, Part]], where: str) -> None:
+    def _assistant(self, parts: list[tuple[str, VsCodePart]], where: str) -> None:
         text = ""
         first = len(self.entries)
         thought: Reasoning | None = None
@@ -195,7 +195,7 @@ class MessageTranslation:
             self._check(text, Text, where)
             self.entries.append(HistoryEntry(Message(role=role, content=text), where))
 
-    def _words(self, part: Part) -> str | None:
+    def _words(self, part: VsCodePart) -> str | None:
         text = part.value if isinstance(part, TextPart) else None
         if isinstance(part, DataPart):
             text = data_text(part)

@@ -106,7 +106,7 @@ class ToolResultPart(Struct, tag_field="type", tag="toolResult", rename="camel",
     is_error: bool = False
 
 
-Part = TextPart | ThinkingPart | DataPart | PromptTsxPart | ToolCallPart | ToolResultPart
+VsCodePart = TextPart | ThinkingPart | DataPart | PromptTsxPart | ToolCallPart | ToolResultPart
 
 _ALLOWED: dict[int, tuple[type[Struct], ...]] = {
     USER: (TextPart, ToolResultPart, DataPart),
@@ -123,23 +123,23 @@ class VsCodeMessage(Struct):
     name: str | None = None
 
 
-def user(content: str | Sequence[Part], name: str | None = None) -> VsCodeMessage:
+def user(content: str | Sequence[VsCodePart], name: str | None = None) -> VsCodeMessage:
     """A message of the user: texts, data and the results of tools."""
     return _message(USER, content, name)
 
 
-def assistant(content: str | Sequence[Part], name: str | None = None) -> VsCodeMessage:
+def assistant(content: str | Sequence[VsCodePart], name: str | None = None) -> VsCodeMessage:
     """A message of the model: texts, data, thinking and calls of tools."""
     return _message(ASSISTANT, content, name)
 
 
-def _message(role: Literal[1, 2, 3], content: str | Sequence[Part], name: str | None) -> VsCodeMessage:
+def _message(role: Literal[1, 2, 3], content: str | Sequence[VsCodePart], name: str | None) -> VsCodeMessage:
     message = VsCodeMessage(role, content if isinstance(content, str) else list(content), name)
     read_parts(message, "content")
     return message
 
 
-def read_parts(message: VsCodeMessage, path: str) -> list[Part]:
+def read_parts(message: VsCodeMessage, path: str) -> list[VsCodePart]:
     """The parts of a message; one that has no place in it is an error."""
     content = message.content
     if isinstance(content, str):
@@ -159,9 +159,9 @@ def read_parts(message: VsCodeMessage, path: str) -> list[Part]:
     return parts
 
 
-def read_part(value: object, path: str) -> Part | None:
+def read_part(value: object, path: str) -> VsCodePart | None:
     """The part that this is, if it is one that we know."""
-    if isinstance(value, Part):
+    if isinstance(value, VsCodePart):
         return value
     if not isinstance(value, dict):
         return None

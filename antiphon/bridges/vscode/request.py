@@ -8,7 +8,7 @@ from msgspec import Raw, Struct, structs
 from msgspec import field as wire
 
 from antiphon.bridges.vscode.history import HistoryEntry, Orphans, compacted, merged, paired, retold, unique
-from antiphon.bridges.vscode.messages import MessageTranslation
+from antiphon.bridges.vscode.messages import VsCodeTranslation
 from antiphon.bridges.vscode.parts import REQUIRED, VsCodeMessage
 from antiphon.spec import ids
 from antiphon.spec.codec import extras
@@ -94,7 +94,7 @@ def to_request(chat: VsCodeRequest) -> ReadChat:
     for name in extras(options):
         known = ", ".join(VsCodeOptions.__struct_encode_fields__)
         raise wrong(f"options.{name}", f"there is no such option; the options are {known}", "unknown_option")
-    talk = MessageTranslation(chat.messages, options)
+    talk = VsCodeTranslation(chat.messages, options)
     instructions, leading = placed("\n\n".join(talk.system), options.system_prompt)
     entries = [*(HistoryEntry(message, "messages[0]") for message in leading), *_told(talk.entries, options)]
     if not entries:

@@ -12,7 +12,14 @@ from msgspec import UNSET, Struct, UnsetType
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.finish_reasons import finish_reason
 from antiphon.bridges.vscode.messages import PROOF
-from antiphon.bridges.vscode.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from antiphon.bridges.vscode.parts import (
+    DataPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    VsCodePart,
+)
 from antiphon.bridges.vscode.text import MARKER
 from antiphon.spec import events as ev
 from antiphon.spec.codec import UNREADABLE, encode, encoder
@@ -66,8 +73,8 @@ class VsCodeFinish(Struct, tag_field="type", tag="finish", rename="camel", kw_on
     receipt_count: int | UnsetType = UNSET
 
 
-Line = VsCodeStart | Part | VsCodeFinish
-Where = tuple[int, int]
+VsCodeLine = VsCodeStart | VsCodePart | VsCodeFinish
+_Where = tuple[int, int]
 
 
 class PartStream:
@@ -76,9 +83,9 @@ class PartStream:
     def __init__(self, session: str | None = None, marker: str = "") -> None:
         self._session = session
         self._marker = marker
-        self._heard: set[Where] = set()  # texts and refusals, by output and content index
-        self._last: Where = (-1, -1)
-        self._refused: dict[Where, str] = {}
+        self._heard: set[_Where] = set()  # texts and refusals, by output and content index
+        self._last: _Where = (-1, -1)
+        self._refused: dict[_Where, str] = {}
         self._calls: dict[str, FunctionCall] = {}  # those that have begun, by item id
         self._called: set[str] = set()  # ids of items and of calls that were told
         self._waiting: set[str] = set()  # ids of calls that are for the host
@@ -89,8 +96,8 @@ class PartStream:
         self._error: ErrorPayload | None = None
         self.finished = False
 
-    def feed(self, events: Iterable[ev.AnyEvent]) -> list[Line]:
-        lines: list[Line] = []
+    def feed(self, events: Iterable[ev.AnyEvent]) -> list[VsCodeLine]:
+        lines: list[VsCodeLine] = []
         for event in events:
             if isinstance(event, ev.OutputTextDeltaEvent):
                 if event.output_index != self._last[0] or event.content_index != self._last[1]:
@@ -108,7 +115,7 @@ class PartStream:
                 lines += self._told(event)
         return lines
 
-    def close(self) -> list[Line]:
+    def close(self) -> list[VsCodeLine]:
         """The end, if it has not been told."""
         if self.finished:
             return []
@@ -116,7 +123,7 @@ class PartStream:
         said = ResponseError(error.code or error.type, error.message)
         return [*self._rest(), self._finish("failed", "error", said)]
 
-    def _told(self, event: ev.AnyEvent) -> Iterator[Line]:
+    def _told(self, event: ev.AnyEvent) -> Iterator[VsCodeLine]:
         match event:
             case ev.ResponseCreatedEvent(response=response):
                 yield VsCodeStart(response.id, response.model, self._session or UNSET)
@@ -145,30 +152,30 @@ class PartStream:
 
     # --- words --------------------------------------------------------------------------------------------
 
-    def _listen(self, output_index: int, content_index: int) -> Iterator[Line]:
+    def _listen(self, output_index: int, content_index: int) -> Iterator[VsCodeLine]:
         yield from self._end_thought()
         self._last = (output_index, content_index)
         self._heard.add(self._last)
 
-    def _whole(self, where: Where, text: str) -> Iterator[Line]:
+    def _whole(self, where: _Where, text: str) -> Iterator[VsCodeLine]:
         """A text that may have been told in deltas."""
         if where not in self._heard:
             yield from self._listen(*where)
             if text:
                 yield TextPart(text)
 
-    def _refusal(self, where: Where, text: str) -> Iterator[Line]:
+    def _refusal(self, where: _Where, text: str) -> Iterator[VsCodeLine]:
         """VS Code has no refusals; they are shown in italics, and so only when they are whole."""
         self._refused.pop(where, None)
         lines = [f"*{line.strip()}*" if line.strip() else "" for line in text.split("\n")]
         yield from self._whole(where, "\n".join(lines))
 
-    def _begin_thought(self, id: str, output_index: int) -> Iterator[Line]:
+    def _begin_thought(self, id: str, output_index: int) -> Iterator[VsCodeLine]:
         yield from self._end_thought()
         self._thinking = id
         self._thoughts.add(output_index)
 
-    def _end_thought(self, proof: str | None = None) -> Iterator[Line]:
+    def _end_thought(self, proof: str | None = None) -> Iterator[VsCodeLine]:
         """An empty part with the same id says that there is no more; the proof goes with it."""
         if self._thinking is not None:
             if self._thought:
@@ -178,7 +185,7 @@ class PartStream:
 
     # --- items --------------------------------------------------------------------------------------------
 
-    def _item(self, output_index: int, item: Item) -> Iterator[Line]:
+    def _item(self, output_index: int, item: Item) -> Iterator[VsCodeLine]:
         """What has not been told of an item that is complete."""
         match item:
             case Message(content=str(text)):
@@ -203,7 +210,7 @@ class PartStream:
                 self._waiting.discard(id)
                 yield ToolResultPart(id, [TextPart(text_of(output))])
 
-    def _reasoned(self, output_index: int, item: Reasoning) -> Iterator[Line]:
+    def _reasoned(self, output_index: int, item: Reasoning) -> Iterator[VsCodeLine]:
         if output_index not in self._thoughts:
             words = item.get_reasoning_text() or item.get_summary_text()
             if not words and not item.encrypted_content:
@@ -212,13 +219,13 @@ class PartStream:
             self._thought = words
         yield from self._end_thought(item.encrypted_content)
 
-    def _arguments(self, item_id: str, arguments: str) -> Iterator[Line]:
+    def _arguments(self, item_id: str, arguments: str) -> Iterator[VsCodeLine]:
         """A call is complete with its arguments, unless they are no JSON: then its end says what it is."""
         call, given = self._calls.get(item_id), _object(arguments)
         if call is not None and given is not None:
             yield from self._call(call, given)
 
-    def _call(self, call: FunctionCall | CustomToolCall, given: dict[str, Any]) -> Iterator[Line]:
+    def _call(self, call: FunctionCall | CustomToolCall, given: dict[str, Any]) -> Iterator[VsCodeLine]:
         if call.call_id in self._called or (call.id and call.id in self._called):
             return
         self._called |= {call.call_id, call.id}
@@ -228,12 +235,12 @@ class PartStream:
 
     # --- the end ------------------------------------------------------------------------------------------
 
-    def _rest(self) -> Iterator[Line]:
+    def _rest(self) -> Iterator[VsCodeLine]:
         for where, refusal in list(self._refused.items()):
             yield from self._refusal(where, refusal)
         yield from self._end_thought()
 
-    def _end(self, response: Response) -> Iterator[Line]:
+    def _end(self, response: Response) -> Iterator[VsCodeLine]:
         for n, item in enumerate(response.output):
             yield from self._item(n, item)
         yield from self._rest()
@@ -282,7 +289,7 @@ def _is_cancelled(status: str, error: ResponseError | None, response: Response |
     return any(sign in word.lower() for word in words for sign in ("cancel", "abort"))
 
 
-def _citation(annotation: Annotation | None) -> Iterator[Line]:
+def _citation(annotation: Annotation | None) -> Iterator[VsCodeLine]:
     if isinstance(annotation, UrlCitation):
         title = (annotation.title or annotation.url).replace("[", "(").replace("]", ")")
         url = annotation.url.replace(" ", "%20").replace(")", "%29")

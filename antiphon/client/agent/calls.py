@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from antiphon.client.agent.events import Fault, Hooks, ToolCall, ToolOutcome
-from antiphon.client.tools import BadArguments, Output, Toolbox, ToolError
+from antiphon.client.tools import BadArguments, Toolbox, ToolError, ToolOutput
 from antiphon.spec.codec import encode
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, FunctionCallOutput, Item, Message
@@ -134,7 +134,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _sound(output: Output) -> Output:
+def _sound(output: ToolOutput) -> ToolOutput:
     """An output that can go out: within the limit, and UTF-8."""
     size = len(output) if isinstance(output, str) else len(text_of(output))
     if size > MAX_TEXT:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, cast
 
 from antiphon.client.errors import NoAnswer
 from antiphon.client.resources.parsing import final_text, parsed
-from antiphon.client.tools import Output
+from antiphon.client.tools import ToolOutput
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import (
     CustomToolCall,
@@ -62,7 +62,7 @@ class ToolOutcome:
     """What came of a call; `fault` is set when the output tells of an error instead of a result."""
 
     call: ToolCall
-    output: Output
+    output: ToolOutput
     fault: Fault | None = None
     seconds: float = 0.0
     error: Exception | None = None

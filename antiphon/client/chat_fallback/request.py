@@ -28,7 +28,7 @@ from antiphon.spec.tools import (
 )
 from antiphon.wires.chat.messages import (
     ChatMessages,
-    Fields,
+    MessageFields,
     file_part,
     image_part,
     text_part,
@@ -70,7 +70,7 @@ def read_request(body: bytes) -> Request:
 
 
 def chat_body(request: Request) -> bytes:
-    body: Fields = {"model": request.model, "messages": _messages(request)}
+    body: MessageFields = {"model": request.model, "messages": _messages(request)}
     body |= {name: value for name in _SAME if (value := getattr(request, name)) is not None}
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -90,7 +90,7 @@ def chat_body(request: Request) -> bytes:
     return encoded({name: value for name, value in body.items() if value is not None})
 
 
-def _messages(request: Request) -> list[Fields]:
+def _messages(request: Request) -> list[MessageFields]:
     chat = ChatMessages()
     if request.instructions:
         chat.system(request.instructions)
@@ -131,14 +131,14 @@ def _words(message: Message) -> str:
     return content
 
 
-def _content(message: Message) -> str | list[Fields]:
+def _content(message: Message) -> str | list[MessageFields]:
     content = message.content
     if isinstance(content, str) or all(isinstance(part, InputText) for part in content):
         return text_of(content)
     return [_part(part) for part in content]
 
 
-def _part(part: ContentPart) -> Fields:
+def _part(part: ContentPart) -> MessageFields:
     match part:
         case InputText(text=text) | OutputText(text=text) | Refusal(refusal=text):
             return text_part(text)
@@ -149,7 +149,7 @@ def _part(part: ContentPart) -> Fields:
     raise UsageError("a part of the input cannot be sent as a chat; send text, images or files")
 
 
-def _tool(tool: object) -> Fields:
+def _tool(tool: object) -> MessageFields:
     if not isinstance(tool, FunctionTool):
         kind = tool.type if isinstance(tool, Opaque) else "custom"
         raise UsageError(f"a tool of type {kind!r} needs `/responses`, which this server does not have")

@@ -1,12 +1,14 @@
 """New responses, from `/responses` or, where a server has no such thing, from `/chat/completions`."""
 
+from dataclasses import replace
+
 from antiphon.client.chat_fallback.answer import ChatSource, whole_answer
 from antiphon.client.chat_fallback.request import chat_body, read_request, says_no_endpoint
 from antiphon.client.errors import StatusError, UsageError
-from antiphon.client.resources.parameters import RequestOptions
+from antiphon.client.resources.parameters import Parameters
 from antiphon.client.streams import EventSource
 from antiphon.client.transport.event_source import HttpSource
-from antiphon.client.transport.http import Http
+from antiphon.client.transport.http import Http, HttpCall
 from antiphon.client.transport.response_decoding import response_of
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
@@ -23,16 +25,16 @@ class Creator:
         self.http = http
         self._only_chat = False
 
-    async def whole(self, body: bytes, options: RequestOptions) -> Response:
+    async def whole(self, body: bytes, options: Parameters) -> Response:
         refusal: StatusError | None = None
         if not self._only_chat:
             try:
-                answer = await self.http.answer(self.http.call("POST", PATH, options, body=body))
+                answer = await self.http.answer(self._call(PATH, options, body))
                 return response_of(answer.body, answer.content_type)
             except StatusError as error:
                 refusal = _without_endpoint(error)
         request = read_request(body)
-        call = self.http.call("POST", _CHAT_PATH, options, body=chat_body(request))
+        call = self._call(_CHAT_PATH, options, chat_body(request))
         try:
             answer = await self.http.answer(call)
         except StatusError as error:
@@ -40,18 +42,18 @@ class Creator:
         self._only_chat = True
         return whole_answer(request, answer.body)
 
-    async def open(self, body: bytes, options: RequestOptions) -> EventSource:
+    async def open(self, body: bytes, options: Parameters) -> EventSource:
         """An open stream of events."""
         refusal: StatusError | None = None
         if not self._only_chat:
-            source = HttpSource(self.http, self.http.call("POST", PATH, options, body=body))
+            source = HttpSource(self.http, self._call(PATH, options, body))
             try:
                 await source.open()
                 return source
             except StatusError as error:
                 refusal = _without_endpoint(error)
         request = read_request(body)
-        call = self.http.call("POST", _CHAT_PATH, options, body=chat_body(request))
+        call = self._call(_CHAT_PATH, options, chat_body(request))
         chat = ChatSource(self.http, call, request)
         try:
             await chat.open()
@@ -60,11 +62,17 @@ class Creator:
         self._only_chat = True
         return chat
 
+    def _call(self, path: str, options: Parameters, body: bytes) -> HttpCall:
+        """With a key, also a call that may have begun can be made again."""
+        key = options.get("idempotency_key")
+        call = self.http.call("POST", path, options, body=body, repeatable=key is not None)
+        return call if key is None else replace(call, headers={**call.headers, "Idempotency-Key": key})
+
 
 class CreateSource:
     """The events of a new response; which endpoint they come from is known once it is open."""
 
-    def __init__(self, creator: Creator, body: bytes, options: RequestOptions) -> None:
+    def __init__(self, creator: Creator, body: bytes, options: Parameters) -> None:
         self._creator = creator
         self._body = body
         self._options = options

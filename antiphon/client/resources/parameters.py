@@ -16,19 +16,19 @@ from antiphon.spec.request import Include, ReasoningParam, ServiceTier, StreamOp
 from antiphon.spec.response import Truncation
 from antiphon.spec.tools import Tool, ToolChoice
 
-Json = Mapping[str, object]
-InputItem = Item | Json
+JsonObject = Mapping[str, object]
+InputItem = Item | JsonObject
 """An item, or its JSON as a mapping."""
 Input = str | InputItem | Iterable[InputItem]
 """What `input` may be: a text, an item, or several items."""
-InputTool = Tool | Json
+InputTool = Tool | JsonObject
 """A tool, or its JSON as a mapping."""
 
 
 class RequestOptions(TypedDict, total=False):
     """What every call takes beside its own parameters."""
 
-    extra_body: Json
+    extra_body: JsonObject
     """Fields of the body that this package does not know; they win over its own."""
     extra_headers: Mapping[str, str]
     """Headers for this call, over those of the client."""
@@ -49,15 +49,15 @@ class Parameters(RequestOptions, total=False):
     """Continue this conversation, and add to it. Not together with `previous_response_id`."""
     tools: Iterable[InputTool] | None
     """The tools that the model may call. All of them go to the model, whatever `tool_choice` says."""
-    tool_choice: ToolChoice | Json | None
+    tool_choice: ToolChoice | JsonObject | None
     """`none`, `auto`, `required`, one function, or `allowed_tools`; enforced on the output."""
     parallel_tool_calls: bool | None
     """With `false`, at most one call is let through."""
     max_tool_calls: int | None
     """How many calls are let through; more of them end the response as `incomplete`."""
-    text: TextParam | Json | None
+    text: TextParam | JsonObject | None
     """The form of the answer. A `json_schema` is enforced, or the answer is checked against it."""
-    reasoning: ReasoningParam | Json | None
+    reasoning: ReasoningParam | JsonObject | None
     """How much the model should reason, and whether it should summarise its reasoning."""
     include: Sequence[Include] | None
     """More in the answer: encrypted reasoning, log probabilities."""
@@ -87,13 +87,15 @@ class Parameters(RequestOptions, total=False):
     """`false`: nothing is written, and the response cannot be read or continued over HTTP."""
     background: bool | None
     """Answer at once and work on without the caller. Needs `store`."""
-    stream_options: StreamOptions | Json | None
+    stream_options: StreamOptions | JsonObject | None
     """`include_obfuscation: true` hides the length of words in the size of packets."""
     chat: str | None
     """The chat of an Antiphon gateway that the response joins."""
+    idempotency_key: str | None
+    """The header `Idempotency-Key`: of all tries, a server that knows it makes one response."""
 
 
-_OPTIONS = frozenset(RequestOptions.__annotations__)
+_OPTIONS = frozenset(RequestOptions.__annotations__) | {"idempotency_key"}
 _KNOWN = frozenset(Parameters.__annotations__)
 _WIRE_NAMES = {"chat": "antiphon:chat"}
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast, get_origin
 import msgspec
 
 from antiphon.client.errors import Incomplete, Mismatch, Refused, ResponseFailed, UsageError
-from antiphon.client.tools.schema import (
+from antiphon.client.tools.parameter_schema import (
     Schema,
     SchemaError,
     is_pydantic,

@@ -17,17 +17,18 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 import msgspec
 
 from antiphon.client.tools.docstrings import describe
+from antiphon.client.tools.parameter_schema import Schema, ToolParameters, strictly, without_nulls
 from antiphon.client.tools.running import is_async, run
-from antiphon.client.tools.schema import Schema, ToolParameters, strictly, without_nulls
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo
 from antiphon.spec.limits import MAX_NAME, NAME
 from antiphon.spec.tools import CustomTool, FunctionTool
+from antiphon.wires.tools.failures import ToolError as ToolError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Output = str | list[ContentPart]
+ToolOutput = str | list[ContentPart]
 
 _read_parts = msgspec.json.Decoder(list[InputText | InputImage | InputFile | InputVideo]).decode
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
@@ -53,10 +54,6 @@ def valid_name(name: str) -> str:
     return name
 
 
-class ToolError(Exception):
-    """Raise it in a tool to tell the model, in your own words, what went wrong and what to try instead."""
-
-
 class BadArguments(ToolError):
     """The model's arguments do not fit the tool; the message says where."""
 
@@ -73,6 +70,7 @@ class Tool:
     parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     strict: bool = False
     timeout: float | None = None
+    idempotent: bool = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -104,7 +102,7 @@ class Tool:
         """The same as typed data."""
         return FunctionTool(self.name, self.description, self.get_schema(), True if self.strict else None)
 
-    async def call(self, arguments: str) -> Output:
+    async def call(self, arguments: str) -> ToolOutput:
         """Run it with the JSON text that a model wrote. Bad arguments are `BadArguments`."""
         return as_output(await self._result(arguments))
 
@@ -148,6 +146,7 @@ class PythonTool(Tool, Generic[P, R]):
         description: str | None = None,
         strict: bool | None = None,
         timeout: float | None = None,
+        idempotent: bool = False,
     ) -> None:
         if not callable(function):
             raise TypeError(f"{function!r} is no tool; give a function, a Tool, or a declaration")
@@ -156,6 +155,7 @@ class PythonTool(Tool, Generic[P, R]):
         self.name = valid_name(name or str(getattr(function, "__name__", "")))
         self.description = summary if description is None else description
         self.timeout = timeout
+        self.idempotent = idempotent
         self._parameters = ToolParameters(function, told, strict=strict)
         self.strict = self._parameters.strict
         self.__doc__ = function.__doc__
@@ -166,7 +166,7 @@ class PythonTool(Tool, Generic[P, R]):
     def __repr__(self) -> str:
         return f"PythonTool({self.name!r})"
 
-    async def call(self, arguments: str) -> Output:
+    async def call(self, arguments: str) -> ToolOutput:
         given = self.read(_object(arguments))
         work: Callable[..., object] = self.function
         return as_output(await run(lambda: work(**given), asynchronous=is_async(self.function)))
@@ -190,6 +190,7 @@ def tool(
     description: str | None = None,
     strict: bool | None = None,
     timeout: float | None = None,
+    idempotent: bool = False,
 ) -> Callable[[Callable[P, R]], PythonTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None,
@@ -199,14 +200,23 @@ def tool(
     description: str | None = None,
     strict: bool | None = None,
     timeout: float | None = None,
+    idempotent: bool = False,
 ) -> PythonTool[P, R] | Callable[[Callable[P, R]], PythonTool[P, R]]:
     """Make a tool of a function: its types become the schema, its docstring the description.
 
-    Left alone, `strict` is on where the types allow it. `timeout` is in seconds.
+    Left alone, `strict` is on where the types allow it. `timeout` is in seconds. One that is `idempotent`
+    does no harm when it is called twice: a gateway that runs it may do so after a crash.
     """
 
     def made(function: Callable[P, R]) -> PythonTool[P, R]:
-        return PythonTool(function, name=name, description=description, strict=strict, timeout=timeout)
+        return PythonTool(
+            function,
+            name=name,
+            description=description,
+            strict=strict,
+            timeout=timeout,
+            idempotent=idempotent,
+        )
 
     return made if function is None else made(function)
 
@@ -248,7 +258,7 @@ class Toolbox:
 # --- arguments, results ----------------------------------------------------------------------------
 
 
-def as_output(value: object) -> Output:
+def as_output(value: object) -> ToolOutput:
     """What a tool returned, as the output that goes back: words, content parts, or JSON."""
     if isinstance(value, str):
         return _parts(value) or value

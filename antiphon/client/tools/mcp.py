@@ -12,21 +12,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-import msgspec
-
 from antiphon.client.errors import ConnectionFailed, UsageError, without_traceback
-from antiphon.client.tools import Output, Tool, ToolError
-from antiphon.client.tools.schema import Schema
-from antiphon.spec.content import ContentPart, InputImage, InputText
+from antiphon.client.tools import Tool, ToolError, ToolOutput
+from antiphon.client.tools.parameter_schema import Schema
+from antiphon.spec.content import InputText
 from antiphon.spec.limits import MAX_NAME, NOT_IN_NAME
+from antiphon.wires.mcp import McpConnection, ServerGone, content, listed, words
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult
 
 T = TypeVar("T")
-
-_MAX_PAGES = 100
 
 
 class MCPServer:
@@ -44,9 +40,7 @@ class MCPServer:
         self._prefix = prefix
         self._timeout = timeout
         self._open = AsyncExitStack()
-        self._ready = asyncio.Event()
-        self._left = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._connection: McpConnection | None = None
 
     @classmethod
     def stdio(
@@ -96,22 +90,19 @@ class MCPServer:
         return server
 
     async def __aenter__(self) -> Self:
-        if self._keeper is not None:
+        if self._connection is not None:
             raise UsageError("an MCP server is entered once; make another one")
-        keeper = self._keeper = asyncio.ensure_future(self._keep())
-        ready = asyncio.ensure_future(self._ready.wait())
+        self._connection = McpConnection(self._target, self._open)
         try:
-            await asyncio.wait({keeper, ready}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            keeper.cancel()
-            await asyncio.wait({keeper})
+            client = await self._connection.open()
+            self.instructions = client.instructions
+            await self._list(client)
+        except ImportError as error:
+            raise _missing() from error
+        except (UsageError, asyncio.CancelledError):
             raise
-        finally:
-            ready.cancel()
-        if keeper.done() and (error := keeper.exception()) is not None:
-            if isinstance(error, UsageError):
-                raise error
-            cause = _first(error)
+        except BaseException as cause:
+            await self._connection.close()
             reason = f"{type(cause).__name__}: {cause}"
             raise ConnectionFailed(
                 f"the MCP server{self._name} cannot be used: {reason}; check its command or address",
@@ -123,53 +114,30 @@ class MCPServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.tools = []
-        self._left.set()
-        if self._keeper is not None:
-            await asyncio.wait({self._keeper})
-            if not self._keeper.cancelled():
-                self._keeper.exception()  # a server that died has been told of where it was asked
-
-    async def _keep(self) -> None:
-        """Hold the connection, in a task of its own: one that breaks must not cancel whoever uses it."""
-        try:
-            from mcp import Client
-        except ImportError as error:
-            raise _missing() from error
-        async with self._open, Client(self._target) as client:
-            self.instructions = client.instructions
-            await self._list(client)
-            self._ready.set()
-            await self._left.wait()
+        if self._connection is not None:
+            await self._connection.close()
 
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a call, unless the server dies over it."""
-        asking = asyncio.ensure_future(work)
+        if self._connection is None:
+            work.close()
+            raise ToolError("the MCP server is gone")
         try:
-            if self._keeper is not None and not self._keeper.done():
-                await asyncio.wait({asking, self._keeper}, return_when=asyncio.FIRST_COMPLETED)
-                if asking.done():
-                    return asking.result()
-        finally:
-            asking.cancel()
-            await asyncio.wait({asking})
-        raise ToolError("the MCP server is gone")
+            return await self._connection.ask(work)
+        except ServerGone:
+            raise ToolError("the MCP server is gone") from None
 
     async def _list(self, client: "Client") -> None:
-        cursor: str | None = None
+        assert self._connection is not None
         names: set[str] = set()
-        for _ in range(_MAX_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            for one in page.tools:
-                name = NOT_IN_NAME.sub("_", self._prefix + one.name)[:MAX_NAME]
-                if name not in names:
-                    names.add(name)
-                    words = one.description or one.title or ""
-                    self.tools.append(
-                        MCPTool(self, client, one.name, name, words, one.input_schema, self._timeout)
-                    )
-            cursor = page.next_cursor
-            if not cursor:
-                return
+        for one in await self._connection.ask(listed(client)):
+            name = NOT_IN_NAME.sub("_", self._prefix + one.name)[:MAX_NAME]
+            if name not in names:
+                names.add(name)
+                about = one.description or one.title or ""
+                self.tools.append(
+                    MCPTool(self, client, one.name, name, about, one.input_schema, self._timeout)
+                )
 
 
 class MCPTool(Tool):
@@ -199,46 +167,14 @@ class MCPTool(Tool):
     def read(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return arguments
 
-    async def execute(self, **arguments: Any) -> Output:
+    async def execute(self, **arguments: Any) -> ToolOutput:
         result = await self._server.ask(self._client.call_tool(self._theirs, arguments))
-        parts = _parts(result)
+        parts = content(result)
         if result.is_error:
-            raise ToolError(_joined(parts) or "the tool failed")
+            raise ToolError(words(parts) or "the tool failed")
         if all(isinstance(part, InputText) for part in parts):
-            return _joined(parts)
+            return words(parts)
         return parts
-
-
-def _parts(result: "CallToolResult") -> list[ContentPart]:
-    """What a tool gave back: words and pictures as they are, everything else told in words."""
-    parts: list[ContentPart] = []
-    for block in result.content:
-        match block.type:
-            case "text":
-                parts.append(InputText(block.text))
-            case "image":
-                parts.append(InputImage(f"data:{block.mime_type};base64,{block.data}"))
-            case "audio":
-                parts.append(InputText(f"[audio, {block.mime_type}]"))
-            case "resource_link":
-                parts.append(InputText(f"{block.name}: {block.uri}"))
-            case "resource":
-                text = getattr(block.resource, "text", None)
-                parts.append(InputText(text if isinstance(text, str) else f"[data at {block.resource.uri}]"))
-    if not parts and result.structured_content is not None:
-        parts.append(InputText(msgspec.json.encode(result.structured_content).decode()))
-    return parts
-
-
-def _joined(parts: Sequence[ContentPart]) -> str:
-    return "\n".join(part.text for part in parts if isinstance(part, InputText))
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first plain exception inside a group of them."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _missing() -> UsageError:

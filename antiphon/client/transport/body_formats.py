@@ -14,7 +14,7 @@ _ENOUGH = 64
 _whole = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class Payload(NamedTuple):
+class EventPayload(NamedTuple):
     """The data of one event, and the name on its event line if it had one."""
 
     data: str
@@ -35,7 +35,7 @@ class Payloads:
         self._is_json = False
         self._spans_lines = False
 
-    def feed(self, data: bytes) -> list[Payload]:
+    def feed(self, data: bytes) -> list[EventPayload]:
         if self._events is not None:
             return _named(self._events.feed(data))
         self._held += data
@@ -53,16 +53,16 @@ class Payloads:
             raise sse.EventTooLarge(self._limit)
         return self._lines()
 
-    def close(self) -> list[Payload]:
+    def close(self) -> list[EventPayload]:
         """What came last, if nothing marked its end."""
         if self._events is not None:
             return _named(self._events.close())
         rest, self._held = bytes(self._held).removeprefix(_BOM).strip(), bytearray()
-        return [Payload(rest.decode("utf-8", "replace"), None)] if rest else []
+        return [EventPayload(rest.decode("utf-8", "replace"), None)] if rest else []
 
-    def _lines(self) -> list[Payload]:
+    def _lines(self) -> list[EventPayload]:
         """The complete lines, unless the object turns out to span several."""
-        found: list[Payload] = []
+        found: list[EventPayload] = []
         while not self._spans_lines and b"\n" in self._held:
             line, _, rest = bytes(self._held).partition(b"\n")
             text = line.removeprefix(_BOM).strip()
@@ -74,10 +74,10 @@ class Payloads:
                     self._spans_lines = not found and text.startswith(b"{")
                     if self._spans_lines:
                         break
-                found.append(Payload(text.decode("utf-8", "replace"), None))
+                found.append(EventPayload(text.decode("utf-8", "replace"), None))
             self._held = bytearray(rest)
         return found
 
 
-def _named(events: list[sse.SSEEvent]) -> list[Payload]:
-    return [Payload(event.data, event.event) for event in events]
+def _named(events: list[sse.SSEEvent]) -> list[EventPayload]:
+    return [EventPayload(event.data, event.event) for event in events]

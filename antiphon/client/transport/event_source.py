@@ -15,7 +15,7 @@ from antiphon.client.errors import (
     TimedOut,
     UnexpectedAnswer,
 )
-from antiphon.client.transport.body_formats import Payload, Payloads
+from antiphon.client.transport.body_formats import EventPayload, Payloads
 from antiphon.client.transport.http import Body, Clock, Http, HttpCall, path_to
 from antiphon.client.transport.retry import pause_before_next
 from antiphon.spec.codec import UNREADABLE
@@ -46,7 +46,7 @@ class HttpSource:
         self._clock: Clock | None = None
         self._body: Body | None = None
         self._payloads = Payloads()
-        self._pending: deque[Payload] = deque()
+        self._pending: deque[EventPayload] = deque()
         self._ended: list[AnyEvent] = []
         self._over = False
         self._heard = False
@@ -107,7 +107,7 @@ class HttpSource:
         self._payloads = Payloads()
         self._over = False
 
-    def _read(self, payload: Payload) -> list[AnyEvent]:
+    def _read(self, payload: EventPayload) -> list[AnyEvent]:
         if payload.is_done:
             self.reader.feed_done()
             self._pending.clear()

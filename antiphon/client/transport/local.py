@@ -1,7 +1,7 @@
 """The gateway inside the program: HTTP without a socket, spoken to the ASGI application itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, cast
 
 import httpx
@@ -9,10 +9,11 @@ import httpx
 from antiphon.client.errors import UsageError
 from antiphon.spec.errors import SpecError
 from antiphon.spec.routing import RoutingDecision
+from antiphon.wires.asgi import AsgiMessage
 
-Message = MutableMapping[str, Any]
 Asgi = Callable[
-    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+    [AsgiMessage, Callable[[], Awaitable[AsgiMessage]], Callable[[AsgiMessage], Awaitable[None]]],
+    Awaitable[None],
 ]
 
 LOCAL_URL = "http://127.0.0.1/v1"
@@ -20,7 +21,7 @@ _WAITING = 16
 _LEAVING = 5.0
 
 
-class Opened(Protocol):
+class _Opened(Protocol):
     """A gateway that is open: its application, and how to close it."""
 
     @property
@@ -32,7 +33,7 @@ class Opened(Protocol):
     async def close(self) -> None: ...
 
 
-async def open_gateway(config: object) -> Opened:
+async def open_gateway(config: object) -> _Opened:
     """The server is imported here and nowhere else in the client, which alone never needs it."""
     try:
         from antiphon.server import local as server
@@ -52,7 +53,7 @@ class LocalTransport(httpx.AsyncBaseTransport):
 
     def __init__(self, config: object) -> None:
         self._config = config
-        self._opened: Opened | None = None
+        self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
         self._exchanges: set[asyncio.Task[None]] = set()
 
@@ -71,7 +72,7 @@ class LocalTransport(httpx.AsyncBaseTransport):
         except SpecError as error:
             raise UsageError(error.payload.message) from None
 
-    async def _open(self) -> Opened:
+    async def _open(self) -> _Opened:
         async with self._opening:
             if self._opened is None:
                 self._opened = await open_gateway(self._config)
@@ -99,7 +100,7 @@ class _Exchange(httpx.AsyncByteStream):
         self._request = request
         self._body: bytes | None = body
         self._gone = asyncio.Event()
-        self._said: asyncio.Queue[Message | None] = asyncio.Queue(_WAITING)
+        self._said: asyncio.Queue[AsgiMessage | None] = asyncio.Queue(_WAITING)
         self.task = asyncio.create_task(self._run(app))
 
     async def head(self) -> httpx.Response:
@@ -133,7 +134,7 @@ class _Exchange(httpx.AsyncByteStream):
 
     async def _run(self, app: Asgi) -> None:
         url = self._request.url
-        scope: Message = {
+        scope: AsgiMessage = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
@@ -153,14 +154,14 @@ class _Exchange(httpx.AsyncByteStream):
             if not self._gone.is_set():
                 await self._said.put(None)
 
-    async def _receive(self) -> Message:
+    async def _receive(self) -> AsgiMessage:
         body, self._body = self._body, None
         if body is not None:
             return {"type": "http.request", "body": body, "more_body": False}
         await self._gone.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: AsgiMessage) -> None:
         """Waits when nobody reads, and drops what nobody will read, as a socket would."""
         if self._gone.is_set():
             return

@@ -9,13 +9,15 @@ from antiphon.spec.errors import ERROR_TYPE_ALIASES, INSUFFICIENT_QUOTA
 
 # Statuses of the 500s that no repetition changes.
 _FINAL = frozenset({501, 505, 511})
+# An earlier try under the same idempotency key is still answered.
+_IN_PROGRESS = "request_in_progress"
 
 
 def is_worth_it(error: AntiphonError, attempt: int, *, repeatable: bool) -> bool:
     """May this call be made again?
 
-    `repeatable` calls change nothing when made twice. Others, which make a response, are made again only
-    when the server cannot have begun: nobody answered the door, or it said no.
+    `repeatable` calls change nothing when made twice, or have an idempotency key. Others, which make a
+    response, are made again only when the server cannot have begun: nobody answered the door, or it said no.
     """
     match error:
         case ConnectionFailed():
@@ -24,6 +26,8 @@ def is_worth_it(error: AntiphonError, attempt: int, *, repeatable: bool) -> bool
             return True
         case TimedOut(limit="read" | "idle"):
             return repeatable
+        case StatusError(status=409):
+            return error.code == _IN_PROGRESS
         case StatusError(status=429):
             return error.code != INSUFFICIENT_QUOTA
         case StatusError() if error.status >= 500 and error.status not in _FINAL:

@@ -2,7 +2,7 @@
 
 import json
 
-from antiphon.compliance.catalog import Level, ServerRule, Transport, add_check
+from antiphon.compliance.catalog import Level, RuleTransport, ServerRule, add_check
 from antiphon.compliance.checks.inputs import ROOM, WEATHER, assistant, message, red_square, text, user
 from antiphon.compliance.http_exchange import Json, calls_of
 from antiphon.compliance.probe import Failed, Probe, TooWeak, expect, refusal, require_offered, respond
@@ -212,9 +212,9 @@ def _not_found(error: Json) -> None:
     expect(code == "previous_response_not_found", f"the code is {code!r}, not previous_response_not_found")
 
 
-_JSON: tuple[Transport, ...] = ("json",)
-_SSE: tuple[Transport, ...] = ("sse",)
-_SOCKET: tuple[Transport, ...] = ("websocket",)
+_JSON: tuple[RuleTransport, ...] = ("json",)
+_SSE: tuple[RuleTransport, ...] = ("sse",)
+_SOCKET: tuple[RuleTransport, ...] = ("websocket",)
 _SAYS = {
     basic_response: ("A text is answered with a completed response.", _JSON),
     assistant_phase: ("Assistant messages of a history may have a `phase`.", _JSON),

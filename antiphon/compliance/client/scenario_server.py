@@ -5,15 +5,14 @@ HTTP is spoken here by hand, because no library lets go of a character's first b
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from antiphon.compliance.client.scenarios import PLAYS, RefusedScenario, Scenario
+from antiphon.compliance.http_exchange import Json
 from antiphon.spec.codec import encode
 from antiphon.stream.aliases import BROKEN
-
-Json = dict[str, Any]
 
 HELD: Final = 3.0
 """Seconds that a connection is held open after the end of its stream."""

@@ -34,7 +34,7 @@ from antiphon.stream.deltas import (
 from antiphon.stream.framing import frames
 from antiphon.stream.sse import DONE, KEEPALIVE
 
-Cut = Callable[[list[bytes]], list[bytes]]
+_Cut = Callable[[list[bytes]], list[bytes]]
 """Events, each in its frame, become the pieces that are written one by one."""
 
 WORDS: Final = ("Hello, ", "wörld ", "🎼", " and 世界.")
@@ -70,7 +70,7 @@ class Scenario:
     id: str
     rule: str
     deltas: tuple[AnyDelta, ...] = (*map(TextDelta, WORDS), Finish())
-    cut: Cut = _at_once
+    cut: _Cut = _at_once
     reply: str | None = f"completed|{SAID}"
     calls: tuple[str, ...] = ()
     refusals: tuple[RefusedScenario, ...] = ()
@@ -93,7 +93,7 @@ class Scenario:
         return encode(self.compose(body)[0])
 
 
-def _each(change: Callable[[bytes], bytes]) -> Cut:
+def _each(change: Callable[[bytes], bytes]) -> _Cut:
     return lambda events: [b"".join(change(event) for event in events)]
 
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from antiphon.compliance.catalog import Level
-from antiphon.compliance.client.scenario_server import Json, Received, Seen
+from antiphon.compliance.client.scenario_server import Received, Seen
 from antiphon.compliance.client.scenarios import PLAYS, Scenario
-from antiphon.compliance.results import Outcome
+from antiphon.compliance.http_exchange import Json
+from antiphon.compliance.results import RuleOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Verdict:
 
     rule: ClientRule
     play: str
-    outcome: Outcome
+    outcome: RuleOutcome
     reason: str = ""
 
 

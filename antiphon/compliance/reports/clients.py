@@ -4,7 +4,7 @@ from typing import Final, TextIO
 
 from antiphon.compliance.client.verdicts import RULES, Verdict
 from antiphon.compliance.reports.terminal import MARKS, Paint
-from antiphon.compliance.results import COULD_NOT_RUN, FAILURES, PASSED, Outcome
+from antiphon.compliance.results import COULD_NOT_RUN, FAILURES, PASSED, RuleOutcome
 
 _NOBODY: Final = "no client has asked for a play"
 
@@ -31,6 +31,6 @@ def write(told: list[Verdict], out: TextIO, *, verbose: bool = False) -> int:
     return FAILURES if failed else PASSED
 
 
-def outcome_of(found: list[Verdict]) -> Outcome:
+def outcome_of(found: list[Verdict]) -> RuleOutcome:
     outcomes = {verdict.outcome for verdict in found}
     return "fail" if "fail" in outcomes else "pass" if "pass" in outcomes else "skip"

@@ -10,9 +10,9 @@ from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.observations import Finding
 from antiphon.compliance.reports import wording
 from antiphon.compliance.reports.style import STYLE
-from antiphon.compliance.results import Outcome, Report, Result
+from antiphon.compliance.results import Report, RuleOutcome, RuleResult
 
-_MARKS: Final[dict[Outcome, str]] = {"pass": "✓", "fail": "✗", "skip": "·"}
+_MARKS: Final[dict[RuleOutcome, str]] = {"pass": "✓", "fail": "✗", "skip": "·"}
 _MOST_ROWS: Final = 200
 
 
@@ -61,7 +61,7 @@ def _summary(report: Report) -> Iterator[str]:
     yield "</section>"
 
 
-_WORDS: Final[dict[Outcome, str]] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+_WORDS: Final[dict[RuleOutcome, str]] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _rules(report: Report) -> Iterator[str]:
     yield "</section>"
 
 
-def _level(result: Result) -> str:
+def _level(result: RuleResult) -> str:
     level = result.rule.level
     return f'<small class="level {level.lower()}">{level}</small>'
 

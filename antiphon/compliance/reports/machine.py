@@ -8,7 +8,7 @@ import msgspec
 from antiphon.compliance.checklist import lines_of
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.reports import wording
-from antiphon.compliance.results import Report, Result
+from antiphon.compliance.results import Report, RuleResult
 
 
 def to_json(report: Report) -> bytes:
@@ -37,7 +37,7 @@ def to_json(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=1)
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: RuleResult) -> dict[str, Any]:
     rule = result.rule
     told: dict[str, Any] = {
         "rule": rule.id,
@@ -103,7 +103,7 @@ def to_junit(report: Report) -> bytes:
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(top, encoding="unicode").encode()
 
 
-def _case(suite: ET.Element, result: Result) -> None:
+def _case(suite: ET.Element, result: RuleResult) -> None:
     rule = result.rule
     case = ET.SubElement(suite, "testcase", classname=rule.group, name=rule.id, time=f"{result.seconds:.3f}")
     if result.outcome == "skip":

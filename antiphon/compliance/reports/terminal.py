@@ -10,9 +10,9 @@ from antiphon.compliance.checklist import lines_of
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.observations import Finding
 from antiphon.compliance.reports import wording
-from antiphon.compliance.results import Outcome, Report, Result
+from antiphon.compliance.results import Report, RuleOutcome, RuleResult
 
-MARKS: Final[dict[Outcome, tuple[str, str]]] = {
+MARKS: Final[dict[RuleOutcome, tuple[str, str]]] = {
     "pass": ("✓", "32"),
     "fail": ("✗", "31"),
     "skip": ("·", "33"),
@@ -63,7 +63,7 @@ def _lines(report: Report, paint: Paint, verbose: bool) -> Iterator[str]:
     yield from _summary(report, paint)
 
 
-def _failure(result: Result, paint: Paint) -> Iterator[str]:
+def _failure(result: RuleResult, paint: Paint) -> Iterator[str]:
     yield ""
     yield paint(f"✗ {result.rule.id} [{result.rule.level}] {result.rule.says}", "31;1")
     yield f"  {result.reason}"
@@ -106,7 +106,7 @@ def _summary(report: Report, paint: Paint) -> Iterator[str]:
     yield f"{report.exchanges} exchanges in {report.seconds:.1f} seconds"
 
 
-class Progress:
+class ProgressLine:
     """One line that is written over and over, on a terminal only."""
 
     def __init__(self, total: int, out: TextIO = sys.stderr) -> None:
@@ -114,13 +114,13 @@ class Progress:
         self._out = out
         self._on = out.isatty()
         self._running: list[str] = []
-        self._counts: dict[Outcome, int] = {"pass": 0, "fail": 0, "skip": 0}
+        self._counts: dict[RuleOutcome, int] = {"pass": 0, "fail": 0, "skip": 0}
 
     def begin(self, name: str) -> None:
         self._running.append(name)
         self._draw()
 
-    def end(self, name: str, outcome: Outcome) -> None:
+    def end(self, name: str, outcome: RuleOutcome) -> None:
         self._running.remove(name)
         self._counts[outcome] += 1
         self._draw()

@@ -13,7 +13,7 @@ _SHOWN: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class _Row:
     """One event of a stream, and what is wrong with it."""
 
     position: int
@@ -57,14 +57,14 @@ def shorten(data: bytes, limit: int = MAX_BODY) -> str:
     return f"{words[:limit]}… ({len(data):,} bytes)"
 
 
-def timeline(exchange: RecordedExchange, findings: Iterable[Finding] = ()) -> list[Row]:
+def timeline(exchange: RecordedExchange, findings: Iterable[Finding] = ()) -> list[_Row]:
     """The stream as rows; a finding past the last event gets a row of its own."""
     wrong: dict[int, list[str]] = {}
     for finding in findings:
         if finding.exchange is exchange and finding.position is not None:
             wrong.setdefault(finding.position, []).append(finding.message)
     rows = [
-        Row(
+        _Row(
             n,
             arrival.at,
             "[DONE]" if arrival.is_done else arrival.type,
@@ -74,7 +74,7 @@ def timeline(exchange: RecordedExchange, findings: Iterable[Finding] = ()) -> li
         for n, arrival in enumerate(exchange.arrivals)
     ]
     rows += (
-        Row(n, exchange.seconds, "end of the stream", "", tuple(messages)) for n, messages in wrong.items()
+        _Row(n, exchange.seconds, "end of the stream", "", tuple(messages)) for n, messages in wrong.items()
     )
     return rows
 

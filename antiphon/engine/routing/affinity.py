@@ -21,7 +21,7 @@ BYTES = _GROUPS * _WAYS * _ENTRY * 8
 HELD = 3600.0
 """For so many seconds a provider's prompt cache is taken to hold what it was sent."""
 
-Kind = Literal["response", "conversation", "prompt_cache_key", "socket"]
+_Kind = Literal["response", "conversation", "prompt_cache_key", "socket"]
 
 
 class Held(NamedTuple):
@@ -31,7 +31,7 @@ class Held(NamedTuple):
     tokens: int
 
 
-def key_of(tenant: str, kind: Kind, name: str) -> int:
+def key_of(tenant: str, kind: _Kind, name: str) -> int:
     digest = blake2b(f"{tenant}\0{kind}\0{name}".encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(digest.digest(), "big") or 1
 
@@ -40,7 +40,7 @@ def chain_keys(request: Request, tenant: str, socket: str = "") -> list[int]:
     """What the request goes on with, the closest first; `socket` names the WebSocket that it came over."""
     if not (request.previous_response_id or request.conversation or request.prompt_cache_key or socket):
         return []
-    named: list[tuple[Kind, str | None]] = [
+    named: list[tuple[_Kind, str | None]] = [
         ("response", request.previous_response_id),
         ("conversation", request.conversation),
         ("prompt_cache_key", request.prompt_cache_key),

@@ -5,14 +5,18 @@ another can begin anew. How the attempt ended is kept for the router to judge: a
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from antiphon.providers.base import Sink
+from antiphon.engine.routing.continuation import Continued
+from antiphon.engine.routing.dispatch import Ask
+from antiphon.providers.base import Sink, Turn
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.items import type_of
-from antiphon.spec.response import Usage
+from antiphon.spec.items import Item, type_of
+from antiphon.spec.response import RouteAttempt, Usage
+from antiphon.stream.client_calls import CALL_TYPES
 from antiphon.stream.deltas import (
     AnnotationDelta,
     AnyDelta,
@@ -34,11 +38,20 @@ Shows = Callable[[str], str | None]
 _ENDS = (Finish, Failure)
 
 
-class Viewer(Protocol):
-    """Who knows what the client sees."""
+class Asking(Protocol):
+    """Who asks, and knows what the client sees."""
+
+    tells: bool
+    """Is there anything to tell about who was asked?"""
 
     def shows(self, item_type: str) -> str | None:
         """The type under which the client sees such an item, or None if it does not."""
+
+    def proved(self, probe: Ask) -> None:
+        """The first words of a probe have come."""
+
+    def ends(self, attempt: "Attempt", usage: Usage | None, now: float) -> None:
+        """The answer is whole, and its end is about to be put. Called only if there is something to tell."""
 
 
 def announces(delta: AnyDelta, shows: Shows) -> bool:
@@ -51,7 +64,7 @@ def announces(delta: AnyDelta, shows: Shows) -> bool:
         case ReasoningDelta(text) | SummaryDelta(text) | SignatureDelta(text):
             return bool(text) and shows("reasoning") == "reasoning"
         case CallDelta():
-            type = "function_call" if delta.kind == "function" else "custom_tool_call"
+            type = CALL_TYPES[delta.kind]
             return bool(delta.name) and shows(type) == type
         case WordsStart():
             return shows(delta.kind) == delta.kind
@@ -67,27 +80,42 @@ class Attempt(Struct, eq=False):
     """
 
     sink: Sink
-    viewer: Viewer
-    holds_all: bool
+    router: Asking
+    ask: Ask
+    turn: Turn
+    mark: int
+    """How many receipts there were before it."""
+    began: float
+    first: float = 0.0
+    """When there was content."""
     is_accepted: bool = False
     has_content: bool = False
     """The client has some of it."""
     is_finished: bool = False
     failure: ErrorPayload | None = None
     """What the provider put as the end of its answer, if that was a failure."""
+    continued: Continued | None = None
+    """Where it goes on with what another has said, and what it was given for that."""
+    added: Sequence[Item] = ()
     _held: list[AnyDelta] | None = None
 
     __repr__ = object.__repr__  # which shows no prompt
 
+    @property
+    def is_heard(self) -> bool:
+        """Has the client some of what it said?"""
+        return self.has_content if self.continued is None else self.continued.has_added
+
+    def told(self, outcome: str, now: float, usage: Usage | None = None) -> RouteAttempt:
+        """What became of it, for a receipt."""
+        milliseconds = round((now - self.began) * 1000)
+        return RouteAttempt(
+            self.ask.candidate.state.name, self.ask.reason, milliseconds, outcome, usage or UNSET
+        )
+
     def accepted(self) -> None:
         self.is_accepted = True
         self.sink.accepted()
-
-    def begins(self) -> None:
-        """The first content has come."""
-
-    def finishes(self, usage: Usage | None) -> None:
-        """The answer is whole, and its end is about to be put."""
 
     def queued(self) -> None:
         self.sink.queued()
@@ -107,33 +135,44 @@ class Attempt(Struct, eq=False):
             held = self._held = list(deltas)
         else:
             held += deltas
-        if self.holds_all or not self._has_content(deltas):
+        if not self.turn.stream or not self._has_content(deltas):
             return True
         self._held, self.has_content = None, True
-        self.begins()
+        self.first = perf_counter()
+        if self.ask.admission == "probe":
+            self.router.proved(self.ask)
         return self.sink.put(held)
 
     def _end(self, deltas: list[AnyDelta]) -> bool:
         last = deltas[-1]
-        if isinstance(last, Failure):
+        if type(last) is Failure:
             if len(deltas) > 1:
                 self.put(deltas[:-1])
             self.failure = last.error
             return True
-        self.is_finished = True
+        self.is_finished, now = True, perf_counter()
         if self._held is not None:
             deltas, self._held = [*self._held, *deltas], None
         if not self.has_content:
-            self.begins()
-        self.finishes(_usage(deltas))
+            self.first = now
+            if self.ask.admission == "probe":
+                self.router.proved(self.ask)
+        router, first, usage, tokens = self.router, self.first, None, 0
+        if router.tells or self.has_content:
+            usage = usage_in(deltas)
+            tokens = usage.output_tokens if usage is not None else 0
+        # What came all at once tells nothing about how fast the words are.
+        self.ask.candidate.state.estimates.answered(first - self.began, tokens, now - first)
+        if router.tells:
+            router.ends(self, usage, now)
         return self.sink.put(deltas)
 
     def _has_content(self, deltas: Iterable[AnyDelta]) -> bool:
-        shows = self.viewer.shows
+        shows = self.router.shows
         return any(announces(delta, shows) for delta in deltas)
 
 
-def _usage(deltas: Sequence[AnyDelta]) -> Usage | None:
+def usage_in(deltas: Sequence[AnyDelta]) -> Usage | None:
     """The last that was counted, which most often stands right before the end."""
     for delta in reversed(deltas):
         if type(delta) is UsageDelta:

@@ -8,13 +8,16 @@ process that dies cannot tell the outcome of its probe, so a probe ends with the
 from collections.abc import Callable
 from typing import Literal
 
-from antiphon.engine.routing.cells import Cell, Cells
+from antiphon.engine.routing.cells import CellAttribute, Cells
 
 SIZE = 5
 LONGEST_PROBE = 600.0
 """After so many seconds a probe without an outcome is taken for lost."""
 LONGEST_REST = 86400.0
 """After so many seconds a target is probed whatever it said itself."""
+
+ELSEWHERE = -1.0
+"""The owner of a probe that another machine has sent."""
 
 Admission = Literal["ordinary", "probe"]
 BreakerState = Literal["closed", "open", "half_open"]
@@ -25,14 +28,14 @@ class Breaker:
 
     __slots__ = ("_is_alive", "cells")
 
-    failures = Cell(0)
+    failures = CellAttribute(0)
     """In a row."""
-    reopens_at = Cell(1)
+    reopens_at = CellAttribute(1)
     """From then on a probe is admitted; 0 while it is closed."""
-    not_before = Cell(2)
+    not_before = CellAttribute(2)
     """It is not probed before this: the target said so itself, or a probe has failed."""
-    probe_owner = Cell(3)
-    probe_since = Cell(4)
+    probe_owner = CellAttribute(3)
+    probe_since = CellAttribute(4)
 
     def __init__(self, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
         self.cells = cells
@@ -112,6 +115,19 @@ class Breaker:
     def released(self, admission: Admission) -> None:
         """What was sent ended without saying anything about the target."""
         if admission == "probe":
+            self.probe_owner = 0.0
+
+    def follow(self, reopens_at: float, not_before: float) -> None:
+        """Another machine has opened or closed it."""
+        self.reopens_at, self.not_before = reopens_at, not_before
+        if not reopens_at:
+            self.failures = 0.0
+
+    def probed_elsewhere(self, now: float, is_probed: bool) -> None:
+        """Another machine has a probe under way, or has none; a probe of this one goes on."""
+        if is_probed and not self.is_probed(now):
+            self.probe_owner, self.probe_since = ELSEWHERE, now
+        elif not is_probed and self.probe_owner == ELSEWHERE:
             self.probe_owner = 0.0
 
     def _begin_probe(self, now: float, owner: int) -> Admission:

@@ -13,7 +13,7 @@ class HasCells(Protocol):
     cells: Cells
 
 
-class Cell:
+class CellAttribute:
     """An attribute that is kept in the cell of this number."""
 
     __slots__ = ("_index",)
@@ -22,10 +22,10 @@ class Cell:
         self._index = index
 
     @overload
-    def __get__(self, owner: None, kind: type) -> "Cell": ...
+    def __get__(self, owner: None, kind: type) -> "CellAttribute": ...
     @overload
     def __get__(self, owner: HasCells, kind: type) -> float: ...
-    def __get__(self, owner: HasCells | None, kind: type) -> "float | Cell":
+    def __get__(self, owner: HasCells | None, kind: type) -> "float | CellAttribute":
         return self if owner is None else owner.cells[self._index]
 
     def __set__(self, owner: HasCells, value: float) -> None:

@@ -6,13 +6,15 @@ input, a refusal, a text that has to have a format, and an item that the provide
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.engine.routing.seam import Seam
-from antiphon.providers.base import Provider, Sink, Turn, WrappingSink
+from antiphon.providers.base import SUPPRESSED, Provider, Sink, Turn, WrappingProvider, WrappingSink
 from antiphon.spec.content import InputText, OutputText, Refusal, UrlCitation
+from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -57,6 +59,12 @@ _GO_ON_AFTER = (
     "Your answer broke off after what you have said so far. Go on from there, and repeat nothing of it. If "
     "nothing is missing, answer with nothing."
 )
+UNFINISHED = ErrorPayload(
+    "server_error",
+    "the gateway stopped in the middle of something that cannot be gone on with, such as a call, a refusal "
+    "or a text with a format; send the request again",
+    code="cannot_continue",
+)
 _NO_WORDS = (UsageDelta, Finish)
 _NOT_YET = "The result of this call comes later. Go on with the answer without it, and do not call again."
 
@@ -77,11 +85,19 @@ class Unfinished(Struct, frozen=True):
     """Did nobody count that?"""
 
 
-def unfinished(response: Response, request: Request) -> Unfinished | None:
-    """What can be gone on with, or None if something is open that cannot."""
+def resumable(response: Response, request: Request, start: int = 0) -> Unfinished | None:
+    """What another process can go on with of the output from `start` on, or None if nothing may follow it."""
+    statuses = [getattr(item, "status", None) for item in response.output[start:]]
+    if "incomplete" in statuses or "in_progress" in statuses[:-1]:
+        return None
+    return unfinished(response, request, start)
+
+
+def unfinished(response: Response, request: Request, start: int = 0) -> Unfinished | None:
+    """What can be gone on with of the output from `start` on, or None if something is open that cannot."""
     items: list[Item] = []
     text, place, has_open_reasoning, has_open_text = "", "", False, False
-    for n, item in enumerate(response.output):
+    for n, item in enumerate(response.output[start:], start):
         is_open = getattr(item, "status", None) == "in_progress"
         match item:
             case Message() if is_open:
@@ -101,7 +117,7 @@ def unfinished(response: Response, request: Request) -> Unfinished | None:
             case CustomToolCall():
                 items.append(item)
     counted = response.usage.output_tokens if response.usage else 0
-    said = sum(map(_length, response.output)) // 4
+    said = sum(map(_length, response.output[start:])) // 4
     return Unfinished(items, text, place, has_open_reasoning, max(counted, said), counted < said)
 
 
@@ -168,9 +184,41 @@ class Continuation(Struct):
             reasoning=usage.output_tokens_details.reasoning_tokens,
         )
 
-    def closing(self) -> list[AnyDelta]:
-        """What has to be put before the next target speaks."""
-        return [ItemEnd(None, "completed")] if self.before.has_open_reasoning else []
+    def begin(self, request: Request, sink: Sink) -> Request | None:
+        """The request for the next target, once what it leaves behind has been put.
+
+        None if the budget is used up; then that has been put as the end of the answer.
+        """
+        left = self.request(request)
+        closing: list[AnyDelta] = [ItemEnd(None, "completed")] if self.before.has_open_reasoning else []
+        if left is None:
+            closing += [UsageDelta(self.usage(Usage())), Finish("length")]
+        if closing:
+            sink.put(closing)
+        return left
+
+
+class Resuming(WrappingProvider):
+    """Has one provider go on with an answer, as a router has the next target of its route."""
+
+    def __init__(self, provider: Provider, before: Unfinished) -> None:
+        super().__init__(provider)
+        self._before = before
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        how = Continuation.on(self._provider, turn, self._before)
+        request = how.begin(turn.request, sink)
+        if request is None:
+            return
+        joined = Continued(
+            sink, how, 0, begins=lambda: None, left_out=partial(suppress_reasoning, turn, self.name)
+        )
+        await self._provider.answer(replace(turn, request=request, items=[*turn.items, *how.added]), joined)
+
+
+def suppress_reasoning(turn: Turn, who: str) -> None:
+    """The receipt for what a target thought before it went on with a text."""
+    turn.receipt(who, "output", "reasoning in the middle of a text is left out", SUPPRESSED)
 
 
 def _takes_prefill(provider: Provider, turn: Turn) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from antiphon.config import RouteSettings, Target
 from antiphon.engine.routing.breaker import Admission
-from antiphon.engine.routing.kinds import Kind
+from antiphon.engine.routing.kinds import AttemptFailure
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import States
 
@@ -20,16 +20,35 @@ LONGEST_WAIT = 8.0
 """A target that asks for a longer pause than this is not waited for."""
 
 # Asking again does not make a key valid.
-_HOPELESS: frozenset[Kind] = frozenset({"auth"})
+_HOPELESS: frozenset[AttemptFailure] = frozenset({"auth"})
 
 
 class Ask(Struct, eq=False):
-    """Ask this target now."""
+    """Ask this target now, and tell how it went: here, or `Dispatch` if it failed."""
 
     candidate: Candidate
     target: Target
     admission: Admission
     reason: str
+
+    def answering(self, states: States, limit: int) -> None:
+        """Its first words have come. A probe has shown then that the target is there; others may follow."""
+        if self.admission == "probe":
+            with states.changing():
+                self.candidate.state.breaker.proved(limit)
+            self.admission = "ordinary"
+
+    def answered(self, states: States) -> None:
+        breaker = self.candidate.state.breaker
+        if breaker.failures or self.admission == "probe":
+            with states.changing():
+                breaker.succeeded(self.admission)
+
+    def left(self, states: States) -> None:
+        """The attempt ended, and says nothing about the target."""
+        if self.admission == "probe":
+            with states.changing():
+                self.candidate.state.breaker.released(self.admission)
 
 
 class Wait(NamedTuple):
@@ -39,7 +58,7 @@ class Wait(NamedTuple):
 
 
 class Dispatch(Struct, eq=False):
-    """Call `next`, do what it says, and tell `answered`, `failed` or `left`; until `next` gives None."""
+    """Call `next`, do what it says, and tell if that `failed` or was `refused`; until `next` gives None."""
 
     settings: RouteSettings
     states: States
@@ -48,8 +67,9 @@ class Dispatch(Struct, eq=False):
     spare: Candidate | None = None
     """Who is asked when the context is too long for those."""
     random: Random | None = None
+    attempts: int = 0
+    """How many targets were asked, one of them twice counting twice."""
     _again: list[Candidate] = []  # those that failed in a way which may pass
-    _attempts: int = 0
     _retries: int = 0
     _is_due: bool = False  # the wait before a retry is over
     _is_over: bool = False
@@ -61,7 +81,7 @@ class Dispatch(Struct, eq=False):
         return bool(self.untried or self._again)
 
     def next(self, now: float) -> Ask | Wait | None:
-        if self._is_over or self._attempts > self.settings.retries:
+        if self._is_over or self.attempts > self.settings.retries:
             return None
         for candidate in self.untried:
             if candidate.state.breaker.is_closed:
@@ -78,30 +98,10 @@ class Dispatch(Struct, eq=False):
         waits = [one.state.breaker.wait(now) for one in (*self.untried, *self._again)]
         return max(1.0, min(waits, default=1.0))
 
-    def answering(self, ask: Ask) -> Ask:
-        """Its first words have come. A probe has shown then that the target is there; others may follow."""
-        if ask.admission == "probe":
-            with self.states.changing():
-                ask.candidate.state.breaker.proved(self.settings.failures)
-            ask.admission = "ordinary"
-        return ask
-
-    def answered(self, ask: Ask) -> None:
-        breaker = ask.candidate.state.breaker
-        if breaker.failures or ask.admission == "probe":
-            with self.states.changing():
-                breaker.succeeded(ask.admission)
-
-    def left(self, ask: Ask) -> None:
-        """The attempt ended, and says nothing about the target."""
-        if ask.admission == "probe":
-            with self.states.changing():
-                ask.candidate.state.breaker.released(ask.admission)
-
     def refused(self, ask: Ask, *, is_too_long: bool = False) -> None:
         """Nothing was sent: the target cannot take this request."""
-        self.left(ask)
-        self._attempts -= 1
+        ask.left(self.states)
+        self.attempts -= 1
         self._why = f"{ask.target} cannot take this request"
         if is_too_long and not self.untried and self.spare is not None:
             self.untried, self.spare = [self.spare], None
@@ -114,11 +114,11 @@ class Dispatch(Struct, eq=False):
         """Nobody is to be asked any more."""
         self._is_over = True
 
-    def failed(self, ask: Ask, kind: Kind, now: float, retry_after: float | None = None) -> bool:
+    def failed(self, ask: Ask, kind: AttemptFailure, now: float, retry_after: float | None = None) -> bool:
         """Is there anything left to try after such a failure?"""
         candidate, settings = ask.candidate, self.settings
         if kind in ("request", "too_long", "unsupported"):
-            self.answered(ask)  # it has said no to this request, and is well
+            ask.answered(self.states)  # it has said no to this request, and is well
             self._is_over = kind != "too_long" or self.spare is None
             if not self._is_over and self.spare is not None:
                 self.untried, self._again, self.spare = [self.spare], [], None
@@ -145,7 +145,7 @@ class Dispatch(Struct, eq=False):
     def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
         self.untried.remove(candidate)
         candidate.state.sent(now)
-        self._attempts += 1
+        self.attempts += 1
         reason = "probe" if admission == "probe" else self._why or candidate.reason
         return Ask(candidate, candidate.target, admission, reason)
 
@@ -169,7 +169,7 @@ class Dispatch(Struct, eq=False):
                         admission = state.breaker.admit(now, self.states.owner)
                         assert admission is not None
                         self._retries += 1
-                        self._attempts += 1
+                        self.attempts += 1
                         state.requests += 1
                         return Ask(candidate, candidate.target, admission, f"again {self._why}")
             return None

@@ -1,6 +1,6 @@
 """How fast a target is: a moving estimate of the time to its first words, and of its tokens a second."""
 
-from antiphon.engine.routing.cells import Cell, Cells
+from antiphon.engine.routing.cells import CellAttribute, Cells
 
 SIZE = 2
 _NEW = 0.2
@@ -14,9 +14,9 @@ class Estimates:
 
     __slots__ = ("cells",)
 
-    first_token = Cell(0)
+    first_token = CellAttribute(0)
     """Seconds."""
-    speed = Cell(1)
+    speed = CellAttribute(1)
     """Tokens a second."""
 
     def __init__(self, cells: Cells) -> None:
@@ -25,16 +25,14 @@ class Estimates:
     def answered(self, first_token: float, tokens: int, seconds: float) -> None:
         """An answer came: its first words after so long, then so many tokens in so many seconds."""
         cells = self.cells
-        cells[0] = _moved(cells[0], max(first_token, 1e-6))
+        before = cells[0]
+        cells[0] = before + _NEW * (first_token - before) if before else max(first_token, 1e-6)
         if tokens and seconds >= _SHORTEST:
-            cells[1] = _moved(cells[1], tokens / seconds)
+            before, now = cells[1], tokens / seconds
+            cells[1] = before + _NEW * (now - before) if before else now
 
     def duration(self, tokens: int) -> float | None:
         """How many seconds an answer of so many tokens would take; None if nothing is known."""
         if not self.first_token:
             return None
         return self.first_token + (tokens / self.speed if self.speed else 0.0)
-
-
-def _moved(before: float, new: float) -> float:
-    return new if not before else before + _NEW * (new - before)

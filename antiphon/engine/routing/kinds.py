@@ -14,11 +14,11 @@ from antiphon.spec.errors import (
     ErrorPayload,
 )
 
-Kind = FailureKind | Literal["too_long", "unsupported", "request"]
+AttemptFailure = FailureKind | Literal["too_long", "unsupported", "request"]
 """Beyond the failures of a target: the context is too long for it, it cannot take what the request has, or
 the request itself is at fault."""
 
-_BY_CODE: dict[str, Kind] = {
+_BY_CODE: dict[str, AttemptFailure] = {
     errors.UPSTREAM_UNREACHABLE: "connection",
     errors.UPSTREAM_CLOSED: "connection",
     TIMEOUT: "timeout",
@@ -35,7 +35,7 @@ _BY_CODE: dict[str, Kind] = {
 _REFUSALS = frozenset({UNSUPPORTED_CONTENT, UNSUPPORTED_PARAMETER})
 
 
-def kind_of(error: ErrorPayload, status: int = 0) -> Kind:
+def kind_of(error: ErrorPayload, status: int = 0) -> AttemptFailure:
     """The kind of an error that a provider raised with this status, or put as the end of its answer."""
     if (kind := _BY_CODE.get(error.code or "")) is not None:
         return kind

@@ -1,6 +1,6 @@
 """How often a target may be asked again: a share of what clients sent to it, so that retries never storm."""
 
-from antiphon.engine.routing.cells import Cells
+from antiphon.engine.routing.cells import CellAttribute, Cells
 
 WINDOW = 60
 """Seconds."""
@@ -11,7 +11,8 @@ LEAST = 10
 
 _SLOTS = WINDOW + 1  # with the second that is not over, so that no minute has more than it may
 _SECOND, _SENT, _RETRIED = range(3)
-SIZE = _SLOTS * 3
+_RING = _SLOTS * 3
+SIZE = _RING + 1
 
 
 class RetryBudget:
@@ -19,34 +20,35 @@ class RetryBudget:
 
     __slots__ = ("cells",)
 
+    machines = CellAttribute(_RING)
+    """How many share what is allowed whatever the clients sent; 0 is one."""
+
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
 
-    def sent(self, now: float) -> None:
-        """A client's request goes to this target for the first time."""
-        self.cells[self._slot(now) + _SENT] += 1
+    def sent(self, now: float, kind: int = _SENT) -> None:
+        """A client's request goes to this target for the first time; or, by its kind, a retry."""
+        cells, second = self.cells, int(now)
+        slot = second % _SLOTS * 3
+        if cells[slot] != second:
+            cells[slot], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0
+        cells[slot + kind] += 1
 
     def take(self, now: float) -> bool:
         """May it be asked again? Then that is counted."""
         if not self.left(now):
             return False
-        self.cells[self._slot(now) + _RETRIED] += 1
+        self.sent(now, _RETRIED)
         return True
 
     def left(self, now: float) -> int:
         """How many retries are allowed now."""
         sent = retried = 0.0
         cells, second = self.cells, int(now)
-        for slot in range(0, SIZE, 3):
+        for slot in range(0, _RING, 3):
             age = second - cells[slot + _SECOND]
             if 0 <= age <= WINDOW:
                 retried += cells[slot + _RETRIED]
                 sent += cells[slot + _SENT] if age < WINDOW else 0.0
-        return max(0, max(LEAST, int(sent) // SHARE) - int(retried))
-
-    def _slot(self, now: float) -> int:
-        second = int(now)
-        slot, cells = second % _SLOTS * 3, self.cells
-        if cells[slot] != second:
-            cells[slot], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0
-        return slot
+        least = -(-LEAST // int(self.machines or 1))
+        return max(0, max(least, int(sent) // SHARE) - int(retried))

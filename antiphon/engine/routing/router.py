@@ -6,35 +6,45 @@ receipts, the items as it may see them, how much of them fits) is done anew for 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Protocol
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.config import Target
 from antiphon.engine.failures import CLOSED
 from antiphon.engine.routing.affinity import Held
 from antiphon.engine.routing.attempt import Attempt
-from antiphon.engine.routing.continuation import Continuation, Continued, Unfinished, unfinished
+from antiphon.engine.routing.continuation import (
+    Continuation,
+    Continued,
+    Unfinished,
+    suppress_reasoning,
+    unfinished,
+)
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
 from antiphon.engine.routing.kinds import kind_of
 from antiphon.engine.routing.routes import FailedAttempt, RouteInUse
-from antiphon.providers.base import ROUTE, SUPPRESSED, Provider, Sink, Turn, UpstreamError
+from antiphon.providers.base import ROUTE, Capabilities, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.response import CONTINUED, ESTIMATED, Receipt, Response, RouteAttempt, Usage
-from antiphon.stream.deltas import Failure, Finish, UsageDelta
+from antiphon.stream.deltas import Failure
 
 ROUTER = "router"
 """Who a receipt names for what is decided here."""
 UNAVAILABLE = "targets_unavailable"
 
-Prepare = Callable[[Provider, Turn, Sequence[Item]], Awaitable[None] | None]
+_Prepare = Callable[[Provider, Turn, Sequence[Item]], Awaitable[None] | None]
 """Makes a turn what this provider takes, with these items after its own; None if that is done at once."""
 
+_Around = Callable[[Provider, Turn], Provider]
+"""Gives a provider with what has to be done around it for this turn."""
 
-class Composing(Protocol):
+
+class ResponseMaker(Protocol):
     """Whoever makes a response of what the targets say."""
 
     @property
@@ -61,65 +71,89 @@ class _Trouble(Struct):
     """None if the provider put it as the end of its answer."""
 
 
-class Router:
-    """Answers one request with the targets of one route."""
+def _put_as_end(failure: ErrorPayload | None) -> _Trouble:
+    """The trouble of an attempt that ended with a failure, or without an end."""
+    return _Trouble(failure) if failure else _Trouble(CLOSED, 502, raised=UpstreamError(CLOSED, 502))
 
-    __slots__ = (
-        "_attempts",
-        "_held",
-        "_keys",
-        "_prepare",
-        "_remembers",
-        "_route",
-        "_routes",
-        "_targets",
-        "_unfinished",
-        "capabilities",
-        "composing",
-    )
 
-    name = ROUTER
+class RouteProvider(Struct, eq=False):
+    """Answers one request with the targets of one route.
 
-    def __init__(
-        self,
-        route: RouteInUse,
-        targets: tuple[Target, ...],
-        prepare: Prepare,
-        keys: Sequence[int] = (),
-        remembers: Callable[[str], Sequence[int]] | None = None,
-    ) -> None:
-        """`keys` say which chain the request goes on with, `remembers` under which its response is found."""
-        self._route = route
-        self._routes = route.routes
-        self._targets = targets
-        self._prepare = prepare
-        self._keys = keys
-        self._remembers = remembers
-        self._attempts: list[RouteAttempt] = []
-        self._held: Held | None = None
-        self._unfinished: Unfinished | None = None
-        self.composing: Composing
-        """Set by whoever makes the response, before this is asked to answer."""
-        self.capabilities = route.capabilities(targets)
+    `keys` say which chain the request goes on with, `remembers` under which its response is found, and
+    `around` gives the provider of an attempt with what is done around it.
+    """
+
+    _route: RouteInUse
+    _targets: tuple[Target, ...]
+    _prepare: _Prepare
+    capabilities: Capabilities
+    _keys: Sequence[int] = ()
+    _remembers: Callable[[str], Sequence[int]] | None = None
+    around: _Around | None = None
+    composing: ResponseMaker | None = None
+    """Set by whoever makes the response, before this is asked to answer."""
+    begun_for: Target | None = None
+    """Whom the response is made for already, with the turn that is to be answered."""
+    tells: bool = False
+    """Not where the only target is asked for the first time: nothing was decided then."""
+    _attempts: list[RouteAttempt] = []
+    unfinished: Unfinished | None = None
+    """What the next target goes on with."""
+    _held: Held | None = None
+    name: str = ROUTER
+
+    __repr__ = object.__repr__  # which shows no prompt
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        routes = self._routes
+        route = self._route
+        states, providers = route.routes.states, route.routes.providers
+        dispatch, trouble, mine = None, None, turn
+        # Most routes have one target, and it is well: then nothing is made to go on with before it fails.
+        ask = route.ask_only()
+        if ask is None:
+            dispatch = self._dispatch(turn)
+            ask = await self._next(dispatch)
+        while ask is not None:
+            provider = providers[ask.target.provider]
+            attempt = self._begin(ask, provider, turn, mine, sink)
+            if attempt is None:
+                ask.left(states)
+                return
+            try:
+                if (preparing := self._prepare(provider, mine, attempt.added)) is not None:
+                    await preparing
+                asked = provider if self.around is None else self.around(provider, mine)
+                await asked.answer(mine, attempt)
+            except (UpstreamError, SpecError) as error:
+                retry_after = error.retry_after if isinstance(error, UpstreamError) else None
+                trouble = _Trouble(error.payload, error.status, retry_after, error)
+            except BaseException:
+                ask.left(states)
+                raise
+            else:
+                if attempt.is_finished:
+                    ask.answered(states)
+                    return
+                trouble = _put_as_end(attempt.failure)
+            dispatch = dispatch or route.dispatch_after_only()
+            self._judge(dispatch, attempt, trouble, turn, mine)
+            mine = replace(turn, upstream_status=0, upstream_id="")
+            ask = await self._next(dispatch)
+        self._give_up(trouble or self._nobody(dispatch), turn, sink)
+
+    def _dispatch(self, turn: Turn) -> Dispatch:
+        routes = self._route.routes
         if self._keys:
             self._held = routes.states.affinity.find(self._keys, routes.clock())
-        dispatch = self._route.dispatch(turn, self._route.plan(turn, self._targets, self._held))
-        trouble: _Trouble | None = None
-        mine = turn
-        while (step := dispatch.next(routes.clock())) is not None:
-            if isinstance(step, Wait):
-                await asyncio.sleep(step.seconds)
-                continue
-            mine.model = step.target.upstream_model
-            turn.target = mine.target = step.candidate.state.name
-            trouble = await self._try(dispatch, step, turn, mine, sink)
-            if trouble is None:
-                return
-            mine = replace(turn, upstream_status=0, upstream_id="")
-        self._give_up(trouble or self._nobody(dispatch), turn, sink)
+        return self._route.dispatch(turn, self._targets, self._held)
+
+    async def _next(self, dispatch: Dispatch) -> Ask | None:
+        """Who is asked next, once it is time."""
+        step = dispatch.next(self._route.routes.clock())
+        if not isinstance(step, Wait):
+            return step
+        await asyncio.sleep(step.seconds)
+        return await self._next(dispatch)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         """Each target counts in its own way, so this is for each of them to say."""
@@ -131,52 +165,23 @@ class Router:
     async def close(self) -> None:
         return
 
-    async def _try(self, dispatch: Dispatch, ask: Ask, turn: Turn, mine: Turn, sink: Sink) -> _Trouble | None:
-        """Ask one target; None if it has answered, else why it has not. `dispatch` learns of it."""
-        provider, mark = self._routes.providers[ask.target.provider], len(turn.receipts)
-        added: Sequence[Item] = ()
-        continued: Continued | None = None
-        if self._unfinished is None:
-            self.composing.begins(ask.target, provider, mine)
-        else:
-            joined = self._join(self._unfinished, ask, provider, turn, mine, sink)
-            if joined is None:
-                dispatch.left(ask)
-                return None
-            (continued, added), sink = joined, joined[0]
-        attempt = _Attempt(
-            sink,
-            self.composing,
-            not turn.stream,
-            router=self,
-            dispatch=dispatch,
-            ask=ask,
-            turn=turn,
-            began=perf_counter(),
-        )
-        try:
-            if (preparing := self._prepare(provider, mine, added)) is not None:
-                await preparing
-            await provider.answer(mine, attempt)
-        except (UpstreamError, SpecError) as error:
-            retry_after = error.retry_after if isinstance(error, UpstreamError) else None
-            trouble = _Trouble(error.payload, error.status, retry_after, error)
-        except BaseException:
-            dispatch.left(ask)
-            raise
-        else:
-            if attempt.is_finished:
-                dispatch.answered(ask)
-                return None
-            payload = attempt.failure
-            trouble = (
-                _Trouble(payload) if payload else _Trouble(CLOSED, 502, raised=UpstreamError(CLOSED, 502))
-            )
-        is_heard = attempt.has_content if continued is None else continued.has_added
-        if not is_heard:
-            del turn.receipts[mark:]
-        self._judge(attempt, trouble, turn, mine, is_heard=is_heard)
-        return trouble
+    def _begin(self, ask: Ask, provider: Provider, turn: Turn, mine: Turn, sink: Sink) -> Attempt | None:
+        """The sink of an attempt that begins now; None if nothing may follow what was said before."""
+        assert self.composing is not None
+        mine.model = ask.target.upstream_model
+        turn.target = mine.target = ask.candidate.state.name
+        attempt = Attempt(sink, self, ask, turn, len(turn.receipts), perf_counter())
+        begun_for, self.begun_for = self.begun_for, None
+        if self.unfinished is None:
+            if ask.target is not begun_for:
+                self.composing.begins(ask.target, provider, mine)
+            return attempt
+        joined = self._join(self.unfinished, ask, provider, turn, mine, sink)
+        if joined is None:
+            return None
+        attempt.sink = attempt.continued = joined[0]
+        attempt.added = joined[1]
+        return attempt
 
     def _join(
         self, before: Unfinished, ask: Ask, provider: Provider, turn: Turn, mine: Turn, sink: Sink
@@ -186,15 +191,14 @@ class Router:
         None if nothing may follow: the budget is used up, and that is the end of the answer.
         """
         how = Continuation.on(provider, mine, before)
-        request = how.request(turn.request)
-        if request is None:
+        if how.request(turn.request) is None:
             self._tell(turn)
-            sink.put([*how.closing(), UsageDelta(how.usage(Usage())), Finish("length")])
+        request = how.begin(turn.request, sink)
+        if request is None:
             return None
         mine.request = request
-        if closing := how.closing():
-            sink.put(closing)
         # The response has the name of the target whose words are there, so that changes with its first word.
+        assert self.composing is not None
         response, spoke = self.composing.response, self.composing.response.model
         self.composing.begins(ask.target, provider, mine)
         response.model = spoke
@@ -205,19 +209,19 @@ class Router:
         def begins() -> None:
             response.model = mine.target
 
-        def left_out() -> None:
-            turn.receipt(ROUTER, "output", "reasoning in the middle of a text is left out", SUPPRESSED)
-
+        left_out = partial(suppress_reasoning, turn, ROUTER)
         joined = Continued(sink, how, len(self._attempts), begins=begins, left_out=left_out)
         return joined, how.added
 
-    def _judge(
-        self, attempt: "_Attempt", trouble: _Trouble, turn: Turn, mine: Turn, *, is_heard: bool
-    ) -> None:
+    def _judge(self, dispatch: Dispatch, attempt: Attempt, trouble: _Trouble, turn: Turn, mine: Turn) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
-        dispatch, ask, routes = attempt.dispatch, attempt.ask, self._routes
+        ask, routes = attempt.ask, self._route.routes
+        is_heard = attempt.is_heard
+        if not is_heard:
+            del turn.receipts[attempt.mark :]
         kind = kind_of(trouble.payload, trouble.status)
-        attempt.note(kind)
+        self._attempts.append(attempt.told(kind, perf_counter()))
+        self.tells = True
         if routes.report is not None:
             code = trouble.payload.code or trouble.payload.type
             routes.report(FailedAttempt(mine, ask.target, kind, code, self._attempts[-1].milliseconds))
@@ -226,16 +230,18 @@ class Router:
             return
         is_open = dispatch.failed(ask, kind, routes.clock(), trouble.retry_after)
         on_cut = self._route.route.settings.on_cut
-        if attempt.has_content or self._unfinished is not None:
-            self._unfinished = None
-            if is_open and on_cut == "continue":
-                self._unfinished = unfinished(self.composing.snapshot(), turn.request)
-            if self._unfinished is None:
+        if attempt.has_content or self.unfinished is not None:
+            self.unfinished = None
+            # After a takeover there may be something to go on with that this attempt has not begun.
+            if is_open and (on_cut == "continue" or not is_heard):
+                assert self.composing is not None
+                self.unfinished = unfinished(self.composing.snapshot(), turn.request)
+            if self.unfinished is None:
                 dispatch.end()
                 return
             dispatch.goes_on()
             if is_heard:
-                self._count(self._unfinished, turn)
+                self._count(self.unfinished, turn)
         elif attempt.is_accepted and turn.stream and on_cut == "fail":
             dispatch.end()
 
@@ -249,14 +255,14 @@ class Router:
             reason = f"{last.target} broke off before it had counted its words: taken as {said:,} tokens"
             turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
 
-    def _nobody(self, dispatch: Dispatch) -> _Trouble:
+    def _nobody(self, dispatch: Dispatch | None) -> _Trouble:
         """Nobody was asked: all rest, or the context fits none."""
         name = self._route.route.name
-        if not dispatch.has_candidates:
+        if dispatch is None or not dispatch.has_candidates:
             message = f"the input is too long for every target of {name!r}; shorten it"
             payload = ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input")
             return _Trouble(payload, 400, raised=SpecError(payload, 400))
-        wait = dispatch.retry_after(self._routes.clock())
+        wait = dispatch.retry_after(self._route.routes.clock())
         message = f"every target of {name!r} rests after failures; try again in {wait:.0f} s"
         payload = ErrorPayload("server_error", message, UNAVAILABLE, "model")
         return _Trouble(payload, 503, raised=UpstreamError(payload, 503, wait))
@@ -267,25 +273,29 @@ class Router:
             raise trouble.raised
         sink.put([Failure(trouble.payload)])
 
-    @property
-    def tells(self) -> bool:
-        """Was anything decided? Not where the only target was asked once."""
-        return self._route.has_choice or bool(self._attempts)
+    def shows(self, item_type: str) -> str | None:
+        assert self.composing is not None
+        return self.composing.shows(item_type)
 
-    def ended(self, turn: Turn, target: Target, attempt: RouteAttempt) -> None:
-        """An attempt has answered; its end has not been put yet, so that it can tell all this."""
-        self._attempts.append(attempt)
-        self._tell(turn)
+    def proved(self, probe: Ask) -> None:
+        """The first words of a probe have come."""
+        probe.answering(self._route.routes.states, self._route.route.settings.failures)
+
+    def ends(self, attempt: Attempt, usage: Usage | None, now: float) -> None:
+        self._attempts.append(attempt.told("answered", now, usage))
+        self._tell(attempt.turn)
+        self._remember(attempt.ask.target, usage)
+
+    def _remember(self, target: Target, usage: Usage | None) -> None:
+        """The chain, and what goes on with this response, is on this target now."""
         keys = self._keys
         if self._remembers is not None:
+            assert self.composing is not None
             keys = [*keys, *self._remembers(self.composing.response.id)]
         if keys:
-            usage, routes = attempt.usage, self._routes
-            tokens = usage.total_tokens if isinstance(usage, Usage) else 0
+            routes = self._route.routes
+            tokens = usage.total_tokens if usage is not None else 0
             routes.states.affinity.keep(keys, target, tokens, routes.clock())
-
-    def failed(self, attempt: RouteAttempt) -> None:
-        self._attempts.append(attempt)
 
     def _tell(self, turn: Turn) -> None:
         """The receipt of the route: who was asked, and what a move cost."""
@@ -301,37 +311,3 @@ class Router:
             price = self._route.price_of_moving(held, Target.of(last.target))
             reason += "" if price is None else f", for ${price:.6f}"
         turn.receipts.append(Receipt("model", ROUTE, reason, ROUTER, tuple(self._attempts)))
-
-
-class _Attempt(Attempt, eq=False, kw_only=True):
-    """One attempt of a router: it measures the time, and tells of its first words and of its end."""
-
-    router: Router
-    dispatch: Dispatch
-    ask: Ask
-    turn: Turn
-    began: float
-    first: float = 0.0
-
-    __repr__ = object.__repr__
-
-    def begins(self) -> None:
-        self.first = perf_counter()
-        self.dispatch.answering(self.ask)
-
-    def finishes(self, usage: Usage | None) -> None:
-        now, router, ask = perf_counter(), self.router, self.ask
-        tokens = usage.output_tokens if usage is not None else 0
-        ask.candidate.state.estimates.answered(self.first - self.began, tokens, now - self.first)
-        if router.tells:
-            router.ended(self.turn, ask.target, self._told("answered", now, usage))
-
-    def note(self, outcome: str) -> None:
-        """It came to nothing."""
-        self.router.failed(self._told(outcome, perf_counter()))
-
-    def _told(self, outcome: str, now: float, usage: Usage | None = None) -> RouteAttempt:
-        milliseconds = round((now - self.began) * 1000)
-        return RouteAttempt(
-            self.ask.candidate.state.name, self.ask.reason, milliseconds, outcome, usage or UNSET
-        )

@@ -12,8 +12,8 @@ from antiphon.catalogue import Catalogue
 from antiphon.config import Config, Route, Target
 from antiphon.engine.capabilities import estimated_tokens, fits, losses
 from antiphon.engine.routing.affinity import Held
-from antiphon.engine.routing.dispatch import Dispatch
-from antiphon.engine.routing.kinds import Kind
+from antiphon.engine.routing.dispatch import Ask, Dispatch
+from antiphon.engine.routing.kinds import AttemptFailure
 from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
 from antiphon.engine.routing.tiers import decision, in_tiers
@@ -28,7 +28,7 @@ class FailedAttempt(Struct, frozen=True):
 
     turn: Turn
     target: Target
-    kind: Kind
+    kind: AttemptFailure
     code: str
     milliseconds: int
 
@@ -80,18 +80,19 @@ class RouteInUse:
         """Can every target be used?"""
         self._spare = route.spare if route.spare and route.spare.provider in routes.providers else None
         self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
-        self._shared = cache(self._together)
-        self._all = self._together(route.targets) if self.is_enabled else None
-        first = route.targets[0]
-        self._only = [Candidate(first, routes.states[first], reason="listed")]
+        self.capabilities: Callable[[tuple[Target, ...]], Capabilities] = cache(self._together)
+        """What some of the targets promise together, before one of them is asked."""
+        self.names = {target: str(target) for target in route.targets}
+        first = Candidate(route.targets[0], routes.states[route.targets[0]], reason="listed")
+        self._only = None if self.has_choice else Ask(first, first.target, "ordinary", first.reason)
         """Where there is no choice, the same for every request."""
         self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
 
     def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
-        if not self.has_choice:
-            return self._only
+        if self._only is not None:
+            return [self._only.candidate]
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
@@ -114,9 +115,10 @@ class RouteInUse:
             raise SpecError(ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input"), 400)
         return found
 
-    def dispatch(self, turn: Turn, candidates: Sequence[Candidate]) -> Dispatch:
-        """What leads a request through these candidates, and to the spare target in the end."""
+    def dispatch(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> Dispatch:
+        """What leads a request through these targets in their order, and to the spare one in the end."""
         routes, spare, last = self.routes, self._spare, None
+        candidates = self.plan(turn, targets, held)
         if spare is not None and (turn.hint is None or spare.provider not in turn.hint.without):
             last = Candidate(spare, routes.states[spare], reason="the context is too long for the others")
             self._describe(last, turn, None)
@@ -124,7 +126,22 @@ class RouteInUse:
                 last = None
             elif not candidates:
                 candidates, last = [last], None
-        return Dispatch(self.route.settings, routes.states, [*candidates], last, routes.random)
+        return Dispatch(self.route.settings, routes.states, candidates, last, routes.random)
+
+    def ask_only(self) -> Ask | None:
+        """Ask the only target, if there is just one and nothing speaks against it."""
+        only = self._only
+        if only is None:
+            return None
+        state = only.candidate.state
+        if not state.breaker.is_closed:
+            return None
+        state.sent(self.routes.clock())
+        return only
+
+    def dispatch_after_only(self) -> Dispatch:
+        """What leads a request on whose only target was asked."""
+        return Dispatch(self.route.settings, self.routes.states, [], None, self.routes.random, attempts=1)
 
     def price_of_moving(self, held: Held, to: Target) -> float | None:
         """What it costs that another target reads what the old one had in its cache; None if unknown."""
@@ -135,15 +152,19 @@ class RouteInUse:
         kept = here.cost(Usage.of(held.tokens, 0, cached=held.tokens))
         return None if anew is None or kept is None else max(0.0, anew - kept)
 
-    def capabilities(self, targets: tuple[Target, ...]) -> Capabilities:
-        """What these targets promise together, before one of them is asked."""
-        return self._all if self._all is not None and targets is self.route.targets else self._shared(targets)
-
     def _together(self, targets: tuple[Target, ...]) -> Capabilities:
         """As the first target, a schema only if all enforce it; each sees to tokens and media by itself."""
         takes = [self.routes.providers[target.provider].capabilities for target in targets]
         enforces = all(one.enforces_schema for one in takes)
-        return replace(takes[0], enforces_schema=enforces, counts_tokens=False, images=False, files=False)
+        return replace(
+            takes[0],
+            enforces_schema=enforces,
+            hosted_tools=frozenset.intersection(*(one.hosted_tools for one in takes)),
+            foreign_tools=all(one.foreign_tools for one in takes),
+            counts_tokens=False,
+            images=False,
+            files=False,
+        )
 
     def _describe(self, one: Candidate, turn: Turn, held: Held | None) -> None:
         info = self.routes.catalogue.lookup(*one.target)

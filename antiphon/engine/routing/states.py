@@ -18,7 +18,7 @@ from antiphon.config import Target
 from antiphon.engine.routing import affinity, breaker, estimates, retry_budget
 from antiphon.engine.routing.affinity import Affinity
 from antiphon.engine.routing.breaker import Breaker
-from antiphon.engine.routing.cells import Cell, Cells
+from antiphon.engine.routing.cells import CellAttribute, Cells
 from antiphon.engine.routing.estimates import Estimates
 from antiphon.engine.routing.retry_budget import RetryBudget
 
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 FILE = "routes.state"
 LOCK = "routes.lock"
+LEADER = "routes.leader"
 _HEAD = 8  # cells at the start of a file; the first holds what the file is about
 _COUNTS = 3
 _BREAKER = _COUNTS + breaker.SIZE
@@ -38,9 +39,9 @@ class TargetState:
 
     __slots__ = ("breaker", "budget", "cells", "estimates", "name", "target")
 
-    requests = Cell(0)
-    errors = Cell(1)
-    failed_at = Cell(2)
+    requests = CellAttribute(0)
+    errors = CellAttribute(1)
+    failed_at = CellAttribute(2)
 
     def __init__(self, target: Target, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
         self.target = target
@@ -68,6 +69,8 @@ class States:
         """Without a folder the state is this process's own."""
         self.owner = os.getpid()
         self._files: list[int] = []
+        self._folder = folder
+        self._leading: int | None = None
         size = (_HEAD + SIZE * len(targets)) * 8
         memory = self._mapped(folder, targets, size) if folder is not None else None
         self._memory = memory or mmap.mmap(-1, size + affinity.BYTES)
@@ -88,7 +91,24 @@ class States:
         """Hold this while a breaker or a budget is changed; it is short, and nothing is awaited inside."""
         return self._locked() if self._files else nullcontext()
 
+    def leads(self) -> bool:
+        """Is it this process that speaks for the machine? One of those that share the state does."""
+        if self._folder is None or not self._files:
+            return True
+        if self._leading is None:
+            file = os.open(self._folder / LEADER, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            self._leading = file
+        return True
+
     def close(self) -> None:
+        if self._leading is not None:
+            os.close(self._leading)
+            self._leading = None
         for file in self._files:
             fcntl.flock(file, fcntl.LOCK_UN)  # the mapping holds it too
             os.close(file)
@@ -127,7 +147,7 @@ class States:
             fcntl.flock(self._files[0], fcntl.LOCK_UN)
 
     def _is_alive(self, process: int) -> bool:
-        if process == self.owner:
+        if process == self.owner or process < 0:  # one below is on another machine, which says if it ends
             return True
         try:
             os.kill(process, 0)

@@ -3,24 +3,26 @@
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from antiphon.config import ModelFacts
 from antiphon.providers import model_lists, queries
 from antiphon.providers.anthropic.models import PREFILL
-from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, Prepared, prepare
+from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, AnthropicRequest, prepare
 from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.wires.messages.vendor import FIELDS, VENDOR
 
 BASE_URL = "https://api.anthropic.com"
 IMITATED = "2023-06-01"
 """The version that servers of this wire know which are not Anthropic's own."""
 
-_PARAMETERS = frozenset({"max_output_tokens", "reasoning", "service_tier", "safety_identifier", "stop"})
+_PARAMETERS = frozenset(
+    {"max_output_tokens", "reasoning", "service_tier", "safety_identifier", "stop", FIELDS}
+)
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 
 
-class Anthropic:
+class Anthropic(model_lists.ListedModels):
     """An upstream of this wire: one address, one key, one version."""
 
     Settings = AnthropicSettings
@@ -62,17 +64,6 @@ class Anthropic:
             secrets=self._secrets,
         )
 
-    async def models(self) -> list[str]:
-        """The upstream's own list; empty when it has none to give."""
-        return await self._models.names()
-
-    def facts(self, model: str) -> ModelFacts | None:
-        """What the list last said of a model."""
-        return self._models.facts(model)
-
-    async def close(self) -> None:
-        return
-
     def _call(self, turn: Turn) -> Call:
         prepared = prepare(turn, self._shape)
         parser = AnthropicStream(
@@ -92,7 +83,7 @@ class Anthropic:
             secrets=self._secrets,
         )
 
-    def _headers_for(self, prepared: Prepared) -> Mapping[str, str]:
+    def _headers_for(self, prepared: AnthropicRequest) -> Mapping[str, str]:
         betas = dict.fromkeys((*self._betas, *prepared.betas))
         return {**self._headers, "anthropic-beta": ",".join(betas)} if betas else self._headers
 
@@ -115,6 +106,7 @@ def _capabilities(shape: AnthropicOptions) -> Capabilities:
         files=True,
         file_urls=True,
         custom_tools=True,
+        hosted_tools=frozenset({f"{VENDOR}web_search"}),
         prefill=PREFILL,
         reasoning=True,
         proofs=True,

@@ -11,18 +11,19 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.providers.anthropic.content import Block, Blocks, text_block
+from antiphon.providers.anthropic.content import AnthropicContent, BlockBody, own_block, text_block
 from antiphon.providers.anthropic.models import ClaudeModel
 from antiphon.providers.anthropic.wire import AnthropicCaller, Container, decode_kept
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
 from antiphon.providers.tools.functions import as_object
-from antiphon.spec.codec import UNREADABLE, Opaque
-from antiphon.spec.content import text_of
+from antiphon.spec.codec import UNREADABLE, Opaque, encode
+from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
+from antiphon.wires.messages.citations import citation
+from antiphon.wires.messages.vendor import VENDOR, block_of, fields_of
 from antiphon.wires.tools.names import ToolNames
 
-VENDOR = "anthropic:"
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
 _FIT_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -46,7 +47,7 @@ class MessagesBuilder:
     def __init__(
         self, turn: Turn, model: ClaudeModel, provider: str, names: ToolNames, *, thoughts: bool
     ) -> None:
-        self.system: list[str] = []
+        self.system: list[BlockBody] = []
         self.messages: list[dict[str, Any]] = []
         self.has_thinking = False
         self.called: set[str] = set()
@@ -59,7 +60,7 @@ class MessagesBuilder:
         self._provider = provider
         self._names = names
         self._thoughts = thoughts
-        self._held: list[str] = []  # system messages that wait for the end of the user's words
+        self._held: list[BlockBody] = []  # system messages that wait for the end of the user's words
         self._ids: dict[str, str] = {}  # the id upstream of the last call with an id of ours
         self._taken: set[str] = set()
         self._open: dict[str, None] = {}  # calls of the last message that have no result yet
@@ -78,7 +79,7 @@ class MessagesBuilder:
 
     def _build(self) -> None:
         if instructions := self._turn.request.instructions:
-            self.system.append(instructions)
+            self.system.append({"type": "text", "text": instructions})
         for speech in speeches(self._turn, self._provider, VENDOR):
             if speech.role == "tool":
                 self._user([self._result(entry) for entry in speech.entries])
@@ -94,7 +95,7 @@ class MessagesBuilder:
         self._place_held()
         if self._held:
             self._receipt("input", "a system message after the model's words is sent as the user's")
-            self._user([block for text in self._held for block in text_block(text)])
+            self._user(self._held)
 
     def _receipt(self, where: str, why: str, action: str = REWRITTEN) -> None:
         self._turn.receipt(self._provider, where, why, action)
@@ -103,54 +104,53 @@ class MessagesBuilder:
 
     def _instruct(self, speech: Speech) -> None:
         for entry in speech.entries:
-            text = text_of(entry.item.content) if isinstance(entry.item, Message) else ""
-            if not text.strip():
+            blocks = self._words(entry)
+            if not blocks:
                 continue
             if not self.messages:
-                self.system.append(text)
+                self.system += blocks
             elif self._model.system_messages:
-                self._held.append(text)
+                self._held += blocks
             else:
                 why = "this model takes system messages only at the beginning, so it was moved there"
                 self._receipt(entry.where, why)
-                self.system.append(text)
+                self.system += blocks
 
     def _place_held(self) -> None:
         """A system message stands between the words of the user and the answer, and nowhere else."""
         if self._held and self.messages and self.messages[-1]["role"] == "user":
-            content = [block for text in self._held for block in text_block(text)]
-            self.messages.append({"role": "system", "content": content})
+            self.messages.append({"role": "system", "content": self._held})
             self._held = []
 
     # --- the user and the tools ---------------------------------------------------------------------------
 
-    def _user(self, blocks: list[Block]) -> None:
+    def _user(self, blocks: list[BlockBody]) -> None:
         if blocks and self.messages and self.messages[-1]["role"] == "user":
             self.messages[-1]["content"] += blocks
         elif blocks:
             self.messages.append({"role": "user", "content": blocks})
 
-    def _words(self, entry: Entry) -> list[Block]:
+    def _words(self, entry: InputEntry) -> list[BlockBody]:
         if not isinstance(entry.item, Message):
             return []
-        return Blocks(self._turn, self._provider, f"{entry.where}.content").of(entry.item.content)
+        return AnthropicContent(self._turn, self._provider, f"{entry.where}.content").of(entry.item.content)
 
-    def _result(self, entry: Entry) -> Block:
+    def _result(self, entry: InputEntry) -> BlockBody:
         output = entry.item
-        assert isinstance(output, Output)
+        assert isinstance(output, AnyCallOutput)
         id = self._ids[output.call_id]
         self._open.pop(id, None)
-        block: Block = {"type": "tool_result", "tool_use_id": id}
-        content = Blocks(self._turn, self._provider, f"{entry.where}.output").of(output.output)
+        block: BlockBody = {"type": "tool_result", "tool_use_id": id}
+        content = AnthropicContent(self._turn, self._provider, f"{entry.where}.output").of(output.output)
         if content:
             block["content"] = output.output if isinstance(output.output, str) else content
         if is_failed(output):
             block["is_error"] = True
-        return block
+        return block | fields_of(output)
 
     def _answer_the_rest(self) -> None:
         """This API wants a result for every call."""
-        results: list[Block] = [
+        results: list[BlockBody] = [
             {"type": "tool_result", "tool_use_id": id, "content": _UNANSWERED, "is_error": True}
             for id in self._open
         ]
@@ -178,7 +178,7 @@ class MessagesBuilder:
                 self._begins_thinking = blocks[0][0] in THINKING
             self.messages.append({"role": "assistant", "content": [block for _, block in blocks]})
 
-    def _said(self, entry: Entry) -> list[tuple[str, Any]]:
+    def _said(self, entry: InputEntry) -> list[tuple[str, Any]]:
         """Blocks with their types; those that are kept as they came are JSON already."""
         match entry.item:
             case Message() as message:
@@ -191,21 +191,29 @@ class MessagesBuilder:
                 return self._own(item, entry.where)
         return []
 
-    def _text(self, message: Message) -> list[Block]:
+    def _text(self, message: Message) -> list[BlockBody]:
         if isinstance(message.content, str):
             return text_block(message.content)
-        return [block for part in message.content for block in text_block(text_of([part]))]
+        blocks: list[BlockBody] = []
+        for part in message.content:
+            text = text_of([part])
+            for block in text_block(text):
+                if isinstance(part, OutputText) and part.annotations:
+                    cited = [citation(one, text) for one in part.annotations]
+                    block["citations"] = [one for one in cited if one is not None]
+                blocks.append(block if isinstance(part, Opaque) else block | fields_of(part))
+        return blocks
 
-    def _call(self, call: Call, where: str) -> Block:
+    def _call(self, call: AnyCall, where: str) -> BlockBody:
         name, arguments = self._names.upstream_call(call)
         given = as_object(self._turn, self._provider, where, arguments)
         id = self._id(call.call_id)
         self.called.add(name)
         self._open[id] = None
-        block: Block = {"type": "tool_use", "id": id, "name": name, "input": given}
+        block: BlockBody = {"type": "tool_use", "id": id, "name": name, "input": given}
         if (caller := self._callers.get(call.call_id)) is not None:
             block["caller"] = caller
-        return block
+        return block | fields_of(call)
 
     def _id(self, call_id: str) -> str:
         """An id that this API takes, and no two the same; the same again in every later request."""
@@ -222,6 +230,8 @@ class MessagesBuilder:
 
     def _thought(self, reasoning: Reasoning) -> list[tuple[str, Any]]:
         blob = (reasoning.encrypted_content or "").encode()
+        if not blob and (signed := block_of(reasoning)) is not None:
+            blob = encode(signed)  # of a conversation that began with the provider itself
         kind = _type_of(blob)
         if (kept := _kept(blob)) is not None:
             if isinstance(kept, AnthropicCaller):
@@ -242,12 +252,11 @@ class MessagesBuilder:
 
     def _own(self, item: Opaque, where: str) -> list[tuple[str, Any]]:
         """A block of the provider's own tools, which only it can read."""
-        block = item.fields.get("data")
-        kind = item.type.removeprefix(VENDOR)
-        if not isinstance(block, dict) or block.get("type") != kind:
+        block = own_block(item)
+        if block is None:
             self._turn.receipt(self._provider, where, f"{item.type!r} has no block in its `data`")
             return []
-        return [(kind, block)]
+        return [(block["type"], block)]
 
 
 def _kept(blob: bytes) -> AnthropicCaller | Container | None:

@@ -40,9 +40,6 @@ UNKNOWN = ClaudeModel()
 PREFILL = re.compile(r"claude-(?:[23]|instant|haiku-4-5|(?:opus|sonnet)-4(?:-[015])?(?:-\d{8}|@|$))")
 """Models that go on with a last message of their own; those from 4.6 on refuse it."""
 
-LEAST_BUDGET = 1_024
-_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 32_768}
-
 _LOWER = ("low", "medium", "high")
 _EVERY = (*_LOWER, "xhigh", "max")
 
@@ -93,12 +90,6 @@ _FAMILIES: dict[str, dict[Version, ClaudeModel]] = {
 
 _NUMBER = r"(\d)(?:[-.](\d{1,2})(?!\d))?"
 _NAME = re.compile(rf"claude-(?:{_NUMBER}-)?({'|'.join(_FAMILIES)})(?:-{_NUMBER})?(?!\d)")
-
-
-def budget_for(effort: str, limit: int) -> int | None:
-    """The tokens for thinking at an effort; None when the limit of the answer leaves no room for any."""
-    budget = max(LEAST_BUDGET, min(_BUDGETS[effort], limit * 4 // 5))
-    return budget if budget < limit else None
 
 
 def find(name: str) -> ClaudeModel:

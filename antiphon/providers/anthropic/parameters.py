@@ -1,16 +1,19 @@
 """Everything of a request beside its conversation: tools, thinking, limits, formats."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from antiphon.providers.anthropic.messages import VENDOR, MessagesBuilder
-from antiphon.providers.anthropic.models import LEAST_BUDGET, UNKNOWN, ClaudeModel, budget_for
-from antiphon.providers.anthropic.schema import Inexpressible, fitted, is_exact
+from antiphon.providers.anthropic.json_schema import Inexpressible, fitted, is_exact
+from antiphon.providers.anthropic.messages import MessagesBuilder
+from antiphon.providers.anthropic.models import UNKNOWN, ClaudeModel
 from antiphon.providers.base import ADDED, DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.format_prompt import in_words
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
-from antiphon.wires.tools.names import Function, ToolNames
+from antiphon.wires.messages.thinking import LEAST_BUDGET, budget_for
+from antiphon.wires.messages.vendor import VENDOR, fields_of
+from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 
 BINDING = "thinking-binding-controls-2026-08-01"
 """The beta without which a model may not be told what to do with thinking of another conversation."""
@@ -28,7 +31,7 @@ _BETAS = {
 _MODES = {"none": "none", "auto": "auto", "required": "any"}
 _TIERS = {"default": "standard_only", "standard": "standard_only", "priority": "auto"}
 
-Fields = dict[str, Any]
+_Fields = dict[str, Any]
 
 
 class AnthropicParameters:
@@ -58,9 +61,8 @@ class AnthropicParameters:
 
     # --- tools --------------------------------------------------------------------------------------------
 
-    def tools(self, names: ToolNames, called: set[str]) -> Fields:
-        declared = [self._tool(function, n) for n, function in enumerate(names.functions)]
-        declared += [_native(tool) for tool in self._turn.tools if _is_native(tool)]
+    def tools(self, names: ToolNames, called: set[str]) -> _Fields:
+        declared = self._declared(names)
         if not declared and called:
             # A history with calls is refused when no tool is declared.
             declared = [{"name": name, "input_schema": {"type": "object"}} for name in sorted(called)]
@@ -72,8 +74,21 @@ class AnthropicParameters:
             choice = {"type": "auto", **choice, "disable_parallel_tool_use": True}
         return {"tools": declared, "tool_choice": choice} if choice else {"tools": declared}
 
-    def _tool(self, function: Function, n: int) -> Fields:
-        tool: Fields = {"name": function.name}
+    def _declared(self, names: ToolNames) -> list[_Fields]:
+        """In the order of the request, because a mark for the cache stands for all tools before it."""
+        declared: list[_Fields] = []
+        placed: defaultdict[int, list[tuple[int, UpstreamFunction]]] = defaultdict(list)
+        for n, function in enumerate(names.functions):
+            placed[function.place].append((n, function))
+        for place, tool in enumerate(self._turn.tools):
+            if _is_native(tool):
+                declared.append(_native(tool))
+            own = {} if isinstance(tool, Opaque) else fields_of(tool)
+            declared += [self._tool(function, n) | own for n, function in placed[place]]
+        return declared
+
+    def _tool(self, function: UpstreamFunction, n: int) -> _Fields:
+        tool: _Fields = {"name": function.name}
         if function.description:
             tool["description"] = function.description
         tool["input_schema"] = {"type": "object", **function.parameters}
@@ -87,10 +102,10 @@ class AnthropicParameters:
                 self._receipt(f"tools[{n}].strict", why, SUPPRESSED)
         return tool
 
-    def _choice(self, names: ToolNames) -> Fields:
+    def _choice(self, names: ToolNames) -> _Fields:
         match self._request.tool_choice:
             case str() as mode:
-                choice: Fields = {"type": _MODES[mode]}
+                choice: _Fields = {"type": _MODES[mode]}
             case AllowedTools() as allowed:
                 # The whole list goes to the model; what it may call is enforced on what it says.
                 choice = {"type": _MODES[allowed.mode]}
@@ -107,7 +122,7 @@ class AnthropicParameters:
             return {"type": "auto"}
         return choice
 
-    def _named(self, name: str | None) -> Fields:
+    def _named(self, name: str | None) -> _Fields:
         if name is None:
             self._receipt("tool_choice", "the chosen tool cannot be sent, so the model may choose")
             return {"type": "auto"}
@@ -115,16 +130,19 @@ class AnthropicParameters:
 
     # --- thinking -----------------------------------------------------------------------------------------
 
-    def thinking(self, limit: int, talk: MessagesBuilder, *, forced: bool) -> tuple[Fields, str | None]:
+    def thinking(self, limit: int, talk: MessagesBuilder, *, forced: bool) -> tuple[_Fields, str | None]:
         """The field `thinking`, if any, and the effort."""
         reasoning, model = self._request.reasoning, self._model
         effort = reasoning.effort if reasoning else None
         summary = reasoning.summary if reasoning else None
-        if effort == "none":
+        if effort == "none" and not self._says_itself:
             return self._not_thinking()
-        binding: Fields = {}
+        binding: _Fields = {}
         if model.binds and talk.has_thinking:
             binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+        if self._says_itself:
+            given = fields_of(self._request)["thinking"]
+            return ({"thinking": binding | given} if given else {}), None
         if effort is None and summary is None:
             return ({"thinking": {"type": "adaptive", **binding}} if binding else {}), None
         if model.thinking is None:
@@ -136,7 +154,7 @@ class AnthropicParameters:
         display = {"display": "summarized"} if summary else {}
         return {"thinking": {"type": "adaptive", **display, **binding}}, self._effort(effort)
 
-    def _not_thinking(self) -> tuple[Fields, str | None]:
+    def _not_thinking(self) -> tuple[_Fields, str | None]:
         match self._model.off:
             case "omit":
                 return {}, None
@@ -148,7 +166,7 @@ class AnthropicParameters:
 
     def _budget(
         self, effort: str, limit: int, talk: MessagesBuilder, *, forced: bool
-    ) -> tuple[Fields, str | None]:
+    ) -> tuple[_Fields, str | None]:
         budget = budget_for(effort, limit)
         if forced:
             self._receipt("reasoning", "this model does not think when it is made to call a tool")
@@ -175,24 +193,44 @@ class AnthropicParameters:
         elif summary in ("concise", "detailed"):
             self._receipt("reasoning.summary", "summaries have only one length here", REWRITTEN)
 
+    @property
+    def _says_itself(self) -> bool:
+        """Does the request have a `thinking` of this API, and is it one that the model knows?"""
+        own = fields_of(self._request)
+        if "thinking" not in own:
+            return False
+        kind = (own["thinking"] or {}).get("type")
+        return kind != "adaptive" or self._model is UNKNOWN or self._model.thinking == "adaptive"
+
+    def own(self, body: _Fields) -> _Fields:
+        """The parameters of this API that the specification has no word for, to be laid over the body."""
+        own = fields_of(self._request)
+        own.pop("thinking", None)
+        output = own.pop("output_config", {})
+        if output.get("effort", "") not in (*self._model.efforts, "") and self._model is not UNKNOWN:
+            output.pop("effort")
+        if output:
+            own["output_config"] = {**body.get("output_config", {}), **output}
+        return own
+
     # --- formats ------------------------------------------------------------------------------------------
 
-    def format(self, system: list[str]) -> Fields | None:
+    def format(self, system: list[_Fields]) -> _Fields | None:
         """The `output_config.format`; where there is none, the system prompt says what is wanted."""
         match self._request.text and self._request.text.format:
             case JsonObjectFormat() as wanted:
                 self._receipt("text.format", "this API has no JSON mode, so the model is asked", REWRITTEN)
-                system.append(in_words(wanted))
+                system.append({"type": "text", "text": in_words(wanted)})
             case JsonSchemaFormat() as wanted:
                 try:
                     return self._schema(wanted)
                 except Inexpressible as reason:
                     why = f"it cannot be guaranteed ({reason}), so the schema is put into the prompt"
                     self._receipt("text.format", why, REWRITTEN)
-                system.append(in_words(wanted))
+                system.append({"type": "text", "text": in_words(wanted)})
         return None
 
-    def _schema(self, wanted: JsonSchemaFormat) -> Fields:
+    def _schema(self, wanted: JsonSchemaFormat) -> _Fields:
         if not self._model.json_schema:
             raise Inexpressible("this model takes no schema")
         schema, left_out = fitted(wanted.schema or {})
@@ -206,10 +244,10 @@ class AnthropicParameters:
 
     # --- the rest -----------------------------------------------------------------------------------------
 
-    def others(self, *, sampled: bool, thinks: bool) -> Fields:
+    def others(self, *, sampled: bool, thinks: bool) -> _Fields:
         """Sampling, if this version of the API has it, and what needs no thought."""
         given = extras(self._request)
-        fields: Fields = self._sampling(given, thinks=thinks) if sampled else {}
+        fields: _Fields = self._sampling(given, thinks=thinks) if sampled else {}
         stop = given.get("stop")
         if sequences := [stop] if isinstance(stop, str) else stop:
             fields["stop_sequences"] = sequences
@@ -222,8 +260,8 @@ class AnthropicParameters:
             self._receipt("service_tier", f"this API has no tier {tier!r} for single requests")
         return fields
 
-    def _sampling(self, given: Fields, *, thinks: bool) -> Fields:
-        fields: Fields = {
+    def _sampling(self, given: _Fields, *, thinks: bool) -> _Fields:
+        fields: _Fields = {
             "temperature": self._request.temperature,
             "top_p": self._request.top_p,
             "top_k": given.get("top_k"),
@@ -243,7 +281,7 @@ class AnthropicParameters:
         return fields
 
 
-def betas_of(tools: Iterable[Fields]) -> list[str]:
+def betas_of(tools: Iterable[_Fields]) -> list[str]:
     """What has to be named in the header `anthropic-beta` for these tools."""
     return [beta for tool in tools if (beta := _BETAS.get(tool.get("type", ""))) is not None]
 
@@ -252,6 +290,6 @@ def _is_native(tool: object) -> bool:
     return isinstance(tool, Opaque) and tool.type.startswith(VENDOR)
 
 
-def _native(tool: Any) -> Fields:
+def _native(tool: Any) -> _Fields:
     """A tool that the provider runs itself, under its own name."""
     return {**tool.fields, "type": tool.type.removeprefix(VENDOR)}

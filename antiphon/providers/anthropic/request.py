@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from antiphon.providers.anthropic.messages import VENDOR, MessagesBuilder
+from antiphon.providers.anthropic.messages import MessagesBuilder
 from antiphon.providers.anthropic.models import ClaudeModel, find
 from antiphon.providers.anthropic.parameters import BINDING, AnthropicParameters, betas_of
 from antiphon.providers.base import Turn
 from antiphon.providers.tools.functions import flatten
+from antiphon.wires.messages.vendor import BETAS, VENDOR
 from antiphon.wires.tools.names import ToolNames
 
 LATEST = "2026-10-21"
@@ -36,7 +37,7 @@ class AnthropicOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class AnthropicRequest:
     """A body, and what is needed to send it and to read its answer."""
 
     body: dict[str, Any]
@@ -50,7 +51,7 @@ class Prepared:
         return {name: value for name, value in self.body.items() if name not in left_out}
 
 
-def prepare(turn: Turn, shape: AnthropicOptions) -> Prepared:
+def prepare(turn: Turn, shape: AnthropicOptions) -> AnthropicRequest:
     """The body of a request; what cannot be sent leaves a receipt or is refused."""
     model = find(turn.model)
     names = flatten(turn, shape.provider, VENDOR)
@@ -65,7 +66,7 @@ def prepare(turn: Turn, shape: AnthropicOptions) -> Prepared:
     format = settings.format(system)
     body: dict[str, Any] = {"model": turn.model, "max_tokens": limit}
     if system:
-        body["system"] = [{"type": "text", "text": text} for text in system]
+        body["system"] = system
     body |= tools
     body["messages"] = talk.messages
     body |= thinking
@@ -78,10 +79,20 @@ def prepare(turn: Turn, shape: AnthropicOptions) -> Prepared:
         body["container"] = talk.container.id
     if turn.stream:
         body["stream"] = True
-    if shape.cache:
+    own = settings.own(body)
+    betas = (BINDING,) if "block_binding" in body.get("thinking", {}) else ()
+    named = own.pop(BETAS, ())
+    body |= own
+    if shape.cache and not _is_marked(body):
         _mark(body)
-    betas = (BINDING,) if "block_binding" in thinking.get("thinking", {}) else ()
-    return Prepared(body, names, model, (*betas, *betas_of(body.get("tools", ()))))
+    return AnthropicRequest(body, names, model, (*betas, *betas_of(body.get("tools", ())), *named))
+
+
+def _is_marked(body: dict[str, Any]) -> bool:
+    """Has the client said itself what to keep? There are only a few marks to give."""
+    messages = (message["content"] for message in body["messages"])
+    blocks = [*body.get("tools", ()), *body.get("system", ()), *(block for one in messages for block in one)]
+    return "cache_control" in body or any("cache_control" in one for one in blocks if isinstance(one, dict))
 
 
 def _mark(body: dict[str, Any]) -> None:

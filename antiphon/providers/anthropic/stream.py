@@ -8,23 +8,19 @@ from msgspec import Raw
 
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import LineParser
-from antiphon.providers.anthropic.messages import VENDOR
 from antiphon.providers.anthropic.wire import (
+    AnthropicBlock,
     AnthropicCaller,
     AnthropicDelta,
     AnthropicEvent,
     AnthropicMessage,
-    Block,
     Container,
-    Counts,
-    StopDetails,
     decode,
     decode_any,
     decode_block,
     decode_message,
 )
-from antiphon.spec.codec import UNREADABLE, Opaque, encode
-from antiphon.spec.content import Annotation, UrlCitation
+from antiphon.spec.codec import UNREADABLE, encode, to_builtins
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
 from antiphon.stream.deltas import (
@@ -43,10 +39,12 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.messages.citations import annotation
+from antiphon.wires.messages.usage import MessagesCounts
+from antiphon.wires.messages.vendor import SLUG, VENDOR
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
 
-_SLUG = VENDOR.removesuffix(":")
 _REASONS: dict[str, FinishReason] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
@@ -55,6 +53,8 @@ _REASONS: dict[str, FinishReason] = {
     # The provider's own tools have been called as often as they may in one answer.
     "pause_turn": "max_tool_calls",
 }
+_UNTOLD = frozenset({"stop_sequence", "model_context_window_exceeded"})
+"""Reasons to stop that ours do not tell apart from others."""
 _KNOWN = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
@@ -63,7 +63,7 @@ class _Open:
 
     __slots__ = ("begun", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
 
-    def __init__(self, begun: Block, raw: bytes) -> None:
+    def __init__(self, begun: AnthropicBlock, raw: bytes) -> None:
         self.begun = begun
         self.raw = raw
         self.pieces: list[str] = []  # of a tool's input
@@ -108,8 +108,9 @@ class AnthropicStream(LineParser):
         self._summarises = summarises
         self._thought = SummaryDelta if summarises else ReasoningDelta
         self._open: dict[int, _Open] = {}
+        self._ended: dict[str, Any] = {}  # what is said of the end
         self._after_text = False
-        self._usage: Counts | None = None
+        self._usage: MessagesCounts | None = None
         self._reason: FinishReason | None = None
 
     def feed(self, data: bytes) -> list[AnyDelta]:
@@ -146,7 +147,7 @@ class AnthropicStream(LineParser):
                 self._stop(n)
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no message: {error}") from None
-        self._stopped(message.stop_reason, message.stop_details)
+        self._stopped(message)
         self._finish()
         return self._take()
 
@@ -180,7 +181,8 @@ class AnthropicStream(LineParser):
                 self._count(event.usage)
                 if event.delta is not None:
                     self._contained(event.delta.container)
-                    self._stopped(event.delta.stop_reason, event.delta.stop_details)
+                    self._stopped(event.delta)
+                self._managed(event.context_management)
             case "message_stop":
                 self._finish()
             case "error":
@@ -194,7 +196,7 @@ class AnthropicStream(LineParser):
         for n, raw in enumerate(content, -len(content)):
             self._start(n, raw)
             self._stop(n)
-        self._stopped(message.stop_reason, message.stop_details)
+        self._stopped(message)
 
     def _contained(self, container: dict[str, Any] | None) -> None:
         if container and isinstance(id := container.get("id"), str):
@@ -204,19 +206,30 @@ class AnthropicStream(LineParser):
     def _message(self, message: AnthropicMessage) -> None:
         self._count(message.usage)
         self._contained(message.container)
+        self._managed(message.context_management)
         for one in message.input_transformations or ():
             if one.type == "thinking_dropped":
                 why = f"the provider left earlier thinking out: {one.reason or 'it does not fit'}"
                 self._note("input.reasoning", why)
 
-    def _count(self, counts: Counts | None) -> None:
+    def _count(self, counts: MessagesCounts | None) -> None:
         if counts is not None:
             self._usage = self._usage.followed_by(counts) if self._usage else counts
 
-    def _stopped(self, reason: str | None, details: StopDetails | None) -> None:
-        if reason is not None:
-            self._reason = _REASONS.get(reason, "stop")
+    def _managed(self, done: dict[str, Any] | None) -> None:
+        """What the provider took out of the context by itself."""
+        if done is not None:
+            self._ended["context_management"] = done
+
+    def _stopped(self, end: AnthropicMessage | AnthropicDelta) -> None:
+        if (reason := end.stop_reason) is None:
+            return
+        self._reason = _REASONS.get(reason, "stop")
+        if reason in _UNTOLD:
+            self._ended |= {"stop_reason": reason, "stop_sequence": end.stop_sequence}
+        details = end.stop_details
         if details is not None and details.explanation:
+            self._ended["stop_details"] = {"type": "refusal", **to_builtins(details)}
             self._deltas.append(RefusalDelta(details.explanation))
 
     # --- blocks -------------------------------------------------------------------------------------------
@@ -283,8 +296,8 @@ class AnthropicStream(LineParser):
         match opened.begun.type:
             case "text":
                 for citation in opened.citations:
-                    if annotation := _annotation(citation, opened.length):
-                        self._deltas.append(AnnotationDelta(annotation))
+                    if noted := annotation(citation, opened.length):
+                        self._deltas.append(AnnotationDelta(noted))
                     else:
                         self._note("output", "a citation of an unknown kind cannot be passed on")
             case "thinking":
@@ -325,12 +338,14 @@ class AnthropicStream(LineParser):
                 block["input"] = msgspec.json.decode(opened.input())
             except UNREADABLE:
                 self._note("output", f"the input of a block of type {kind!r} cannot be read")
-        self._deltas.append(ItemDelta(vendor_item(_SLUG, kind, id="", data=block, status=status), index))
+        self._deltas.append(ItemDelta(vendor_item(SLUG, kind, id="", data=block, status=status), index))
 
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        self._close(Finish(self._reason or "stop"))
+        if self._usage is not None and (more := self._usage.beyond_spec()):
+            self._ended["usage"] = more
+        self._close(Finish(self._reason or "stop", self._ended or None))
 
     def _flush(self) -> None:
         for index, opened in self._open.items():
@@ -338,17 +353,3 @@ class AnthropicStream(LineParser):
                 self._deltas += self._told.flush(index)
         if self._usage is not None:
             self._deltas.append(UsageDelta(self._usage.to_spec()))
-
-
-def _annotation(citation: Any, length: int) -> Annotation | None:
-    """A citation is about the whole block that it stands on, which is a part of ours."""
-    if not isinstance(citation, dict):
-        return None
-    url = citation.get("url") or citation.get("source")
-    title = citation.get("title")
-    if isinstance(url, str):
-        return UrlCitation(url, title if isinstance(title, str) else "", 0, length)
-    kind = citation.get("type")
-    if not isinstance(kind, str) or not is_valid_extension_type(VENDOR + kind):
-        return None
-    return Opaque.make(**{**citation, "type": VENDOR + kind, "start_index": 0, "end_index": length})

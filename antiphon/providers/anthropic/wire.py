@@ -6,44 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.spec.response import Usage
-
-Number = int | float | None
-
-
-class Thought(Struct, gc=False):
-    thinking_tokens: Number = None
-
-
-class Counts(Struct, gc=False):
-    input_tokens: Number = None
-    output_tokens: Number = None
-    cache_read_input_tokens: Number = None
-    cache_creation_input_tokens: Number = None
-    output_tokens_details: Thought | None = None
-
-    def followed_by(self, later: "Counts") -> "Counts":
-        """Counts are cumulative; what a later one leaves out stays as it was."""
-        known = {
-            name: value for name in later.__struct_fields__ if (value := getattr(later, name)) is not None
-        }
-        return msgspec.structs.replace(self, **known)
-
-    def to_spec(self) -> Usage:
-        cached = int(self.cache_read_input_tokens or 0)
-        written = int(self.cache_creation_input_tokens or 0)
-        details = self.output_tokens_details or Thought()
-        return Usage.of(
-            int(self.input_tokens or 0) + written + cached,
-            int(self.output_tokens or 0),
-            cached=cached,
-            written=written,
-            reasoning=int(details.thinking_tokens or 0),
-        )
+from antiphon.wires.messages.usage import MessagesCounts
 
 
 class StopDetails(Struct, gc=False):
     explanation: str | None = None
+    category: str | None = None
 
 
 class AnthropicDelta(Struct, gc=False):
@@ -57,6 +25,7 @@ class AnthropicDelta(Struct, gc=False):
     citation: Any = None
     stop_reason: str | None = None
     stop_details: StopDetails | None = None
+    stop_sequence: str | None = None
     container: dict[str, Any] | None = None
 
 
@@ -70,8 +39,10 @@ class AnthropicMessage(Struct, gc=False):
     content: list[Raw] | None = None
     stop_reason: str | None = None
     stop_details: StopDetails | None = None
-    usage: Counts | None = None
+    stop_sequence: str | None = None
+    usage: MessagesCounts | None = None
     container: dict[str, Any] | None = None
+    context_management: dict[str, Any] | None = None
     input_transformations: list[Transformation] | None = None
     error: Any = None
 
@@ -82,11 +53,12 @@ class AnthropicEvent(Struct, gc=False):
     delta: AnthropicDelta | None = None
     content_block: Raw = Raw(b"{}")
     message: AnthropicMessage | None = None
-    usage: Counts | None = None
+    usage: MessagesCounts | None = None
+    context_management: dict[str, Any] | None = None
     error: Any = None
 
 
-class Block(Struct, gc=False):
+class AnthropicBlock(Struct, gc=False):
     type: str = ""
     text: str | None = None
     thinking: str | None = None
@@ -126,5 +98,5 @@ class Container(Struct, tag_field="type", tag="antiphon_container", gc=False):
 decode_kept = msgspec.json.Decoder(AnthropicCaller | Container).decode
 decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 decode = msgspec.json.Decoder(AnthropicEvent).decode
-decode_block = msgspec.json.Decoder(Block).decode
+decode_block = msgspec.json.Decoder(AnthropicBlock).decode
 decode_message = msgspec.json.Decoder(AnthropicMessage).decode

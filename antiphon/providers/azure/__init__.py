@@ -13,14 +13,14 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers.azure.settings import AzureSettings
-from antiphon.providers.base import Environment, Turn
+from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
 from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import OPENAI
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call
 from antiphon.spec.codec import UNREADABLE
 from antiphon.stream.deltas import VendorDelta
-from antiphon.wires.chat.chunks import Chunk
+from antiphon.wires.chat.chunks import ChatChunk
 
 FILTERED = "azure:content_filter"
 """The event that tells what a filter found; only clients that ask for extensions see it."""
@@ -31,6 +31,7 @@ DATED = replace(
     name="azure",
     hosts=(),
     takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "user"}),
+    extra=frozenset({"logit_bias", "seed", "stop"}),
     developer_role=False,
     files=False,
 )
@@ -40,7 +41,7 @@ V1 = replace(DATED, takes=DATED.takes | {"verbosity", "prompt_cache_key"})
 class AzureStream(ChatStream):
     """Also tells what a content filter found, before what it was found in."""
 
-    def _chunk(self, chunk: Chunk) -> None:
+    def _chunk(self, chunk: ChatChunk) -> None:
         prompts = _read(chunk.prompt_filter_results)
         for one in prompts if isinstance(prompts, list) else ():
             self._verdict("prompt", one.get("content_filter_results") if isinstance(one, dict) else None)
@@ -99,10 +100,17 @@ class Azure(ChatUpstream):
         """Only the management API lists deployments; the resource lists models that may have none."""
         return []
 
+    async def embed(self, task: EmbeddingTask) -> Embedded:
+        return await self._embedded(self._address(task.model, "embeddings"), task)
+
     def _call(self, turn: Turn) -> Call:
         call = super()._call(turn)
         if self._version is None:
             return call
-        path = f"/openai/deployments/{quote(turn.model, safe='')}/chat/completions"
-        url = f"{self._base}{path}?api-version={quote(self._version, safe='')}"
-        return msgspec.structs.replace(call, url=url)
+        return msgspec.structs.replace(call, url=self._address(turn.model, "chat/completions"))
+
+    def _address(self, model: str, what: str) -> str:
+        if self._version is None:
+            return f"{self._base}/openai/v1/{what}"
+        path = f"/openai/deployments/{quote(model, safe='')}/{what}"
+        return f"{self._base}{path}?api-version={quote(self._version, safe='')}"

@@ -2,19 +2,29 @@
 
 import os
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from urllib.parse import quote, urlsplit
 
-from antiphon.config import ModelFacts
 from antiphon.providers import model_lists, queries
-from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
+from antiphon.providers.base import (
+    Capabilities,
+    Embedded,
+    EmbeddingTask,
+    Environment,
+    Sink,
+    Turn,
+    UpstreamError,
+)
 from antiphon.providers.bedrock.auth import BEARER_VARIABLE, ApiKey, Chain, Identity, can_sign, region_of
+from antiphon.providers.bedrock.embeddings import InvokeAnswer, invoke_body, most
 from antiphon.providers.bedrock.eventstream import CONTENT_TYPE
 from antiphon.providers.bedrock.models import Family, find
 from antiphon.providers.bedrock.request import prepare
 from antiphon.providers.bedrock.settings import BedrockSettings
 from antiphon.providers.bedrock.stream import BedrockStream
+from antiphon.providers.embeddings import checked, in_parts, posted, texts_of
 from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.spec.codec import encode
 from antiphon.wires.tools.names import ToolNames
 
 CAPABILITIES = Capabilities(
@@ -38,7 +48,7 @@ _LISTS = (
 _HOST_REGION = re.compile(r"bedrock-runtime[\w-]*\.([a-z0-9-]+)\.")
 
 
-class Bedrock:
+class Bedrock(model_lists.ListedModels):
     """Bedrock in one region, for one identity."""
 
     Settings = BedrockSettings
@@ -88,16 +98,25 @@ class Bedrock:
             absent=(400, 404),
         )
 
-    async def models(self) -> list[str]:
-        """Models and inference profiles, or only those of the two that may be seen."""
-        return await self._models.names()
+    async def embed(self, task: EmbeddingTask) -> Embedded:
+        url = self._url(task.model, "invoke")
 
-    def facts(self, model: str) -> ModelFacts | None:
-        """What the list last said of a model."""
-        return self._models.facts(model)
+        async def ask(texts: Sequence[str]) -> Embedded:
+            raw = encode(invoke_body(task.model, texts, task.dimensions))
+            proof = await self._identity.prove("POST", url, raw)
+            answer = await posted(
+                self._http,
+                url,
+                raw,
+                {"Content-Type": "application/json", **self._headers, **proof.headers},
+                self._timeouts,
+                InvokeAnswer,
+                provider=self.name,
+                secrets=(*proof.secrets, *self._headers.values()),
+            )
+            return checked(self.name, len(texts), answer.vectors(), answer.input_text_token_count)
 
-    async def close(self) -> None:
-        return
+        return await in_parts(texts_of(task, self.name), most(task.model), ask)
 
     def _call(self, turn: Turn) -> Awaitable[Call]:
         family = self._family(turn)

@@ -12,7 +12,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
 from antiphon.wires.media.data_urls import data_url, file_bytes
 
-Block = dict[str, Any]
+BedrockBlockBody = dict[str, Any]
 
 _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif"}
 _IMAGES |= {"image/webp": "webp"}
@@ -44,7 +44,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9()\[\] -]+")
 _LONGEST_NAME = 200
 
 
-class Blocks:
+class BedrockContent:
     """Translates the content of one request; the names of its documents are unique among each other."""
 
     def __init__(self, turn: Turn, provider: str, *, video: bool) -> None:
@@ -53,7 +53,7 @@ class Blocks:
         self._video = video
         self._names: set[str] = set()
 
-    def user(self, content: str | list[ContentPart], where: str) -> list[Block]:
+    def user(self, content: str | list[ContentPart], where: str) -> list[BedrockBlockBody]:
         blocks = self.output(content, where)
         names = [block["document"]["name"] for block in blocks if "document" in block]
         if names and not any("text" in block for block in blocks):
@@ -62,12 +62,12 @@ class Blocks:
             blocks.append({"text": ", ".join(names)})
         return blocks
 
-    def output(self, content: str | list[ContentPart], where: str) -> list[Block]:
+    def output(self, content: str | list[ContentPart], where: str) -> list[BedrockBlockBody]:
         if isinstance(content, str):
             return text_blocks(content)
         return [block for n, part in enumerate(content) for block in self._part(part, f"{where}[{n}]")]
 
-    def _part(self, part: ContentPart, where: str) -> list[Block]:
+    def _part(self, part: ContentPart, where: str) -> list[BedrockBlockBody]:
         match part:
             case InputImage():
                 return [self._image(part, where)]
@@ -83,7 +83,7 @@ class Blocks:
                 return []
         return text_blocks(text_of([part]))
 
-    def _image(self, image: InputImage, where: str) -> Block:
+    def _image(self, image: InputImage, where: str) -> BedrockBlockBody:
         url = image.image_url or ""
         if inline := data_url(url):
             return {"image": self._picture(inline.media_type, inline.data, where)}
@@ -93,7 +93,7 @@ class Blocks:
             self._provider, where, "an image needs its `image_url`, a data URL in base64 or an s3:// address"
         )
 
-    def _picture(self, media_type: str, data: str, where: str) -> Block:
+    def _picture(self, media_type: str, data: str, where: str) -> BedrockBlockBody:
         known = next((kind for begin, kind in _SIGNATURES.items() if data.startswith(begin)), None)
         kind = known or _IMAGES.get(media_type)
         if kind is None or not data:
@@ -101,13 +101,13 @@ class Blocks:
             raise unsupported(self._provider, where, why)
         return {"format": kind, "source": {"bytes": data}}
 
-    def _file(self, file: InputFile, where: str) -> Block:
+    def _file(self, file: InputFile, where: str) -> BedrockBlockBody:
         if file.file_data:
             inline = file_bytes(file.file_data, file.filename)
             if inline.media_type.startswith("image/"):
                 return {"image": self._picture(inline.media_type, inline.data, where)}
             kind = _document_kind(inline.media_type, file.filename)
-            source: Block = {"bytes": inline.data}
+            source: BedrockBlockBody = {"bytes": inline.data}
         elif file.file_url and file.file_url.startswith("s3://"):
             kind = _document_kind("", urlsplit(file.file_url).path)
             source = {"s3Location": {"uri": file.file_url}}
@@ -120,7 +120,7 @@ class Blocks:
         name = self._named(file.filename or PurePosixPath(urlsplit(file.file_url or "").path).name)
         return {"document": {"format": kind, "name": name, "source": source}}
 
-    def _film(self, film: InputVideo, where: str) -> Block:
+    def _film(self, film: InputVideo, where: str) -> BedrockBlockBody:
         if not self._video:
             raise unsupported(self._provider, where, "this model takes no video")
         if film.video_url.startswith("s3://"):
@@ -132,7 +132,7 @@ class Blocks:
             raise unsupported(self._provider, where, why)
         return {"video": {"format": kind, "source": {"bytes": inline.data}}}
 
-    def _stored(self, url: str, kinds: Mapping[str, str], where: str) -> Block:
+    def _stored(self, url: str, kinds: Mapping[str, str], where: str) -> BedrockBlockBody:
         kind = _ending(url)
         if kind not in kinds.values():
             why = f"the address must end in one of these: {', '.join(sorted(set(kinds.values())))}"
@@ -152,7 +152,7 @@ class Blocks:
         return name
 
 
-def text_blocks(text: str) -> list[Block]:
+def text_blocks(text: str) -> list[BedrockBlockBody]:
     """Bedrock refuses a block without words, so there is none."""
     return [{"text": text}] if text.strip() else []
 

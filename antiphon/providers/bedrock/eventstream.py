@@ -26,11 +26,11 @@ class BadMessage(ValueError):
     """The bytes are no event stream, or they were damaged on their way."""
 
 
-Message = tuple[Mapping[str, HeaderValue], bytes]
+EventStreamMessage = tuple[Mapping[str, HeaderValue], bytes]
 """Headers and payload."""
 
 
-class Messages:
+class EventStreamReader:
     """Feed it what comes. After `BadMessage` there is no way back into the stream."""
 
     __slots__ = ("_known", "_needed", "_pending")
@@ -46,14 +46,14 @@ class Messages:
         """No half of a message is waiting for the rest."""
         return not self._pending
 
-    def feed(self, data: bytes) -> list[Message]:
+    def feed(self, data: bytes) -> list[EventStreamMessage]:
         """The messages that these bytes complete."""
         if self._pending:
             self._pending += data
             if len(self._pending) < self._needed:
                 return []
             data = bytes(self._pending)
-        messages: list[Message] = []
+        messages: list[EventStreamMessage] = []
         known = self._known
         at, end = 0, len(data)
         while end - at >= _PRELUDE:

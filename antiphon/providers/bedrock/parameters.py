@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from antiphon.providers.anthropic.models import LEAST_BUDGET, budget_for
-from antiphon.providers.anthropic.schema import Inexpressible, fitted
+from antiphon.providers.anthropic.json_schema import Inexpressible, fitted
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock.models import Family
 from antiphon.providers.format_prompt import in_words
 from antiphon.spec.codec import encode, extras
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
+from antiphon.wires.messages.thinking import LEAST_BUDGET, budget_for
 
 _TIERS = ("flex", "priority")
 _USUAL_TIERS = ("auto", "default", "standard")
 
-Fields = dict[str, Any]
+_Fields = dict[str, Any]
 
 
 class BedrockParameters:
@@ -24,13 +24,13 @@ class BedrockParameters:
         self._request = turn.request
         self._family = family
         self._provider = provider
-        self._inference: Fields = {}
-        self._own: Fields = {}
+        self._inference: _Fields = {}
+        self._own: _Fields = {}
         """Fields that only this model knows."""
-        self._output: Fields = {}
+        self._output: _Fields = {}
         self._thinks = False
 
-    def fields(self, system: list[Fields], *, is_forced: bool, may_think: bool) -> Fields:
+    def fields(self, system: list[_Fields], *, is_forced: bool, may_think: bool) -> _Fields:
         """`is_forced`: the model has to call a tool. `may_think`: the history allows it."""
         if self._request.max_output_tokens is not None:
             self._inference["maxTokens"] = self._request.max_output_tokens
@@ -38,7 +38,7 @@ class BedrockParameters:
         self._sampling()
         self._extras()
         self._format(system)
-        body: Fields = {}
+        body: _Fields = {}
         if self._inference:
             body["inferenceConfig"] = self._inference
         if self._own:
@@ -168,7 +168,7 @@ class BedrockParameters:
 
     # --- formats ------------------------------------------------------------------------------------------
 
-    def _format(self, system: list[Fields]) -> None:
+    def _format(self, system: list[_Fields]) -> None:
         match self._request.text and self._request.text.format:
             case JsonObjectFormat() as wanted:
                 self._receipt("text.format", "Converse has no JSON mode, so the model is asked", REWRITTEN)
@@ -181,7 +181,7 @@ class BedrockParameters:
                     self._receipt("text.format", why, REWRITTEN)
                     system.append({"text": in_words(wanted)})
 
-    def _schema(self, wanted: JsonSchemaFormat) -> Fields:
+    def _schema(self, wanted: JsonSchemaFormat) -> _Fields:
         if not self._family.structured:
             raise Inexpressible("this model takes no schema")
         schema, left_out = fitted(wanted.schema or {})

@@ -7,23 +7,23 @@ from typing import Any
 
 import msgspec
 
-from antiphon.providers.anthropic.schema import is_exact
+from antiphon.providers.anthropic.json_schema import is_exact
 from antiphon.providers.base import ADDED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock.citations import VENDOR, cited
-from antiphon.providers.bedrock.content import Block, Blocks, text_blocks
+from antiphon.providers.bedrock.content import BedrockBlockBody, BedrockContent, text_blocks
 from antiphon.providers.bedrock.models import OTHER, Family
 from antiphon.providers.bedrock.parameters import BedrockParameters
 from antiphon.providers.errors import unsupported
-from antiphon.providers.exchange import Prepared
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.exchange import PreparedBody
+from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
 from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, OutputText, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice
-from antiphon.wires.tools.names import Function, ToolNames
+from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 
-_CACHE_POINT: Block = {"cachePoint": {"type": "default"}}
+_CACHE_POINT: BedrockBlockBody = {"cachePoint": {"type": "default"}}
 _FIT_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _SILENCE = "(no output)"
 _BEGINNING = "(The conversation began earlier.)"
@@ -36,7 +36,7 @@ def prepare(
     *,
     cache: bool = False,
     guardrail: Mapping[str, str] | None = None,
-) -> Prepared:
+) -> PreparedBody:
     """The body of a request; what cannot be sent leaves a receipt or is refused."""
     names = flatten(turn, provider, VENDOR)
     conversation = _Conversation(turn, family, provider, names)
@@ -59,14 +59,14 @@ def prepare(
         _set_cache_points(body, family)
     if guardrail:
         body["guardrailConfig"] = dict(guardrail)
-    return Prepared(body, names)
+    return PreparedBody(body, names)
 
 
 class _Conversation:
     """Items in, messages out: one model turn is one message, and no two of one role follow each other."""
 
     def __init__(self, turn: Turn, family: Family, provider: str, names: ToolNames) -> None:
-        self.system: list[Block] = []
+        self.system: list[BedrockBlockBody] = []
         self.messages: list[dict[str, Any]] = []
         self.called: dict[str, None] = {}
         """The tools that were called, by their names upstream."""
@@ -76,7 +76,7 @@ class _Conversation:
         self._provider = provider
         self._names = names
         self._is_proven = False
-        self._blocks = Blocks(turn, provider, video=family.video)
+        self._blocks = BedrockContent(turn, provider, video=family.video)
 
     def read(self) -> None:
         if instructions := self._turn.request.instructions:
@@ -100,7 +100,7 @@ class _Conversation:
             self._turn.receipt(self._provider, "input", reason, ADDED)
             self.messages.insert(0, {"role": "user", "content": [{"text": _BEGINNING}]})
 
-    def _say(self, role: str, blocks: list[Block]) -> None:
+    def _say(self, role: str, blocks: list[BedrockBlockBody]) -> None:
         if not blocks:
             return
         if self.messages and self.messages[-1]["role"] == role:
@@ -116,12 +116,12 @@ class _Conversation:
             if isinstance(entry.item, Message):
                 self.system += text_blocks(entry.item.get_text())
 
-    def _user(self, entry: Entry) -> None:
+    def _user(self, entry: InputEntry) -> None:
         if isinstance(entry.item, Message):
             self._say("user", self._blocks.user(entry.item.content, f"{entry.where}.content"))
 
     def _assistant(self, speech: Speech) -> None:
-        blocks: list[Block] = []
+        blocks: list[BedrockBlockBody] = []
         for entry in speech.entries:
             match entry.item:
                 case Message() as message:
@@ -136,12 +136,12 @@ class _Conversation:
         self.lacks_proof = not self._is_proven and any("toolUse" in block for block in blocks)
         self._say("assistant", blocks)
 
-    def _words(self, message: Message) -> list[Block]:
+    def _words(self, message: Message) -> list[BedrockBlockBody]:
         if isinstance(message.content, str):
             return text_blocks(message.content)
         return [block for part in message.content for block in _part(part)]
 
-    def _own(self, item: Opaque, where: str) -> list[Block]:
+    def _own(self, item: Opaque, where: str) -> list[BedrockBlockBody]:
         """A block of Bedrock's own tools, as it came."""
         block = item.fields.get("data")
         if isinstance(block, dict) and block.keys() in ({"toolUse"}, {"toolResult"}):
@@ -149,7 +149,7 @@ class _Conversation:
         self._turn.receipt(self._provider, where, f"{item.type!r} has no block in its `data`")
         return []
 
-    def _proof(self, reasoning: Reasoning) -> list[Block]:
+    def _proof(self, reasoning: Reasoning) -> list[BedrockBlockBody]:
         """The block as the model once sent it. Without its proof it is no block, and is left out."""
         try:
             block = msgspec.json.decode(reasoning.encrypted_content or "null")
@@ -161,14 +161,14 @@ class _Conversation:
             return []
         return [{"reasoningContent": block}]
 
-    def _call(self, call: Call, where: str) -> Block:
+    def _call(self, call: AnyCall, where: str) -> BedrockBlockBody:
         name, arguments = self._names.upstream_call(call)
         given = as_object(self._turn, self._provider, where, arguments)
         self.called[name] = None
         return {"toolUse": {"toolUseId": _tool_id(call.call_id), "name": name, "input": given}}
 
-    def _result(self, entry: Entry) -> Block:
-        assert isinstance(entry.item, Output)
+    def _result(self, entry: InputEntry) -> BedrockBlockBody:
+        assert isinstance(entry.item, AnyCallOutput)
         content = self._blocks.output(entry.item.output, f"{entry.where}.output")
         result: dict[str, Any] = {
             "toolUseId": _tool_id(entry.item.call_id),
@@ -179,7 +179,7 @@ class _Conversation:
         return {"toolResult": result}
 
 
-def _part(part: ContentPart) -> list[Block]:
+def _part(part: ContentPart) -> list[BedrockBlockBody]:
     if isinstance(part, OutputText) and (block := cited(part)) is not None:
         return [block]
     return text_blocks(text_of([part]))
@@ -221,7 +221,7 @@ def _tools(
     names: ToolNames,
     called: Mapping[str, None],
     family: Family,
-) -> list[Block]:
+) -> list[BedrockBlockBody]:
     """No choice means no tools, except that a history with calls is refused without any."""
     if choice is None and not called:
         return []
@@ -236,12 +236,12 @@ def _is_own(tool: Opaque) -> bool:
     return tool.type.startswith(VENDOR)
 
 
-def _own_tool(tool: Opaque) -> Block:
+def _own_tool(tool: Opaque) -> BedrockBlockBody:
     """A tool that Bedrock runs itself, under its own name."""
     return {"systemTool": {"name": tool.type.removeprefix(VENDOR)}}
 
 
-def _tool(turn: Turn, provider: str, function: Function, family: Family) -> Block:
+def _tool(turn: Turn, provider: str, function: UpstreamFunction, family: Family) -> BedrockBlockBody:
     spec: dict[str, Any] = {"name": function.name}
     if function.description and function.description.strip():
         spec["description"] = function.description

@@ -10,10 +10,10 @@ from msgspec import Raw
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import AnswerParser
 from antiphon.providers.bedrock.citations import VENDOR, annotation
-from antiphon.providers.bedrock.eventstream import BadMessage, Message, Messages
+from antiphon.providers.bedrock.eventstream import BadMessage, EventStreamMessage, EventStreamReader
 from antiphon.providers.bedrock.wire import (
+    BedrockCounts,
     BlockDelta,
-    Counts,
     ReasoningPiece,
     Trouble,
     decode_answer,
@@ -125,14 +125,14 @@ class BedrockStream(AnswerParser):
     ) -> None:
         super().__init__(names, provider=provider, note=note, secrets=secrets)
         self._reasoning_delta = SummaryDelta if summarises else ReasoningDelta
-        self._messages = Messages()
+        self._messages = EventStreamReader()
         self._calls: set[int] = set()
         self._open: dict[int, _Open] = {}
         self._thought: _Thought | None = None
         self._text_block: int | None = None  # whose words were told last
         self._length = 0  # of those words
         self._citations: list[dict[str, Any]] = []  # of those words, until they end
-        self._usage: Counts | None = None
+        self._usage: BedrockCounts | None = None
         self._reason: FinishReason | None = None
 
     def feed(self, data: bytes) -> list[AnyDelta]:
@@ -190,7 +190,7 @@ class BedrockStream(AnswerParser):
 
     # --- events -------------------------------------------------------------------------------------------
 
-    def _event(self, message: Message) -> None:
+    def _event(self, message: EventStreamMessage) -> None:
         headers, payload = message
         match headers.get(":event-type"):
             case "contentBlockStart":
@@ -281,7 +281,7 @@ class BedrockStream(AnswerParser):
             case _:
                 self._note("output", "an image that does not come with its bytes cannot be passed on")
 
-    def _exception(self, message: Message) -> None:
+    def _exception(self, message: EventStreamMessage) -> None:
         headers, payload = message
         match headers.get(":message-type"):
             case "exception":

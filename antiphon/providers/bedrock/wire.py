@@ -57,7 +57,7 @@ class MessageStop(Struct, gc=False):
     stopReason: str = ""
 
 
-class Counts(Struct, gc=False):
+class BedrockCounts(Struct, gc=False):
     inputTokens: int = 0
     outputTokens: int = 0
     cacheReadInputTokens: int | None = None
@@ -70,8 +70,8 @@ class Counts(Struct, gc=False):
         return Usage.of(given, self.outputTokens, cached=cached, written=written)
 
 
-class Metadata(Struct, gc=False):
-    usage: Counts | None = None
+class BedrockMetadata(Struct, gc=False):
+    usage: BedrockCounts | None = None
 
 
 class Trouble(Struct, gc=False):
@@ -104,7 +104,7 @@ class Cited(Struct, gc=False):
     citations: list[dict[str, Any]] = []
 
 
-class Block(Struct, gc=False):
+class BedrockBlock(Struct, gc=False):
     text: str | None = None
     toolUse: ToolUse | None = None
     reasoningContent: BedrockReasoning | None = None
@@ -117,24 +117,24 @@ class BedrockMessage(Struct, gc=False):
     content: list[Raw] = []
 
 
-class Output(Struct, gc=False):
+class BedrockOutput(Struct, gc=False):
     message: BedrockMessage
 
 
 class ConverseAnswer(Struct, gc=False):
     """The whole answer of Converse."""
 
-    output: Output
+    output: BedrockOutput
     stopReason: str = ""
-    usage: Counts | None = None
+    usage: BedrockCounts | None = None
 
 
 decode_delta = msgspec.json.Decoder(BlockDelta).decode
 decode_start = msgspec.json.Decoder(BlockStart).decode
 decode_stop = msgspec.json.Decoder(BlockStop).decode
 decode_end = msgspec.json.Decoder(MessageStop).decode
-decode_metadata = msgspec.json.Decoder(Metadata).decode
+decode_metadata = msgspec.json.Decoder(BedrockMetadata).decode
 decode_trouble = msgspec.json.Decoder(Trouble).decode
-decode_block = msgspec.json.Decoder(Block).decode
+decode_block = msgspec.json.Decoder(BedrockBlock).decode
 decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 decode_answer = msgspec.json.Decoder(ConverseAnswer).decode

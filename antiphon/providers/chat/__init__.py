@@ -3,19 +3,21 @@
 from collections.abc import Coroutine
 from typing import Any
 
-from antiphon.config import HttpSettings, ModelFacts
+from antiphon.config import HttpSettings
 from antiphon.providers import model_lists, queries
-from antiphon.providers.base import Capabilities, Environment, Sink, Turn
+from antiphon.providers.base import Capabilities, Embedded, EmbeddingTask, Environment, Sink, Turn
+from antiphon.providers.chat.embeddings import EmbeddingsAnswer, embeddings_body
 from antiphon.providers.chat.profiles import Profile, choose
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.chat.stream import ChatStream
+from antiphon.providers.embeddings import checked, posted
 from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.wires.reasoning.kept import KeptReasoning
 from antiphon.wires.reasoning.think_tags import ThinkTags
 
 
-class ChatUpstream:
+class ChatUpstream(model_lists.ListedModels):
     """An upstream of this wire: one address, one key, one profile."""
 
     reader: type[ChatStream] = ChatStream
@@ -58,17 +60,6 @@ class ChatUpstream:
             secrets=self._secrets,
         )
 
-    async def models(self) -> list[str]:
-        """The upstream's own list; empty when it has none to give."""
-        return await self._models.names()
-
-    def facts(self, model: str) -> ModelFacts | None:
-        """What the list last said of a model."""
-        return self._models.facts(model)
-
-    async def close(self) -> None:
-        return
-
     def _call(self, turn: Turn) -> Call:
         name, profile, secrets = self.name, self.profile, self._secrets
         body, tools = prepare(turn, profile, name)
@@ -79,6 +70,19 @@ class ChatUpstream:
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
 
+    async def _embedded(self, url: str, task: EmbeddingTask) -> Embedded:
+        answer = await posted(
+            self._http,
+            url,
+            embeddings_body(task),
+            self._headers,
+            self._timeouts,
+            EmbeddingsAnswer,
+            provider=self.name,
+            secrets=self._secrets,
+        )
+        return checked(self.name, len(task.input), answer.vectors(), answer.tokens())
+
     async def _fetch_models(self) -> model_lists.Listed:
         answer = await queries.look_up(
             self._http, f"{self._base}/models", self._headers, self.name, self._secrets
@@ -86,7 +90,7 @@ class ChatUpstream:
         return model_lists.listed(answer.get("data") or answer.get("models"))
 
 
-class Chat(ChatUpstream):
+class ChatProvider(ChatUpstream):
     """Its profile is the one that is configured, else the one that goes with the address."""
 
     Settings = ChatSettings
@@ -99,3 +103,6 @@ class Chat(ChatUpstream):
             think_tags=settings.think_tags,
         )
         super().__init__(settings, environment, profile)
+
+    async def embed(self, task: EmbeddingTask) -> Embedded:
+        return await self._embedded(f"{self._base}/embeddings", task)

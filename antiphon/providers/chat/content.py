@@ -6,12 +6,12 @@ from antiphon.providers.base import Turn
 from antiphon.providers.chat.profiles import Profile
 from antiphon.providers.errors import unsupported
 from antiphon.spec.codec import Opaque
-from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
+from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo, text_of
 from antiphon.wires.chat.messages import file_part, image_part, text_part
 from antiphon.wires.media.data_urls import data_url
 
 
-class Parts:
+class ChatContent:
     """Translates the content at one place of the input; `where` is what errors and receipts call it."""
 
     def __init__(self, turn: Turn, profile: Profile, provider: str, where: str) -> None:
@@ -36,6 +36,8 @@ class Parts:
         return text, [part for part in parts if part["type"] != "text"]
 
     def _part(self, part: ContentPart, n: int) -> list[dict[str, Any]]:
+        if isinstance(part, InputText):
+            return [text_part(part.text)]
         where = f"{self._where}[{n}]"
         match part:
             case InputImage():

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.chat.content import Parts
+from antiphon.providers.chat.content import ChatContent
 from antiphon.providers.chat.profiles import Profile
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speaker, speeches
 from antiphon.spec.content import Refusal, text_of
 from antiphon.spec.items import Message, Reasoning
 from antiphon.wires.chat.messages import ChatMessages, text_part, tool_call
@@ -29,7 +29,8 @@ class _Draft:
     thoughts: list[str] = field(default_factory=list)
     details: list[Any] = field(default_factory=list)
     annotations: list[Any] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[AnyCall] = field(default_factory=list)
+    name: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -42,7 +43,7 @@ def messages(turn: Turn, profile: Profile, provider: str, names: ToolNames) -> l
     done: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
     if len(items) == 1 and isinstance(first := items[0], Message) and first.role == "user":
         said = first.content
-        if isinstance(said, str):
+        if isinstance(said, str) and type(first) is Message:
             # How nearly every conversation begins.
             done.append({"role": "user", "content": said})
             return done
@@ -62,7 +63,7 @@ class _Messages:
         self._chat = ChatMessages(done, joins_system=not profile.developer_role)
 
     def all(self) -> list[dict[str, Any]]:
-        for speech in speeches(self._turn, self._provider):
+        for speech in speeches(self._turn, self._provider, has_names=self._profile.names):
             if speech.role == "assistant":
                 self._assistant(speech)
             elif speech.role == "tool":
@@ -72,7 +73,7 @@ class _Messages:
                     self._message(entry)
         return self._chat.done
 
-    def _message(self, entry: Entry) -> None:
+    def _message(self, entry: InputEntry) -> None:
         message = entry.item
         assert isinstance(message, Message)
         if message.role == "user":
@@ -82,6 +83,8 @@ class _Messages:
         else:
             is_developer = message.role == "developer" and self._profile.developer_role
             self._chat.system(text_of(message.content), "developer" if is_developer else "system")
+        if self._profile.names and (name := speaker(message)):
+            self._chat.done[-1]["name"] = name
 
     # --- what the model said ------------------------------------------------------------------------------
 
@@ -93,7 +96,7 @@ class _Messages:
                     self._words(said, draft)
                 case Reasoning() as thought:
                     self._reasoning(thought, draft)
-                case call if isinstance(call, Call):
+                case call if isinstance(call, AnyCall):
                     draft.calls.append(call)
         if draft.is_empty:
             return
@@ -106,6 +109,8 @@ class _Messages:
             fields[_DETAILS] = draft.details
         elif draft.thoughts and draft.calls and self._profile.reasoning_field is not None:
             fields[self._profile.reasoning_field] = "\n".join(draft.thoughts)
+        if draft.name:
+            fields["name"] = draft.name
         calls = [self._call(call) for call in draft.calls]
         self._chat.assistant("\n".join(draft.texts), calls, **fields)
 
@@ -119,6 +124,8 @@ class _Messages:
             text = message.get_text()
         if text:
             draft.texts.append(text)
+        if self._profile.names:
+            draft.name = speaker(message) or draft.name
 
     def _reasoning(self, item: Reasoning, draft: _Draft) -> None:
         kept = put_by(item) if self._profile.details else {}
@@ -133,7 +140,7 @@ class _Messages:
         elif text := words_of(item):
             draft.thoughts.append(text)
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: AnyCall) -> dict[str, Any]:
         return tool_call(self._call_id(call.call_id), *self._names.upstream_call(call))
 
     # --- what its tools answered --------------------------------------------------------------------------
@@ -143,7 +150,7 @@ class _Messages:
         media: list[dict[str, Any]] = []
         for entry in speech.entries:
             output = entry.item
-            assert isinstance(output, Output)
+            assert isinstance(output, AnyCallOutput)
             where = f"{entry.where}.output"
             text, others = self._parts(where).output(output.output)
             self._chat.output(self._call_id(output.call_id), text)
@@ -160,5 +167,5 @@ class _Messages:
             return call_id
         return hashlib.sha256(call_id.encode()).hexdigest()[:9]
 
-    def _parts(self, where: str) -> Parts:
-        return Parts(self._turn, self._profile, self._provider, where)
+    def _parts(self, where: str) -> ChatContent:
+        return ChatContent(self._turn, self._profile, self._provider, where)

@@ -14,7 +14,7 @@ MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 COMMON = frozenset(SAMPLING)
 # Fields outside the specification that clients send and most servers know.
 _SAMPLING = frozenset({"seed", "stop"})
-_LOCAL_SAMPLING = _SAMPLING | {"top_k", "min_p", "repetition_penalty"}
+_LOCAL_SAMPLING = _SAMPLING | {"logit_bias", "top_k", "min_p", "repetition_penalty"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class Profile:
     extra: frozenset[str] = _SAMPLING
     """Fields outside the specification that are passed on as they are."""
     developer_role: bool = False
+    names: bool = False
+    """Those who speak may have names."""
     text_parts: bool = False
     """Several text parts stay apart; otherwise they become one string."""
     images: bool = True
@@ -108,6 +110,7 @@ GENERIC = Profile(
     "generic",
     takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "user"}),
     efforts=_EFFORTS,
+    extra=_SAMPLING | {"logit_bias"},
     files=True,
 )
 
@@ -127,8 +130,17 @@ OPENAI = Profile(
         }
     ),
     efforts=_EFFORTS,
-    extra=_SAMPLING | {"logit_bias"},
+    extra=_SAMPLING
+    | {
+        "logit_bias",
+        "moderation",
+        "prediction",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "web_search_options",
+    },
     developer_role=True,
+    names=True,
     text_parts=True,
     files=True,
     refusals=True,

@@ -11,7 +11,7 @@ from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.chat.requests import function_tool, json_schema, named_choice
-from antiphon.wires.tools.names import NO_TOOLS, Function, ToolNames
+from antiphon.wires.tools.names import NO_TOOLS, ToolNames, UpstreamFunction
 
 _EFFORTS = ("none", "low", "medium", "high", "xhigh")
 _TIERS = {"standard": "default"}
@@ -56,7 +56,7 @@ def tool_fields(turn: Turn, profile: Profile, provider: str, names: ToolNames) -
     return fields
 
 
-def _tool(function: Function, profile: Profile) -> dict[str, Any]:
+def _tool(function: UpstreamFunction, profile: Profile) -> dict[str, Any]:
     strict = function.strict and profile.strict_tools
     return function_tool(function.name, function.description, function.parameters, strict=strict)
 

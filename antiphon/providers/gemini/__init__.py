@@ -1,13 +1,24 @@
 """`type = "gemini"`: Google's Gemini API, `generateContent` and `streamGenerateContent`."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from antiphon.config import HttpSettings, ModelFacts
+from antiphon.config import HttpSettings
 from antiphon.providers import errors, model_lists, queries
-from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
+from antiphon.providers.base import (
+    Capabilities,
+    Embedded,
+    EmbeddingTask,
+    Environment,
+    Sink,
+    Turn,
+    UpstreamError,
+)
+from antiphon.providers.embeddings import checked, in_parts, posted, texts_of
 from antiphon.providers.exchange import Call, apart, ask, encoded
-from antiphon.providers.gemini.request import PARAMETERS, prepare
+from antiphon.providers.gemini.embeddings import MOST, EmbedAnswer, PredictAnswer, embed_body
+from antiphon.providers.gemini.request import PARAMETERS, SEARCHES, prepare
 from antiphon.providers.gemini.settings import GeminiSettings
 from antiphon.providers.gemini.stream import GeminiStream
 from antiphon.spec.errors import ErrorPayload
@@ -21,6 +32,7 @@ CAPABILITIES = Capabilities(
     file_urls=True,
     audio=True,
     custom_tools=True,
+    hosted_tools=SEARCHES,
     json_schema=True,
     logprobs=True,
     reasoning=True,
@@ -33,7 +45,7 @@ _MOST_PAGES = 10
 _MODEL = re.compile(r"(?!.*\.\.)[\w.@-]+(/[\w.@-]+)*", re.ASCII)
 
 
-class Gemini:
+class Gemini(model_lists.ListedModels):
     """One address and one key."""
 
     Settings: ClassVar[type[HttpSettings]] = GeminiSettings
@@ -75,16 +87,34 @@ class Gemini:
             secrets=self._secrets,
         )
 
-    async def models(self) -> list[str]:
-        """Those that generate content."""
-        return await self._models.names()
+    async def embed(self, task: EmbeddingTask) -> Embedded:
+        path = self._path(task.model)
 
-    def facts(self, model: str) -> ModelFacts | None:
-        """What the list last said of a model."""
-        return self._models.facts(model)
+        async def ask(texts: Sequence[str]) -> Embedded:
+            body = embed_body(path, texts, task.dimensions)
+            return await self._embedded(task.model, "batchEmbedContents", body, EmbedAnswer, len(texts))
 
-    async def close(self) -> None:
-        return
+        return await in_parts(texts_of(task, self.name), MOST, ask)
+
+    async def _embedded(
+        self,
+        model: str,
+        method: str,
+        body: dict[str, Any],
+        shape: type[EmbedAnswer] | type[PredictAnswer],
+        count: int,
+    ) -> Embedded:
+        answer = await posted(
+            self._http,
+            self._url(model, method),
+            body,
+            self._headers,
+            self._timeouts,
+            shape,
+            provider=self.name,
+            secrets=self._secrets,
+        )
+        return checked(self.name, count, answer.vectors(), answer.tokens())
 
     def _call(self, turn: Turn) -> Call:
         prepared = prepare(turn, self.name, invocations=self.tells_invocations)

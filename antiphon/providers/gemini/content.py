@@ -10,10 +10,10 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
 from antiphon.wires.media.data_urls import data_url, file_bytes
 
-Part = dict[str, Any]
+GeminiPartBody = dict[str, Any]
 
 
-class Parts:
+class GeminiContent:
     """Translates the content at one place of the input; `where` is what errors and receipts call it."""
 
     def __init__(self, turn: Turn, provider: str, where: str) -> None:
@@ -21,13 +21,13 @@ class Parts:
         self._provider = provider
         self._where = where
 
-    def all(self, content: str | list[ContentPart]) -> list[Part]:
+    def all(self, content: str | list[ContentPart]) -> list[GeminiPartBody]:
         """In order; an empty text is no part."""
         if isinstance(content, str):
             return [{"text": content}] if content else []
         return [part for n, one in enumerate(content) for part in self._part(one, f"{self._where}[{n}]")]
 
-    def _part(self, part: ContentPart, where: str) -> list[Part]:
+    def _part(self, part: ContentPart, where: str) -> list[GeminiPartBody]:
         match part:
             case InputImage():
                 if part.detail != "auto":
@@ -48,7 +48,7 @@ class Parts:
         text = text_of([part])
         return [{"text": text}] if text else []
 
-    def _media(self, address: str | None, usual: str, where: str) -> Part:
+    def _media(self, address: str | None, usual: str, where: str) -> GeminiPartBody:
         if not address:
             raise unsupported(self._provider, where, "it needs an address or a data URL")
         if inline := data_url(address):
@@ -60,14 +60,14 @@ class Parts:
         kind = guess_type(urlsplit(address).path)[0] or usual
         return {"fileData": {"mimeType": kind, "fileUri": address}}
 
-    def _file(self, file: InputFile, where: str) -> Part:
+    def _file(self, file: InputFile, where: str) -> GeminiPartBody:
         if file.file_data:
             inline = file_bytes(file.file_data, file.filename)
             return inline_part(inline.media_type, inline.data)
         usual = guess_type(file.filename or "")[0] or "application/pdf"
         return self._media(file.file_url, usual, f"{where}.file_url")
 
-    def _audio(self, part: Opaque, where: str) -> Part:
+    def _audio(self, part: Opaque, where: str) -> GeminiPartBody:
         told = part.fields.get("input_audio")
         audio = told if isinstance(told, dict) else {}
         data, kind = audio.get("data"), audio.get("format")
@@ -76,5 +76,5 @@ class Parts:
         return inline_part(f"audio/{kind}", data)
 
 
-def inline_part(media_type: str, data: str) -> Part:
+def inline_part(media_type: str, data: str) -> GeminiPartBody:
     return {"inlineData": {"mimeType": media_type, "data": data}}

@@ -32,7 +32,7 @@ class GroundingMetadata(Struct, gc=False, rename="camel"):
     web_search_queries: list[str] | None = None
 
 
-class Citation(Struct, gc=False, rename="camel"):
+class GeminiCitation(Struct, gc=False, rename="camel"):
     start_index: int | None = None
     end_index: int | None = None
     uri: str | None = None
@@ -40,8 +40,8 @@ class Citation(Struct, gc=False, rename="camel"):
 
 
 class CitationMetadata(Struct, gc=False, rename="camel"):
-    citation_sources: list[Citation] | None = None
-    citations: list[Citation] | None = None
+    citation_sources: list[GeminiCitation] | None = None
+    citations: list[GeminiCitation] | None = None
 
 
 def grounded(metadata: GroundingMetadata, text: str, *, whole: bool = False) -> Iterator[Annotation]:

@@ -7,20 +7,20 @@ from msgspec.structs import replace
 
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.errors import unsupported
-from antiphon.providers.exchange import Prepared
-from antiphon.providers.gemini.content import Part, Parts, inline_part
+from antiphon.providers.exchange import PreparedBody
+from antiphon.providers.gemini.content import GeminiContent, GeminiPartBody, inline_part
+from antiphon.providers.gemini.json_schema import SchemaTooLarge, fits, is_sound, translate
 from antiphon.providers.gemini.models import generation, thinking
-from antiphon.providers.gemini.schema import TooLarge, fits, is_sound, translate
 from antiphon.providers.gemini.signatures import NO_PROOF, SEARCH, VENDOR, ModelParts, from_blob
 from antiphon.providers.gemini.wire import OTHERS
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
 from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat, ToolRef
 from antiphon.wires.media.images import IMAGES, image_of
-from antiphon.wires.tools.names import Function, ToolNames
+from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 
 # Sampling by its name here and there; the last three are outside the specification.
 _SAMPLING = {
@@ -32,12 +32,12 @@ _SAMPLING = {
 }
 _EXTRA = {"seed": "seed", "top_k": "topK", "stop": "stopSequences"}
 _TIERS = {"default": "standard", "standard": "standard", "flex": "flex", "priority": "priority"}
-_SEARCHES = frozenset({"web_search", "web_search_preview"})
+SEARCHES = frozenset({"web_search", "web_search_preview"})
 
 PARAMETERS = frozenset({*_SAMPLING, *_EXTRA, "top_logprobs", "reasoning", "service_tier"})
 
 
-def prepare(turn: Turn, provider: str = "gemini", *, invocations: bool = True) -> Prepared:
+def prepare(turn: Turn, provider: str = "gemini", *, invocations: bool = True) -> PreparedBody:
     """The body of a request; what cannot be sent leaves a receipt or is refused.
 
     `invocations`: Google has to be asked to tell what its own tools do, if there are functions beside them.
@@ -60,7 +60,7 @@ def prepare(turn: Turn, provider: str = "gemini", *, invocations: bool = True) -
             body["serviceTier"] = _TIERS[tier]
         else:
             turn.receipt(provider, "service_tier", f"there is no {tier!r} tier for single requests")
-    return Prepared(body, names)
+    return PreparedBody(body, names)
 
 
 def _sampling(turn: Turn, provider: str) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def _sampling(turn: Turn, provider: str) -> dict[str, Any]:
 
 
 def _is_own(tool: Opaque) -> bool:
-    return tool.type in _SEARCHES or tool.type.startswith(VENDOR)
+    return tool.type in SEARCHES or tool.type.startswith(VENDOR)
 
 
 def _own_tool(tool: Opaque) -> dict[str, Any]:
     """A tool that Google runs itself, under its own name."""
-    if tool.type in _SEARCHES:
+    if tool.type in SEARCHES:
         return {"googleSearch": {}}
     name = re.sub(r"_([a-z])", lambda found: found[1].upper(), tool.type.removeprefix(VENDOR))
     return {name: {field: value for field, value in tool.fields.items() if field != "type"}}
@@ -115,7 +115,7 @@ def _tool_fields(
     return {"tools": tools, "toolConfig": config} if config else {"tools": tools}
 
 
-def _declaration(turn: Turn, provider: str, function: Function) -> dict[str, Any]:
+def _declaration(turn: Turn, provider: str, function: UpstreamFunction) -> dict[str, Any]:
     made: dict[str, Any] = {"name": function.name}
     if function.description:
         made["description"] = function.description
@@ -136,7 +136,7 @@ def _schema(
         return {as_it_is[name]: schema}
     try:
         made = translate(schema)
-    except TooLarge:
+    except SchemaTooLarge:
         why = f"the schema of {what} is too large once its references are written out"
         raise unsupported(provider, param, why) from None
     if made.lost:
@@ -225,7 +225,7 @@ class _Contents:
             self._add("user", [{"text": self.system.pop()}])
         return self._done
 
-    def _add(self, role: str, parts: list[Part]) -> None:
+    def _add(self, role: str, parts: list[GeminiPartBody]) -> None:
         if not parts:
             return
         last = self._done[-1] if self._done else None
@@ -242,11 +242,11 @@ class _Contents:
                     why = "system and developer messages all stand before the conversation here"
                     self._turn.receipt(self._provider, entry.where, why, REWRITTEN)
 
-    def _said(self, entry: Entry) -> list[Part]:
+    def _said(self, entry: InputEntry) -> list[GeminiPartBody]:
         assert isinstance(entry.item, Message)
-        return Parts(self._turn, self._provider, f"{entry.where}.content").all(entry.item.content)
+        return GeminiContent(self._turn, self._provider, f"{entry.where}.content").all(entry.item.content)
 
-    def _model(self, speech: Speech) -> list[Part]:
+    def _model(self, speech: Speech) -> list[GeminiPartBody]:
         made = ModelParts()
         for entry in speech.entries:
             match entry.item:
@@ -290,20 +290,20 @@ class _Contents:
     def _suppressed(self, param: str, why: str) -> None:
         self._turn.receipt(self._provider, param, why, SUPPRESSED)
 
-    def _call(self, call: Call, where: str) -> dict[str, Any]:
+    def _call(self, call: AnyCall, where: str) -> dict[str, Any]:
         name, arguments = self._names.upstream_call(call)
         self._called[call.call_id] = name
         given = as_object(self._turn, self._provider, where, arguments)
         return {"id": call.call_id, "name": name, "args": given}
 
     def _results(self, speech: Speech) -> None:
-        results: list[Part] = []
-        media: list[Part] = []
+        results: list[GeminiPartBody] = []
+        media: list[GeminiPartBody] = []
         for entry in speech.entries:
             output = entry.item
-            assert isinstance(output, Output)
+            assert isinstance(output, AnyCallOutput)
             where = f"{entry.where}.output"
-            parts = Parts(self._turn, self._provider, where).all(output.output)
+            parts = GeminiContent(self._turn, self._provider, where).all(output.output)
             text = "\n".join(part["text"] for part in parts if "text" in part)
             others = [part for part in parts if "text" not in part]
             name = self._called[output.call_id]
@@ -321,5 +321,5 @@ class _Contents:
             self._done.append({"role": "user", "parts": media})
 
 
-def _is_result(part: Part) -> bool:
+def _is_result(part: GeminiPartBody) -> bool:
     return "functionResponse" in part

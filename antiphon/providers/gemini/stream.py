@@ -12,9 +12,9 @@ from antiphon.providers.gemini.signatures import SEARCH, VENDOR, PartSignature
 from antiphon.providers.gemini.wire import (
     HOSTED,
     PARTS,
-    Candidate,
-    Chunk,
-    Content,
+    CandidateContent,
+    GeminiCandidate,
+    GeminiChunk,
     GeminiFunctionCall,
     GeminiPart,
     decode,
@@ -73,7 +73,7 @@ _FIELDS = (b":", b"event:", b"id:", b"retry:")
 
 
 _BLANK = (b"\r", b"")
-_WORDS = [Candidate(Content([GeminiPart("")]))]
+_WORDS = [GeminiCandidate(CandidateContent([GeminiPart("")]))]
 
 
 class GeminiStream(LineParser):
@@ -93,6 +93,7 @@ class GeminiStream(LineParser):
         self._keeps_chunks = keeps_chunks
         self._held = b""  # a line, or several, that is not JSON yet
         self._calls = 0
+        self._in_pieces = False  # a call has begun whose arguments come bit by bit
         self._words: list[str] = []  # the text of the open message
         self._thoughts: list[str] = []  # what was thought since, if nothing else was said after it
         self._proof: PartSignature | None = None  # of the text so far; annotations of that text may yet come
@@ -179,7 +180,7 @@ class GeminiStream(LineParser):
         if not self.over:
             self._fail(errors.invalid(self._provider, "it sent a chunk that is not JSON").payload)
 
-    def _chunk(self, chunk: Chunk) -> None:
+    def _chunk(self, chunk: GeminiChunk) -> None:
         if chunk.usage_metadata:
             self._usage = chunk.usage_metadata
         if (text := _only_text(chunk)) and self._proof is None and not self._thoughts:
@@ -198,7 +199,7 @@ class GeminiStream(LineParser):
         elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:
             self._reason = "content_filter"
 
-    def _candidate(self, candidate: Candidate) -> None:
+    def _candidate(self, candidate: GeminiCandidate) -> None:
         logprobs = candidate.logprobs_result.to_spec() if candidate.logprobs_result is not None else None
         if candidate.content is not None:
             for part in candidate.content.parts or ():
@@ -267,7 +268,8 @@ class GeminiStream(LineParser):
             self._deltas.append(ItemEnd())
 
     def _call(self, call: GeminiFunctionCall, signature: str) -> None:
-        if call.partial_args or (call.will_continue is not None and not call.name):
+        if call.partial_args or call.will_continue or (self._in_pieces and not call.name):
+            self._in_pieces = bool(call.will_continue)
             self._note(
                 "output", "a call whose arguments come bit by bit, which nobody asked for, is not passed on"
             )
@@ -355,7 +357,7 @@ class GeminiStream(LineParser):
             self._deltas.append(UsageDelta(counts.to_spec()))
 
 
-def _only_text(chunk: Chunk) -> str | None:
+def _only_text(chunk: GeminiChunk) -> str | None:
     """The words of a chunk that is some words and nothing else: what is left without them is always equal."""
     candidates = chunk.candidates
     if not candidates or (content := candidates[0].content) is None or not content.parts:

@@ -1,14 +1,17 @@
 """`type = "vertex"`: the wire of `gemini` on Google Cloud, by project and location, with its accounts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from antiphon.providers import errors, model_lists
-from antiphon.providers.base import Environment, Sink, Turn, UpstreamError
+from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Sink, Turn, UpstreamError
+from antiphon.providers.embeddings import in_parts, texts_of
 from antiphon.providers.exchange import encoded
 from antiphon.providers.gemini import Gemini
+from antiphon.providers.gemini.embeddings import PredictAnswer, predict_body
 from antiphon.providers.gemini.settings import VertexSettings
 from antiphon.spec.errors import ErrorPayload
 
@@ -52,6 +55,16 @@ class Vertex(Gemini):
     async def count_tokens(self, turn: Turn) -> int | None:
         await self._sign_in()
         return await super().count_tokens(turn)
+
+    async def embed(self, task: EmbeddingTask) -> Embedded:
+        await self._sign_in()
+
+        async def ask(texts: Sequence[str]) -> Embedded:
+            body = predict_body(texts, task.dimensions)
+            return await self._embedded(task.model, "predict", body, PredictAnswer, len(texts))
+
+        # The newer models take one text a request.
+        return await in_parts(texts_of(task, self.name), 1, ask)
 
     async def close(self) -> None:
         if self._tokens is not None:

@@ -9,7 +9,7 @@ from antiphon.providers.gemini.grounding import CitationMetadata, GroundingMetad
 from antiphon.spec.content import LogProb, TopLogProb
 from antiphon.spec.response import Usage
 
-Number = int | float | None
+_Number = int | float | None
 
 
 # Parts that only Google knows, by their names here and there.
@@ -54,26 +54,26 @@ class GeminiPart(Wire):
         return next(((theirs, raw) for ours, theirs in OTHERS.items() if (raw := getattr(self, ours))), None)
 
 
-class Content(Wire):
+class CandidateContent(Wire):
     parts: list[GeminiPart] | None = None
 
 
-class Token(Wire):
+class GeminiToken(Wire):
     token: str | None = None
-    log_probability: Number = None
+    log_probability: _Number = None
 
     def to_spec(self) -> TopLogProb:
         token = self.token or ""
         return TopLogProb(token, float(self.log_probability or 0), list(token.encode("utf-8", "replace")))
 
 
-class Tokens(Wire):
-    candidates: list[Token] | None = None
+class GeminiTokens(Wire):
+    candidates: list[GeminiToken] | None = None
 
 
-class LogProbs(Wire):
-    chosen_candidates: list[Token] | None = None
-    top_candidates: list[Tokens] | None = None
+class GeminiLogProbs(Wire):
+    chosen_candidates: list[GeminiToken] | None = None
+    top_candidates: list[GeminiTokens] | None = None
 
     def to_spec(self) -> list[LogProb]:
         tops = self.top_candidates or []
@@ -85,22 +85,22 @@ class LogProbs(Wire):
         return found
 
 
-class Candidate(Wire):
-    content: Content | None = None
+class GeminiCandidate(Wire):
+    content: CandidateContent | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
     index: int | None = 0
     grounding_metadata: GroundingMetadata | None = None
     citation_metadata: CitationMetadata | None = None
-    logprobs_result: LogProbs | None = None
+    logprobs_result: GeminiLogProbs | None = None
 
 
-class Counts(Wire):
-    prompt_token_count: Number = None
-    tool_use_prompt_token_count: Number = None
-    candidates_token_count: Number = None
-    thoughts_token_count: Number = None
-    cached_content_token_count: Number = None
+class GeminiCounts(Wire):
+    prompt_token_count: _Number = None
+    tool_use_prompt_token_count: _Number = None
+    candidates_token_count: _Number = None
+    thoughts_token_count: _Number = None
+    cached_content_token_count: _Number = None
 
     def to_spec(self) -> Usage:
         thoughts = int(self.thoughts_token_count or 0)
@@ -116,16 +116,16 @@ class PromptFeedback(Wire):
     block_reason: str | None = None
 
 
-class Chunk(Wire):
-    candidates: list[Candidate] | None = None
+class GeminiChunk(Wire):
+    candidates: list[GeminiCandidate] | None = None
     usage_metadata: Raw = Raw()
     """Every chunk has it and only the last one counts, so it is read at the end."""
     prompt_feedback: PromptFeedback | None = None
     error: Any = None
 
 
-decode = msgspec.json.Decoder(Chunk).decode
-decode_many = msgspec.json.Decoder(list[Chunk]).decode
+decode = msgspec.json.Decoder(GeminiChunk).decode
+decode_many = msgspec.json.Decoder(list[GeminiChunk]).decode
 decode_any = msgspec.json.Decoder().decode
 PARTS = frozenset(field.encode_name for field in msgspec.structs.fields(GeminiPart))
-decode_counts = msgspec.json.Decoder(Counts | None).decode
+decode_counts = msgspec.json.Decoder(GeminiCounts | None).decode

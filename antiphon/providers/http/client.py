@@ -13,7 +13,7 @@ from antiphon.providers.http.failures import Unreachable
 from antiphon.providers.http.pool import Pool
 from antiphon.providers.http.proxies import proxy_for
 from antiphon.providers.http.target import Origin, UpstreamUrl, parse
-from antiphon.providers.http.watch import Watch
+from antiphon.providers.http.watch import DeadlineTimer
 
 _MANY = 1000
 
@@ -23,7 +23,7 @@ class UpstreamClient:
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.loop: AbstractEventLoop | None = None
-        self.watch = Watch()
+        self.watch = DeadlineTimer()
         self.pool = Pool(self.watch)
         self._dialer = Dialer(tls)
         self.targets: tuple[dict[str, UpstreamUrl], dict[str, UpstreamUrl]] = ({}, {})

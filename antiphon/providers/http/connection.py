@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from antiphon.providers.http.failures import Closed, ExchangeFailure, Invalid
-from antiphon.providers.http.headers import HEADERS_LIMIT, Head, Headers, Spellings, TooMany, pack
+from antiphon.providers.http.headers import HEADERS_LIMIT, RawHead, Spellings, TooMany, UpstreamHeaders, pack
 from antiphon.providers.http.target import PIECE
 from antiphon.providers.http.watch import Timed
 
@@ -86,7 +86,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.on_body = self.pieces.append  # called by the parser, without a frame of ours
         self.status = 0
         """0 until the head of the answer is here."""
-        self.head: Head = b""
+        self.head: RawHead = b""
         """The headers of the answer."""
         self.content_type = ""
         self.encoding: bytes | None = None
@@ -253,7 +253,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         self.keeps = False
-        if self.status and not self.complete and _ENDS.isdisjoint(Headers(self.head)):
+        if self.status and not self.complete and _ENDS.isdisjoint(UpstreamHeaders(self.head)):
             self.complete = True
             if self.is_lingering:
                 self._pool.settle(self)
@@ -289,7 +289,8 @@ class UpstreamConnection(asyncio.Protocol):
                 raise Invalid(f"the answer has the status {status}, which was not asked for")
             fields.clear()
             return
-        content_type, encoding, keep_alive, transfer = _spellings[tuple(fields)]
+        names = tuple(fields)
+        content_type, encoding, keep_alive, transfer = _spellings.get(names) or _spellings[names]
         if transfer is not None and (
             # The parser heeds a second one, too, and would then wait for the end of the connection.
             fields[transfer].strip().lower() != b"chunked"

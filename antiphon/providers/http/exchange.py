@@ -15,7 +15,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.providers.http.connection import Follower, UpstreamConnection
 from antiphon.providers.http.decoding import ContentDecoder, decoder_of
 from antiphon.providers.http.failures import Closed, ExchangeFailure
-from antiphon.providers.http.headers import Head, Headers
+from antiphon.providers.http.headers import RawHead, UpstreamHeaders
 from antiphon.providers.http.target import Origin
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class UpstreamExchange(Struct, eq=False):
     _public_only: bool = False
     _connection: UpstreamConnection | None = None
     _decoder: ContentDecoder | None = None
-    _head: Head = b""
+    _head: RawHead = b""
     _waiting: float = 0.0
     """Since when somebody has been waiting for the next bytes."""
     started: float = 0.0
@@ -117,8 +117,8 @@ class UpstreamExchange(Struct, eq=False):
             self._http.pool.leave(connection, self.is_finished)
 
     @property
-    def headers(self) -> Headers:
-        return Headers(self._head)
+    def headers(self) -> UpstreamHeaders:
+        return UpstreamHeaders(self._head)
 
     def said_nothing(self) -> None:
         """What came last was only to keep the connection open."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from antiphon.providers.http.failures import Invalid
 
-Head = dict[bytes, bytes] | bytes
+RawHead = dict[bytes, bytes] | bytes
 """Headers as they came, or packed."""
 
 HEADERS_LIMIT = 256
@@ -43,17 +43,17 @@ class Spellings(dict[Names, Spelling]):
         return found
 
 
-def pack(head: Head) -> bytes:
+def pack(head: RawHead) -> bytes:
     """All names, then all values, a line each: an answer may take long, and this is small."""
     return head if isinstance(head, bytes) else b"\n".join([*head, *head.values()])
 
 
-class Headers(Mapping[str, str]):
+class UpstreamHeaders(Mapping[str, str]):
     """Looked up in any case; of a header that came twice, what came first."""
 
     __slots__ = ("_fields",)
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: RawHead) -> None:
         lines = pack(head).decode("latin-1").split("\n") if head else []
         values = len(lines) // 2
         self._fields: dict[str, str] = {}

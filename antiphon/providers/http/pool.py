@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from antiphon.providers.http.connection import UpstreamConnection
 from antiphon.providers.http.target import Origin
-from antiphon.providers.http.watch import Watch
+from antiphon.providers.http.watch import DeadlineTimer
 
 KEEP_ALIVE = 30.0
 LINGER = 1.0
@@ -19,7 +19,7 @@ _TIMEOUT = re.compile(rb"timeout\s*=\s*(\d{1,9})", re.IGNORECASE)
 class Pool:
     """All connections of one client."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: DeadlineTimer) -> None:
         self.connections: set[UpstreamConnection] = set()
         self.lingering: dict[UpstreamConnection, TimerHandle] = {}
         self._watch = watch

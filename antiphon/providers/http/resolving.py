@@ -65,7 +65,7 @@ async def _ask(host: str, port: int) -> list[ResolvedAddress]:
     except (OSError, UnicodeError):
         found = []
     if not found:
-        raise Unreachable("its host name could not be resolved; check its base_url")
+        raise Unreachable("its host name could not be resolved; check its base_url, and the network")
     addresses = dict.fromkeys(ResolvedAddress(family, tuple(place)) for family, _, _, _, place in found)
     return _alternating(list(addresses))
 

@@ -14,7 +14,7 @@ class Timed(Protocol):
         """End itself if it has taken too long; else say when to look again."""
 
 
-class Watch:
+class DeadlineTimer:
     __slots__ = ("_grain", "_timed", "_timer", "next", "remove")
 
     def __init__(self, grain: float = GRAIN) -> None:

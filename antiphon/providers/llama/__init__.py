@@ -17,7 +17,14 @@ from antiphon.embedded.defaults import defaults_of
 from antiphon.embedded.grammar_cost import objection
 from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
 from antiphon.embedded.tool_choice import choose
-from antiphon.embedded.tool_prompt import MOST_CALLS, Message, answering, calling, last_question, tool_schema
+from antiphon.embedded.tool_prompt import (
+    MOST_CALLS,
+    PromptMessage,
+    answering,
+    calling,
+    last_question,
+    tool_schema,
+)
 from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
 from antiphon.providers import errors
 from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Sink, Turn, UpstreamError
@@ -35,7 +42,8 @@ from antiphon.spec.response import Usage
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonSchemaFormat
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta, UsageDelta
 from antiphon.wires.tools.calls import Calls
-from antiphon.wires.tools.names import Function, ToolNames
+from antiphon.wires.tools.names import ToolNames, UpstreamFunction
+from antiphon.wires.worker_thread import in_worker_thread
 
 _PROFILE = PROFILES["llamacpp"]
 _TOOL_FIELDS = ("tools", "tool_choice", "parallel_tool_calls")
@@ -67,7 +75,8 @@ class Llama:
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         body, names = await apart(turn, self._prepared, turn)
-        self._check_schemas(turn, names)
+        if schemas := _schemas(turn, names):
+            await in_worker_thread(self._check_schemas, schemas)
         try:
             async with self._process.lease(sink.queued) as endpoint:
                 call = await self._call(turn, body, names, endpoint)
@@ -104,12 +113,8 @@ class Llama:
         items = [self._seen(turn, item, n) for n, item in enumerate(turn.items)]
         return prepare(msgspec.structs.replace(turn, items=items), _PROFILE, self.name)
 
-    def _check_schemas(self, turn: Turn, names: ToolNames) -> None:
+    def _check_schemas(self, schemas: dict[str, Any]) -> None:
         """Refuses a schema whose grammar would keep everybody who uses the model waiting."""
-        schemas = {_place(turn, one): one.parameters for one in _candidates(turn, names)}
-        form = turn.request.text.format if turn.request.text else None
-        if isinstance(form, JsonSchemaFormat) and form.schema is not None:
-            schemas["text.format.schema"] = form.schema
         for param, schema in schemas.items():
             if (why := objection(schema)) is not None:
                 raise errors.unsupported(self.name, param, why)
@@ -139,7 +144,7 @@ class Llama:
         )
         return InputText(describe(image.image_url or ""))
 
-    def _conversation(self, turn: Turn, body: dict[str, Any]) -> list[Message]:
+    def _conversation(self, turn: Turn, body: dict[str, Any]) -> list[PromptMessage]:
         """The conversation for an answer in words; with our opening, unless something else is asked for."""
         told = answering(body["messages"])
         return told if turn.tools or "response_format" in body else self._defaults.opened(told)
@@ -195,8 +200,8 @@ class Llama:
         return effort not in ("none", "minimal")
 
     async def _functions(
-        self, turn: Turn, names: ToolNames, told: Sequence[Message], endpoint: Endpoint
-    ) -> list[Function]:
+        self, turn: Turn, names: ToolNames, told: Sequence[PromptMessage], endpoint: Endpoint
+    ) -> list[UpstreamFunction]:
         """The function that this answer is to call; none when it is to be words."""
         candidates = _candidates(turn, names)
         must = _must(turn)
@@ -298,12 +303,12 @@ def _by_template(turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: E
     return wanted and bool(_candidates(turn, names))
 
 
-def _offered(body: dict[str, Any], candidates: list[Function]) -> list[dict[str, Any]]:
+def _offered(body: dict[str, Any], candidates: list[UpstreamFunction]) -> list[dict[str, Any]]:
     may = {one.name for one in candidates}
     return [tool for tool in body["tools"] if tool["function"]["name"] in may]
 
 
-def _hold_to_calls(turn: Turn, body: dict[str, Any], functions: list[Function]) -> None:
+def _hold_to_calls(turn: Turn, body: dict[str, Any], functions: list[UpstreamFunction]) -> None:
     """Makes it a request for calls of these functions and nothing else."""
     for field in _TOOL_FIELDS:
         body.pop(field, None)
@@ -314,7 +319,7 @@ def _hold_to_calls(turn: Turn, body: dict[str, Any], functions: list[Function]) 
     body["response_format"] = {"type": "json_schema", "json_schema": {"name": "calls", "schema": schema}}
 
 
-def _candidates(turn: Turn, names: ToolNames) -> list[Function]:
+def _candidates(turn: Turn, names: ToolNames) -> list[UpstreamFunction]:
     """The functions that may be called; the others only the model's prompt would have seen."""
     choice = turn.request.tool_choice
     allowed: set[str] | None = None
@@ -329,7 +334,16 @@ def _candidates(turn: Turn, names: ToolNames) -> list[Function]:
     return [one for one in names.functions if allowed is None or one.origin.name in allowed]
 
 
-def _place(turn: Turn, function: Function) -> str:
+def _schemas(turn: Turn, names: ToolNames) -> dict[str, Any]:
+    """What the model may be held to by a grammar, by its place in the request."""
+    schemas: dict[str, Any] = {_place(turn, one): one.parameters for one in _candidates(turn, names)}
+    form = turn.request.text.format if turn.request.text else None
+    if isinstance(form, JsonSchemaFormat) and form.schema is not None:
+        schemas["text.format.schema"] = form.schema
+    return schemas
+
+
+def _place(turn: Turn, function: UpstreamFunction) -> str:
     """Where the client has put a function: in a tool of its name, or in the namespace that holds it."""
     named = function.origin.namespace or function.origin.name
     places = (n for n, tool in enumerate(turn.tools) if getattr(tool, "name", None) == named)

@@ -2,15 +2,24 @@
 
 import re
 from dataclasses import replace
+from typing import Any
+
+from msgspec import Raw, Struct
 
 from antiphon.providers import model_lists, queries
-from antiphon.providers.base import Capabilities, Environment, Sink, Turn
+from antiphon.providers.base import Capabilities, Embedded, EmbeddingTask, Environment, Sink, Turn
+from antiphon.providers.embeddings import checked, posted, texts_of
 from antiphon.providers.exchange import Call, ask, encoded
 from antiphon.providers.ollama.request import CAPABILITIES, prepare
 from antiphon.providers.ollama.settings import OllamaSettings
 from antiphon.providers.ollama.stream import OllamaStream
 
 BASE_URL = "http://127.0.0.1:11434"
+
+
+class _Vectors(Struct):
+    embeddings: list[Raw]
+    prompt_eval_count: int = 0
 
 
 class Ollama:
@@ -43,6 +52,27 @@ class Ollama:
     async def models(self) -> list[str]:
         """The models that are there."""
         return await self._models.names()
+
+    async def embed(self, task: EmbeddingTask) -> Embedded:
+        texts = texts_of(task, self.name)
+        body: dict[str, Any] = {"model": task.model, "input": texts}
+        if task.dimensions is not None:
+            body["dimensions"] = task.dimensions
+        if self._options:
+            body["options"] = self._options
+        if self._keep_alive is not None:
+            body["keep_alive"] = self._keep_alive
+        answer = await posted(
+            self._http,
+            f"{self._base}/api/embed",
+            body,
+            self._headers,
+            self._timeouts,
+            _Vectors,
+            provider=self.name,
+            secrets=self._secrets,
+        )
+        return checked(self.name, len(texts), answer.embeddings, answer.prompt_eval_count)
 
     async def close(self) -> None:
         return

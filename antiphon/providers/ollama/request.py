@@ -6,7 +6,7 @@ from typing import Any
 
 from antiphon.providers.base import REWRITTEN, Capabilities, Turn
 from antiphon.providers.errors import unsupported
-from antiphon.providers.history import Call, Entry, Output, Speech, speeches
+from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
 from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
@@ -15,7 +15,7 @@ from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectForm
 from antiphon.wires.chat.requests import function_tool
 from antiphon.wires.media.data_urls import data_url
 from antiphon.wires.reasoning.kept import words_of
-from antiphon.wires.tools.names import Function, ToolNames
+from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 
 # What the specification and its clients call it, and what Ollama does.
 _OPTIONS = {
@@ -128,7 +128,7 @@ def _tools(turn: Turn, provider: str, names: ToolNames) -> list[dict[str, Any]]:
     return [_tool(function) for function in offered]
 
 
-def _only(turn: Turn, provider: str, names: ToolNames, name: str | None) -> list[Function]:
+def _only(turn: Turn, provider: str, names: ToolNames, name: str | None) -> list[UpstreamFunction]:
     if name is None:
         turn.receipt(provider, "tool_choice", "the chosen tool cannot be sent, so the model may choose")
         return list(names.functions)
@@ -137,7 +137,7 @@ def _only(turn: Turn, provider: str, names: ToolNames, name: str | None) -> list
     return [function for function in names.functions if function.name == name]
 
 
-def _tool(function: Function) -> dict[str, Any]:
+def _tool(function: UpstreamFunction) -> dict[str, Any]:
     return function_tool(function.name, function.description, function.parameters, strict=None)
 
 
@@ -166,7 +166,7 @@ class _Messages:
                         self._message(entry)
         return self._done
 
-    def _message(self, entry: Entry) -> None:
+    def _message(self, entry: InputEntry) -> None:
         message = entry.item
         assert isinstance(message, Message)
         if message.role != "user":
@@ -200,7 +200,7 @@ class _Messages:
             message["tool_calls"] = calls
         self._done.append(message)
 
-    def _call(self, call: Call, where: str) -> dict[str, Any]:
+    def _call(self, call: AnyCall, where: str) -> dict[str, Any]:
         name, arguments = self._names.upstream_call(call)
         self._called[call.call_id] = name
         given = as_object(self._turn, self._provider, where, arguments)
@@ -210,7 +210,7 @@ class _Messages:
         """A result names its tool, for there are no ids; pictures in it follow in a message of the user."""
         for entry in speech.entries:
             output = entry.item
-            assert isinstance(output, Output)
+            assert isinstance(output, AnyCallOutput)
             where = f"{entry.where}.output"
             text, images = self._content(output.output, where)
             self._done.append({"role": "tool", "tool_name": self._called[output.call_id], "content": text})

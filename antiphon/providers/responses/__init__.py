@@ -16,7 +16,7 @@ from antiphon.providers.chat.profiles import choose as choose_profile
 from antiphon.providers.errors import NotThere
 from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.responses.quirks import choose
-from antiphon.providers.responses.request import Prepared, prepare
+from antiphon.providers.responses.request import ResponsesRequest, prepare
 from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.spec.items import Item, Reasoning
@@ -133,10 +133,10 @@ class OpenResponses:
     def _remember_chat(self) -> None:
         self._chat_until = time.monotonic() + _REMEMBERED
 
-    def _prepared(self, turn: Turn) -> Prepared:
+    def _prepared(self, turn: Turn) -> ResponsesRequest:
         return prepare(turn, self.quirks, self.name)
 
-    def _parser(self, turn: Turn, prepared: Prepared) -> ResponsesStream:
+    def _parser(self, turn: Turn, prepared: ResponsesRequest) -> ResponsesStream:
         return ResponsesStream(
             prepared.names,
             provider=self.name,

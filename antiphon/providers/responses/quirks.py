@@ -10,9 +10,31 @@ from antiphon.spec.request import PROVIDER_PARAMETERS
 _BASIC = frozenset({"temperature", "top_p", "max_output_tokens", "reasoning"})
 _EVERYTHING = frozenset({*PROVIDER_PARAMETERS, "include", "max_tool_calls", "truncation"})
 _OPENAI = _EVERYTHING - {"presence_penalty", "frequency_penalty"}
+_OPENAI_TOOLS = frozenset(
+    {
+        "mcp",
+        "web_search",
+        "web_search_preview",
+        "file_search",
+        "code_interpreter",
+        "image_generation",
+        "computer_use_preview",
+    }
+)
 # Fields of other wires that clients send out of habit.
 _CHAT_FIELDS = frozenset(
-    {"logit_bias", "max_tokens", "min_p", "n", "repetition_penalty", "seed", "stop", "top_k"}
+    {
+        "logit_bias",
+        "max_tokens",
+        "min_p",
+        "n",
+        "prediction",
+        "repetition_penalty",
+        "seed",
+        "stop",
+        "top_k",
+        "web_search_options",
+    }
 )
 
 
@@ -33,6 +55,8 @@ class Quirks:
     """It knows what grew beside functions and texts: custom tools, namespaces, phases, refusals as input."""
     hosted: bool = True
     """It takes tools that it runs itself, their items, and items that we do not know."""
+    runs: frozenset[str] = frozenset()
+    """The types of tools that it is known to run itself."""
     tool_choice: bool = True
     all_keys: bool = False
     """A function tool must have every key, with null where there is nothing to say."""
@@ -44,6 +68,8 @@ class Quirks:
     image_urls: bool = True
     files: bool = True
     counts_tokens: bool = False
+    compacts: bool = False
+    """It holds custom tools to their grammar, and makes compaction items by itself."""
     tool_history: ToolHistory = "native"
     """How the calls of earlier turns are told."""
     system_prompt: SystemPrompt = "instructions"
@@ -57,6 +83,10 @@ class Quirks:
             files=self.files,
             file_urls=self.files,
             custom_tools=True,
+            hosted_tools=self.runs,
+            foreign_tools=self.hosted,
+            enforces_grammar=self.compacts,
+            compacts=self.compacts,
             forced_tools=self.tool_choice,
             logprobs="top_logprobs" in self.parameters,
             reasoning=True,
@@ -78,6 +108,8 @@ OPENAI = Quirks(
     all_keys=True,
     padded=True,
     counts_tokens=True,
+    runs=_OPENAI_TOOLS,
+    compacts=True,
 )
 
 _TABLE = (

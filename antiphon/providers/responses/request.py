@@ -12,8 +12,9 @@ from msgspec import UNSET, Struct, structs
 
 from antiphon.providers import errors
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.history import Entry, entries
+from antiphon.providers.history import InputEntry, entries, no_speakers
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
+from antiphon.providers.tools.client_calls import as_function_tool, told_as_functions
 from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import UNREADABLE, Opaque, extras, without_extra
 from antiphon.spec.content import (
@@ -51,7 +52,8 @@ from antiphon.spec.tools import (
 )
 from antiphon.stream.dialects import IMAGE, SHOWN_IMAGE
 from antiphon.stream.lifecycle import with_status
-from antiphon.wires.tools.names import Function, ToolNames
+from antiphon.wires.messages.vendor import FIELDS, VENDOR, parts_without_own, without_own
+from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 
 _PLAIN = (
     *SAMPLING,
@@ -62,6 +64,8 @@ _PLAIN = (
     "prompt_cache_key",
     "safety_identifier",
 )
+_LEAST = 16
+"""Tokens of output: the specification has no smaller limit, and other wires have."""
 _PROOFS = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
 _LESS_OR_MORE = {"none": "low", "xhigh": "high"}
@@ -82,7 +86,7 @@ class Proof(Struct, forbid_unknown_fields=True):
 
 
 @dataclass(slots=True)
-class Prepared:
+class ResponsesRequest:
     """A body, and what is needed to read its answer."""
 
     body: dict[str, Any]
@@ -98,7 +102,7 @@ class Prepared:
         return {name: value for name, value in self.body.items() if name in _COUNTED}
 
 
-def prepare(turn: Turn, quirks: Quirks = OPEN_RESPONSES, provider: str = "responses") -> Prepared:
+def prepare(turn: Turn, quirks: Quirks = OPEN_RESPONSES, provider: str = "responses") -> ResponsesRequest:
     """The body of a request; what cannot be sent leaves a receipt or is refused."""
     return _Preparing(turn, quirks, provider).done()
 
@@ -114,7 +118,7 @@ class _Preparing:
             functions = [tool for tool in turn.tools if not _is_hosted(tool)]
             self._names = flatten(structs.replace(turn, tools=functions), provider)
 
-    def done(self) -> Prepared:
+    def done(self) -> ResponsesRequest:
         request = self._turn.request
         instructions, leading = placed(request.instructions, self._quirks.system_prompt)
         body: dict[str, Any] = {"model": self._turn.model, "input": self._input(leading), "store": False}
@@ -129,11 +133,13 @@ class _Preparing:
         if text := self._text():
             body["text"] = text
         for name, value in extras(request).items():
+            if name == FIELDS:
+                continue  # the engine has told what is lost with it
             if name in self._quirks.refuses or (":" in name and not self._quirks.prefixed):
                 self._receipt(name, "this server refuses it")
             elif name not in NOT_FORWARDED:
                 body.setdefault(name, value)
-        return Prepared(body, self._names)
+        return ResponsesRequest(body, self._names)
 
     def _receipt(self, param: str, why: str, action: str = DROPPED) -> None:
         self._turn.receipt(self._provider, param, why, action)
@@ -142,33 +148,42 @@ class _Preparing:
 
     def _input(self, leading: list[Message]) -> list[Item]:
         given: list[Item] = [*leading]
-        for entry in entries(self._turn):
+        told = entries(self._turn)
+        no_speakers(self._turn, self._provider, told)
+        for entry in told:
             if (item := self._item(entry)) is not None:
                 given.append(item)
         return given
 
-    def _item(self, entry: Entry) -> Item | None:
+    def _item(self, entry: InputEntry) -> Item | None:
         where = entry.where
-        match entry.item:
+        item: Item | None = entry.item
+        if self._names is not None and isinstance(item, Opaque):
+            item = told_as_functions(self._turn, self._provider, item, where)
+        match item:
             case Message(role="assistant") as message:
                 return self._assistant(message)
             case Message() as message:
                 self._check(message.content, f"{where}.content")
-                return structs.replace(message, id="", status=None, phase=None)
+                content = parts_without_own(message.content)
+                told = without_extra(message, "name")
+                return structs.replace(told, id="", status=None, phase=None, content=content)
             case FunctionCall() | CustomToolCall() as call:
                 return self._call(call, where)
             case FunctionCallOutput() | CustomToolCallOutput() as output:
                 self._check(output.output, f"{where}.output")
+                said = parts_without_own(output.output)
                 if isinstance(output, CustomToolCallOutput) and not self._quirks.extended:
-                    result: Item = FunctionCallOutput(call_id=output.call_id, output=output.output)
+                    result: Item = FunctionCallOutput(call_id=output.call_id, output=said)
                 else:
-                    result = structs.replace(without_extra(output, "is_error"), id="", status=None)
+                    plain = without_own(without_extra(output, "is_error"))
+                    result = structs.replace(plain, id="", status=None, output=said)
                 return with_status(result, "incomplete") if is_failed(output) else result
             case Reasoning() as reasoning:
                 return self._reasoning(reasoning, where)
             case Compaction() as compaction if self._quirks.hosted:
                 return structs.replace(compaction, id="", created_by=None)
-            case Opaque() as opaque if self._quirks.hosted:
+            case Opaque() as opaque if self._quirks.hosted and not opaque.type.startswith(VENDOR):
                 return opaque.replace(type=IMAGE) if opaque.type == SHOWN_IMAGE else opaque
             case Compaction() | Opaque() | ItemReference() as other:
                 self._receipt(where, f"an item of type {type_of(other)!r} has no place on this server")
@@ -176,6 +191,7 @@ class _Preparing:
 
     def _assistant(self, message: Message) -> Message:
         """A text as a string, which every server takes; other parts as they are."""
+        message = without_extra(message, "name")
         content = message.content
         if isinstance(content, list):
             plain = all(isinstance(part, OutputText) for part in content)
@@ -189,7 +205,7 @@ class _Preparing:
 
     def _call(self, call: FunctionCall | CustomToolCall, where: str) -> Item | None:
         mode = self._quirks.tool_history
-        told: Item = structs.replace(call, id="", status=None)
+        told: Item = structs.replace(without_own(call), id="", status=None)
         if self._names is not None:
             name, arguments = self._names.upstream_call(call)
             told = FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
@@ -245,17 +261,22 @@ class _Preparing:
 
     def _declared(self) -> list[Any]:
         for n, tool in enumerate(self._turn.tools):
-            if isinstance(tool, Opaque) and _is_hosted(tool) and not self._quirks.hosted:
+            if isinstance(tool, Opaque) and _is_hosted(tool) and not self._runs(tool):
                 self._receipt(f"tools[{n}]", f"this server has no tools of type {tool.type!r}")
         if self._names is not None:
-            hosted = self._hosted if self._quirks.hosted else []
+            hosted = [tool for tool in self._hosted if self._runs(tool)]
             return [*map(_function, self._names.functions), *hosted]
         keep = self._quirks.all_keys
         return [
             without_nulls(tool) if isinstance(tool, FunctionTool) and not keep else tool
-            for tool in self._turn.tools
-            if self._quirks.hosted or not _is_hosted(tool)
+            # What its items bring stands in them.
+            for tool in map(_plain_tool, self._turn.request.tools)
+            if not _is_hosted(tool) or self._runs(tool)
         ]
+
+    def _runs(self, tool: Tool) -> bool:
+        """Is it a tool that this server may run itself?"""
+        return self._quirks.hosted and isinstance(tool, Opaque) and not tool.type.startswith(VENDOR)
 
     def _choice(self, names: ToolNames) -> Any:
         choice = self._turn.request.tool_choice
@@ -282,6 +303,9 @@ class _Preparing:
         fields = {
             name: value for name in _PLAIN if name in takes and (value := getattr(request, name)) is not None
         }
+        if fields.get("max_output_tokens", _LEAST) < _LEAST:
+            self._receipt("max_output_tokens", f"servers of this wire take {_LEAST} at least", REWRITTEN)
+            fields["max_output_tokens"] = _LEAST
         if (tier := request.service_tier) is not None and "service_tier" in takes:
             if known := _TIERS.get(tier, tier):
                 fields["service_tier"] = known
@@ -334,10 +358,16 @@ class _Preparing:
 
 
 def _is_hosted(tool: Tool) -> bool:
-    return not isinstance(tool, FunctionTool | CustomTool) and tool.type != "namespace"
+    if isinstance(tool, FunctionTool | CustomTool) or tool.type == "namespace":
+        return False
+    return as_function_tool(tool) is None
 
 
-def _function(function: Function) -> dict[str, Any]:
+def _plain_tool(tool: Tool) -> Tool:
+    return tool if isinstance(tool, Opaque) else without_own(tool)
+
+
+def _function(function: UpstreamFunction) -> dict[str, Any]:
     told: dict[str, Any] = {"type": "function", "name": function.name}
     if function.description:
         told["description"] = function.description
@@ -348,7 +378,10 @@ def _function(function: Function) -> dict[str, Any]:
 
 
 def _without_logprobs(part: ContentPart) -> ContentPart:
-    return structs.replace(part, logprobs=UNSET) if isinstance(part, OutputText) else part
+    if isinstance(part, Opaque):
+        return part
+    plain = without_own(part)
+    return structs.replace(plain, logprobs=UNSET) if isinstance(plain, OutputText) else plain
 
 
 def _proof(item: Reasoning) -> Proof | None:

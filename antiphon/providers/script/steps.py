@@ -11,18 +11,18 @@ from antiphon.spec.items import Phase
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import FinishReason
 
-Seconds = Annotated[float, Meta(ge=0, le=60)]
-Count = Annotated[int, Meta(ge=0)]
-Status = Annotated[int, Meta(ge=400, le=599)]
+_Seconds = Annotated[float, Meta(ge=0, le=60)]
+_Count = Annotated[int, Meta(ge=0)]
+_Status = Annotated[int, Meta(ge=400, le=599)]
 
 
 class ScriptStep(Struct, kw_only=True, forbid_unknown_fields=True):
-    delay: Seconds = 0.0
+    delay: _Seconds = 0.0
     """How long to wait before each piece."""
 
 
 class WordsStep(ScriptStep, kw_only=True):
-    chunk: Count = 0
+    chunk: _Count = 0
     """How many characters a piece has; 0 says everything at once."""
 
     def pieces(self, text: str) -> Iterator[str]:
@@ -45,7 +45,7 @@ class ReasoningStep(WordsStep, kw_only=True):
 
 class SummaryStep(WordsStep, kw_only=True):
     summary: str
-    part: Count = 0
+    part: _Count = 0
 
 
 class RefusalStep(WordsStep, kw_only=True):
@@ -101,10 +101,10 @@ class NewMessage(ScriptStep, kw_only=True):
 
 
 class CountsStep(Struct, kw_only=True, forbid_unknown_fields=True):
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cached_tokens: Count = 0
-    reasoning_tokens: Count = 0
+    input_tokens: _Count = 0
+    output_tokens: _Count = 0
+    cached_tokens: _Count = 0
+    reasoning_tokens: _Count = 0
 
     def to_spec(self) -> Usage:
         return Usage.of(
@@ -120,17 +120,17 @@ class Ended(ScriptStep, kw_only=True):
     finish: FinishReason
 
 
-class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
+class _Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     message: str = "the script says that this fails"
     type: str = "model_error"
     code: str = "scripted"
     param: str | None = None
-    status: Status | None = None
+    status: _Status | None = None
     retry_after: float | None = None
 
 
 class ErrorStep(ScriptStep, kw_only=True):
-    error: Fault
+    error: _Fault
 
 
 class Cut(ScriptStep, kw_only=True):

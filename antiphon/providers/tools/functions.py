@@ -6,11 +6,22 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.providers.base import REWRITTEN, Turn
-from antiphon.spec.codec import encode
+from antiphon.providers.tools.client_calls import as_function_tool
+from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.tools import CustomTool, FunctionTool
+from antiphon.stream.client_calls import TOOL_SEARCH, is_client_search, is_deferred
 from antiphon.stream.open_items import is_json_object
-from antiphon.wires.tools.names import NO_TOOLS, DeclaredTool, Function, ToolNames, flat_name, shortened
+from antiphon.wires.tools.names import (
+    NO_TOOLS,
+    DeclaredTool,
+    ToolNames,
+    UpstreamFunction,
+    flat_name,
+    shortened,
+)
 
+Told = tuple[str, FunctionTool | CustomTool]
+"""What is said of the namespace that a tool is in, and the tool."""
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -21,32 +32,55 @@ def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
     """
     if not turn.tools:
         return NO_TOOLS
-    declared: list[tuple[DeclaredTool, str, FunctionTool | CustomTool]] = []
+    declared: dict[DeclaredTool, Told] = {}
+    places: dict[DeclaredTool, int] = {}
+    wheres: dict[DeclaredTool, str] = {}
+    given, searches = len(turn.request.tools), any(map(is_client_search, turn.tools))
     for n, tool in enumerate(turn.tools):
+        where = f"tools[{n}]" if n < given else "input"
+        more: dict[DeclaredTool, Told] = {}
+        if searches and is_deferred(tool):
+            continue  # it is offered once it has been found
         if isinstance(tool, FunctionTool):
-            declared.append((DeclaredTool(tool.name), "", tool))
+            more[DeclaredTool(tool.name, tool.name if is_deferred(tool) else None)] = "", tool
         elif isinstance(tool, CustomTool):
-            declared.append((DeclaredTool(tool.name, kind="custom"), "", tool))
+            more[DeclaredTool(tool.name, kind="custom")] = "", tool
         elif tool.type == "namespace":
-            declared += _members(turn, tool, f"tools[{n}]", provider)
+            more = _members(turn, tool, where, provider, searches)
+        elif (function := as_function_tool(tool)) is not None:
+            more[function[0]] = "", function[1]
+        elif tool.type == TOOL_SEARCH:
+            reason = "nobody searches for tools here, so also those that are deferred are offered"
+            turn.receipt(provider, where, reason)
         elif not vendor or not tool.type.startswith(vendor):
-            turn.receipt(provider, f"tools[{n}]", f"a tool of type {tool.type!r} cannot be a function here")
+            turn.receipt(provider, where, f"a tool of type {tool.type!r} cannot be a function here")
+        for origin in more:
+            if declared.get(origin, more[origin]) != more[origin]:
+                reason = f"another tool of the name {origin.name!r}, in {where}, takes its place"
+                turn.receipt(provider, wheres[origin], reason)
+        declared |= more
+        wheres |= dict.fromkeys(more, where)
+        places |= dict.fromkeys(declared.keys() - places.keys(), n)
     # Plain functions keep their names whatever stands before them, so they come first.
     taken: dict[str, DeclaredTool] = {}
-    for origin, _, _ in sorted(declared, key=lambda one: one[0] != DeclaredTool(one[0].name)):
+    for origin in sorted(declared, key=lambda one: one != DeclaredTool(one.name)):
         name = flat_name(origin)
         while taken.setdefault(name, origin) != origin:
             name = shortened(name, origin)
     names = {origin: name for name, origin in taken.items()}
-    return ToolNames([_function(names[origin], origin, about, tool) for origin, about, tool in declared])
+    return ToolNames(
+        [_function(names[origin], origin, places[origin], *told) for origin, told in declared.items()]
+    )
 
 
 def _members(
-    turn: Turn, namespace: Any, path: str, provider: str
-) -> list[tuple[DeclaredTool, str, FunctionTool | CustomTool]]:
+    turn: Turn, namespace: Opaque, path: str, provider: str, searches: bool
+) -> dict[DeclaredTool, Told]:
     fields = namespace.fields
-    found: list[tuple[DeclaredTool, str, FunctionTool | CustomTool]] = []
+    found: dict[DeclaredTool, Told] = {}
     for n, raw in enumerate(fields.get("tools") or ()):
+        if searches and isinstance(raw, dict) and is_deferred(raw):
+            continue
         try:
             tool = msgspec.convert(_known(raw), FunctionTool | CustomTool)
         except msgspec.ValidationError as error:
@@ -54,7 +88,7 @@ def _members(
             continue
         kind: Literal["function", "custom"] = "custom" if isinstance(tool, CustomTool) else "function"
         origin = DeclaredTool(tool.name, str(fields.get("name", "")), kind)
-        found.append((origin, str(fields.get("description") or ""), tool))
+        found[origin] = str(fields.get("description") or ""), tool
     return found
 
 
@@ -72,17 +106,22 @@ def _known(raw: Any) -> Any:
     return kept
 
 
-def _function(name: str, origin: DeclaredTool, about: str, tool: FunctionTool | CustomTool) -> Function:
+def _function(
+    name: str, origin: DeclaredTool, place: int, about: str, tool: FunctionTool | CustomTool
+) -> UpstreamFunction:
     if isinstance(tool, FunctionTool):
         description = _joined(tool.description, about)
-        return Function(name, description, tool.parameters or _NO_PARAMETERS, tool.strict, origin)
+        return UpstreamFunction(
+            name, description, tool.parameters or _NO_PARAMETERS, tool.strict, origin, place
+        )
     parameters = {
         "type": "object",
         "properties": {"input": {"type": "string", "description": "The whole input of the tool, as text."}},
         "required": ["input"],
         "additionalProperties": False,
     }
-    return Function(name, _joined(tool.description, about, _grammar(tool.format)), parameters, None, origin)
+    description = _joined(tool.description, about, _grammar(tool.format))
+    return UpstreamFunction(name, description, parameters, None, origin, place)
 
 
 def _joined(*texts: str | None) -> str | None:

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
-from antiphon.catalogue import Prices, Source
+from antiphon.catalogue import FactSource, Prices
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import Item
 from antiphon.spec.limits import Metadata
 from antiphon.spec.response import IncompleteDetails, Usage
-from antiphon.stream.rules import Level
+from antiphon.stream.rules import RuleLevel
 
 ChatTitle = Annotated[str, Meta(max_length=200)]
 
@@ -131,6 +131,19 @@ class DeletedResponse(Struct, kw_only=True):
     deleted: bool = True
 
 
+class DeletedCompletion(Struct, kw_only=True):
+    id: str
+    object: Literal["chat.completion.deleted"] = "chat.completion.deleted"
+    deleted: bool = True
+
+
+class StandaloneSearchAnswer(Struct, kw_only=True):
+    """What a search found, in words for the model; so is what went wrong."""
+
+    output: str
+    encrypted_output: None = None
+
+
 class DeletedConversation(Struct, kw_only=True):
     id: str
     object: Literal["conversation.deleted"] = "conversation.deleted"
@@ -159,7 +172,7 @@ class ModelDetails(Struct, kw_only=True):
     """In USD for a million tokens."""
     price_model: str | None
     """The model of the table of prices that was taken for this one."""
-    sources: dict[str, Source]
+    sources: dict[str, FactSource]
     """For each field that is known: `configuration`, `provider` (its list), or `genai-prices`."""
 
 
@@ -169,6 +182,8 @@ class ModelObject(Struct, kw_only=True):
     created: int
     owned_by: str
     details: ModelDetails = field(name="antiphon:model")
+    tools: list[str] = field(name="antiphon:tools", default_factory=list)
+    """Types of hosted tools that a request with this model can name."""
 
 
 class ModelList(Struct, kw_only=True):
@@ -215,7 +230,7 @@ class BrokenRule(Struct, kw_only=True):
     """One departure from the rules of the protocol."""
 
     rule: str
-    level: Level
+    level: RuleLevel
     event: int
     """Which event, counted from 0; the end of the log is one past the last."""
     type: str | None

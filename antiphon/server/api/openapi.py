@@ -11,16 +11,17 @@ import msgspec
 from msgspec import Struct, UnsetType, structs
 
 from antiphon import __version__
+from antiphon.bridges.messages.errors import OVERLOADED
 from antiphon.server.api.objects import AnyItem, ConversationBody
-from antiphon.server.api.operations import GROUPS, OPERATIONS, PARAMETERS, SERVER, Operation
+from antiphon.server.api.operation import Operation
+from antiphon.server.api.operations import GROUPS, OPERATIONS, PARAMETERS, SERVER
 from antiphon.spec import content, events, request, response, tools
 from antiphon.spec.error_paths import alternatives
-from antiphon.spec.errors import ErrorBody
 from antiphon.spec.items import KnownItem
 from antiphon.spec.limits import MAX_INTEGER, MAX_UNKNOWN_NAME
 from antiphon.stream.dialects import AUTO, DIALECTS
 
-Schema = dict[str, Any]
+_Schema = dict[str, Any]
 
 _ABOUT = """\
 An Open Responses server (specification 2026-04-24). Unknown fields and items are carried, not refused, so \
@@ -71,6 +72,14 @@ _HEADERS = [
 ]
 
 
+_KEY = "Idempotency-Key"
+_KEY_ABOUT = (
+    "The same key with the same body gets the response that the first such request made, for 24 hours; 409 "
+    "while that is worked on, and for another body."
+)
+_KEY_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"}
+_REPLAYED = "Idempotent-Replayed"
+_REPLAYED_ABOUT = "`true`: this response was made by an earlier request with the same `Idempotency-Key`."
 _ANSWER_HEADERS = {
     "X-Request-Id": ("The id of the request.", {"type": "string"}),
     "X-Antiphon-Dialect": ("The dialect of this answer.", {"enum": list(DIALECTS)}),
@@ -90,8 +99,8 @@ def document() -> bytes:
     return msgspec.json.encode(_document())
 
 
-def _document() -> Schema:
-    paths: dict[str, Schema] = {}
+def _document() -> _Schema:
+    paths: dict[str, _Schema] = {}
     for (method, path), operation in OPERATIONS.items():
         paths.setdefault(path, {})[method.lower()] = _operation(path, operation)
     return {
@@ -111,11 +120,12 @@ def _document() -> Schema:
             },
             "parameters": {
                 name: {"name": name, "in": "header", "description": about, "schema": schema}
-                for name, about, schema in _HEADERS
+                for name, about, schema in (*_HEADERS, (_KEY, _KEY_ABOUT, _KEY_SCHEMA))
             },
             "headers": {
                 _RECEIPTS: {"description": _RECEIPTS_ABOUT, "schema": {"type": "integer", "minimum": 1}},
                 _TARGET: {"description": _TARGET_ABOUT, "schema": {"type": "string"}},
+                _REPLAYED: {"description": _REPLAYED_ABOUT, "schema": {"const": "true"}},
                 **{
                     name: {"description": about, "required": True, "schema": schema}
                     for name, (about, schema) in _ANSWER_HEADERS.items()
@@ -125,8 +135,8 @@ def _document() -> Schema:
     }
 
 
-def _operation(path: str, operation: Operation) -> Schema:
-    described: Schema = {
+def _operation(path: str, operation: Operation) -> _Schema:
+    described: _Schema = {
         "operationId": operation.id,
         "tags": [operation.group],
         "summary": operation.summary,
@@ -154,27 +164,32 @@ def _operation(path: str, operation: Operation) -> Schema:
         described["security"] = []
     else:
         described["parameters"] += [{"$ref": f"#/components/parameters/{name}"} for name, *_ in _HEADERS]
+    if operation.idempotent:
+        described["parameters"].append({"$ref": f"#/components/parameters/{_KEY}"})
     if operation.body is not None:
-        body = {"application/json": {"schema": {**_ref(operation.body), **operation.narrows}}}
+        body = {operation.body_type: {"schema": {**_ref(operation.body), **operation.narrows}}}
         described["requestBody"] = {"required": operation.body_required, "content": body}
     return described
 
 
-def _answers(operation: Operation) -> Schema:
-    told: Schema
+def _answers(operation: Operation) -> _Schema:
+    told: _Schema
     if isinstance(operation.answer, str):
         told = {operation.answer: {"schema": {"type": "string"}}}
     else:
         told = {"application/json": {"schema": _ref(operation.answer)}}
     if operation.streams:
-        told["text/event-stream"] = {"schema": _server_sent_event()}
-    answers: Schema = {"200": {"description": "OK", "content": told}}
-    error = {"application/json": {"schema": _ref(ErrorBody)}}
+        told["text/event-stream"] = {"schema": _server_sent_event(operation.stream)}
+    answers: _Schema = {"200": {"description": "OK", "content": told}}
+    error = {"application/json": {"schema": _ref(operation.error)}}
     if operation.empty:
         answers["204"] = {"description": operation.empty}
     of_store = () if operation.group == SERVER else (503, 507)
-    for status in operation.errors if operation.open else sorted({*operation.errors, *of_store, *_ALWAYS}):
-        answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": error}
+    of_key = (409,) if operation.idempotent else ()
+    always = {*operation.errors, *of_store, *of_key, *_ALWAYS}
+    for status in operation.errors if operation.open else sorted(always):
+        phrase = "Overloaded" if status == OVERLOADED else HTTPStatus(status).phrase
+        answers[str(status)] = {"description": phrase, "content": error}
     if operation.id == "readiness":
         answers["503"] = {"description": "The store does not answer", "content": told}
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _ANSWER_HEADERS}
@@ -182,29 +197,40 @@ def _answers(operation: Operation) -> Schema:
     if operation.receipts:
         more = {name: {"$ref": f"#/components/headers/{name}"} for name in (_RECEIPTS, _TARGET)}
         told["200"]["headers"] = {**headers, **more}
+    if operation.idempotent:
+        replayed = {_REPLAYED: {"$ref": f"#/components/headers/{_REPLAYED}"}}
+        told["200"]["headers"] = {**told["200"]["headers"], **replayed}
     return told
 
 
-def _server_sent_event() -> Schema:
-    read = {"contentMediaType": "application/json", "contentSchema": {"$ref": _REF.format(name="Event")}}
+def _server_sent_event(holds: type | str | None) -> _Schema:
+    """The schema of one event; a sentence about what it holds stands for the schema of that."""
+    told: _Schema = {"$ref": _REF.format(name="Event")}
+    if holds is not None:
+        told = {"type": "object", "description": holds} if isinstance(holds, str) else _ref(holds)
+    data: _Schema = {"type": "string", "contentMediaType": "application/json", "contentSchema": told}
+    if isinstance(holds, type):
+        properties = {"event": {"type": "string"}, "data": data}
+        about = "One server-sent event; the answer is a sequence of them."
+        return {"type": "object", "description": about, "properties": properties, "required": ["data"]}
     return {
         "type": "object",
         "description": "One server-sent event; the answer is a sequence of them, and `[DONE]` the last.",
         "properties": {
             "event": {"type": "string"},
-            "data": {"anyOf": [{"const": "[DONE]"}, {"type": "string", **read}]},
+            "data": {"anyOf": [{"const": "[DONE]"}, data]},
         },
         "required": ["data"],
     }
 
 
-def _ref(struct: type) -> Schema:
+def _ref(struct: type) -> _Schema:
     return {"$ref": _REF.format(name="Item" if struct is AnyItem else struct.__name__)}
 
 
-def _schemas() -> Schema:
-    used = [t for op in OPERATIONS.values() for t in (op.body, op.answer) if isinstance(t, type)]
-    wanted = [*dict.fromkeys(used), ErrorBody, *_UNIONS.values()]
+def _schemas() -> _Schema:
+    used = [t for op in OPERATIONS.values() for t in (op.body, op.answer, op.stream, op.error)]
+    wanted = [*dict.fromkeys(t for t in used if isinstance(t, type)), *_UNIONS.values()]
     made, schemas = msgspec.json.schema_components(wanted, ref_template=_REF)
     unions = dict(zip(_UNIONS, made[-len(_UNIONS) :], strict=True))
     del schemas[AnyItem.__name__]
@@ -225,20 +251,20 @@ def _schemas() -> Schema:
     return schemas
 
 
-def _open(union: Schema) -> None:
+def _open(union: _Schema) -> None:
     """Let it have members of any other type: what the server does not know it carries as it came."""
     known = [*_types(union)]
     union.pop("discriminator", None)
     union["anyOf"].append(_other(known))
 
 
-def _other(known: Sequence[str] = ()) -> Schema:
+def _other(known: Sequence[str] = ()) -> _Schema:
     kind = {"type": "string", "minLength": 1} | ({"not": {"enum": known}} if known else {})
     about = "Of another type: carried, and repeated as it came."
     return {"description": about, "type": "object", "required": ["type"], "properties": {"type": kind}}
 
 
-def _types(union: Schema) -> Iterator[str]:
+def _types(union: _Schema) -> Iterator[str]:
     yield from union.get("discriminator", {}).get("mapping", ())
     for member in union.get("anyOf", ()):
         yield from _types(member)
@@ -251,7 +277,7 @@ def _always(struct: type[Struct]) -> list[str]:
     ]
 
 
-def _tidied(schema: Any, unions: dict[str, Schema]) -> Any:
+def _tidied(schema: Any, unions: dict[str, _Schema]) -> Any:
     """Unions by their names, no closed objects, and patterns that every reader of JSON Schema knows."""
     if isinstance(schema, list):
         return [_tidied(one, unions) for one in schema]

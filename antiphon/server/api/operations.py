@@ -1,47 +1,13 @@
 """Every operation of the API in a sentence or two: what the description and its page are made from."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from antiphon.bridges.ai_sdk.request import ChatBody
 from antiphon.bridges.vscode import VsCodeRequest
-from antiphon.server.api import objects
+from antiphon.server.api import chat_completions, file_operations, messages, objects
+from antiphon.server.api.operation import Operation, Query
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response
+from antiphon.tools.web_search.standalone import StandaloneSearchBody
 from antiphon.wires.hashbrown.messages import HashbrownBody
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    name: str
-    about: str
-    schema: dict[str, Any]
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One method of one path. `answer` is a Struct, or the content type of what is not JSON."""
-
-    id: str
-    group: str
-    summary: str
-    about: str = ""
-    body: type | None = None
-    body_required: bool = True
-    narrows: dict[str, Any] = field(default_factory=dict)
-    """What this operation asks of its body beyond the body's own schema."""
-    answer: type | str = ""
-    query: tuple[Query, ...] = ()
-    streams: bool = False
-    errors: tuple[int, ...] = ()
-    empty: str = ""
-    """When there is nothing to answer with, and 204 says so."""
-    open: bool = False
-    """Needs no key."""
-    receipts: bool = False
-    """May its answer say how many receipts there are?"""
-
 
 RESPONSES, STORED, CONVERSATIONS, SERVER = "Responses", "Stored responses", "Conversations", "Server"
 CHATS, BRIDGES = "Chats", "Bridges"
@@ -53,6 +19,9 @@ GROUPS = {
     CONVERSATIONS: "Lists of items that responses can continue: send `conversation` with a request.",
     CHATS: "Trees of responses with a title, which can be listed and searched: send `antiphon:chat` with a "
     "request. The terminal, the web app and the AI SDK bridge all show these.",
+    file_operations.GROUP: file_operations.ABOUT,
+    messages.GROUP: messages.ABOUT,
+    chat_completions.GROUP: chat_completions.ABOUT,
     BRIDGES: "The same runs for user interfaces, each in the protocol of its own client.",
     SERVER: "Models, health, and this description.",
 }
@@ -126,6 +95,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         streams=True,
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
         receipts=True,
+        idempotent=True,
     ),
     ("POST", "/v1/responses/compact"): Operation(
         "compact",
@@ -303,6 +273,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         query=CHAT_PAGING,
         errors=(400, 404),
     ),
+    **chat_completions.OPERATIONS,
     ("POST", "/api/v1/chat"): Operation(
         "chatWithAiSdk",
         BRIDGES,
@@ -361,12 +332,25 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
         receipts=True,
     ),
+    **file_operations.FILES,
+    ("POST", "/v1/alpha/search"): Operation(
+        "createSearch",
+        SERVER,
+        "Create a web search of Codex",
+        "Searches that Codex makes beside its responses, with `supports_standalone_web_search`. A failure "
+        "is described in `output`, for the model.",
+        body=StandaloneSearchBody,
+        answer=objects.StandaloneSearchAnswer,
+        errors=(400, 413, 415),
+    ),
+    **messages.MESSAGES,
     ("GET", "/v1/models"): Operation(
         "listModels",
         SERVER,
         "List models",
         "The configured names, then `PROVIDER/model` for what each provider lists. `antiphon:model` has what "
-        "is known of each: window, limits, what it takes, and prices; null is unknown.",
+        "is known of each: window, limits, what it takes, and prices; null is unknown. With `client_version` "
+        "(Codex) they come as `models` in the shape of its catalogue, with an `ETag`.",
         answer=objects.ModelList,
     ),
     ("GET", "/v1/models/{id}"): Operation(
@@ -425,6 +409,13 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Every name that has several targets, with the state of each: whether it is asked or rests after "
         "failures, and how fast it is.",
         answer=objects.RouteList,
+    ),
+    ("GET", "/api/hello"): Operation(
+        "hello",
+        SERVER,
+        "Check liveness, for clients that ask here",
+        answer=objects.Health,
+        open=True,
     ),
     ("GET", "/healthz"): Operation("health", SERVER, "Check liveness", answer=objects.Health, open=True),
     ("GET", "/readyz"): Operation(

@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from antiphon.server.app import App
-from antiphon.server.exchange import two_hosts
+from antiphon.server.exchange import IDEMPOTENCY_KEY, LINGER, two_hosts, two_keys
 from antiphon.server.http1.direct_exchange import CLOSE, STATUS, DirectExchange, lines
 from antiphon.server.http1.parsed_head import LOWERED, ParsedHead, parsed_head
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
@@ -23,12 +23,10 @@ IDLE = 75.0
 """Seconds that a connection may wait for its next request."""
 PATIENCE = 60.0
 """Seconds that a client may be silent in the middle of a request."""
-
-LINGER = 2.0
-"""Seconds that a client may take to read a refusal in the middle of what it sends."""
 STUCK = 300.0
 """Seconds that a client may take nothing of what is written for it."""
 
+_lowered = LOWERED.get  # `[]` of a class that is derived from dict takes much longer
 _PIPELINE = 8
 """With more requests than this in hand, nothing is read until some are answered."""
 _MOST = 1000
@@ -297,7 +295,7 @@ class ClientConnection(asyncio.Protocol):
         self._dry = 0 if self._receiving is None else -_READ
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name, fields = LOWERED[name], self.fields
+        name, fields = _lowered(name) or LOWERED[name], self.fields
         if name in fields:
             self._repeated.append((name, fields[name]))
         fields[name] = value.rstrip()
@@ -329,13 +327,15 @@ class ClientConnection(asyncio.Protocol):
     # --- within -------------------------------------------------------------------------------------------
 
     def _check(self, head: ParsedHead) -> None:
-        """Refuse one that is too long, though it came in one piece, and one that names its host twice."""
+        """Refuse one that is too long, though it came in one piece, or that has two hosts or two keys."""
         fields, repeated = self.fields, self._repeated
         size = len(head.url) + len(b": ".join((*fields, *fields.values())))
         if repeated:
             size += sum(len(name) + len(value) + 4 for name, value in repeated)
             if any(name == b"host" for name, _ in repeated):
                 raise two_hosts()
+            if any(name == IDEMPOTENCY_KEY for name, _ in repeated):
+                head.refusal = two_keys()
         if size > HEAD_LIMIT:
             raise SpecError(_LONG, 431)
 

@@ -4,7 +4,8 @@ import asyncio
 import http
 from typing import TYPE_CHECKING
 
-from antiphon.server.exchange import Exchange, Headers, as_length
+from antiphon.bridges.encoder import Headers
+from antiphon.server.exchange import SKIPPED, Exchange, as_length
 from antiphon.server.http1.parsed_head import ParsedHead
 from antiphon.spec.limits import LARGE
 from antiphon.wires.asgi import ClientGone
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 BODY_HIGH_WATER = 64 * 1024
 """With more of a body in hand than this, nothing is read until somebody takes it."""
-SKIPPED = 256 * 1024 * 1024
-"""As much as a client may send of a request that has its answer."""
 
 CLOSE = b"connection: close\r\n\r\n"
 STATUS = {
@@ -102,13 +101,25 @@ class DirectExchange(Exchange):
             if max(len(self.came), declared) > limit:
                 raise too_large(limit)
             self.hold(len(self.came), declared)
-            if self._waits_for_go_ahead():
-                self._has_sent_continue = True
-                self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self.news = asyncio.get_running_loop().create_future()
-            self._connection.resume_reading()
-            await self.news
+            await self._wait()
         self.hold(len(self.came))
+
+    async def more(self) -> bytes:
+        while not self.came and not self.is_complete:
+            if self.is_gone:
+                raise ClientGone
+            await self._wait()
+        came, self.came = self.came, b""
+        return came if isinstance(came, bytes) else came.joined()
+
+    async def _wait(self) -> None:
+        """Until more has come, or the end."""
+        if self._waits_for_go_ahead():
+            self._has_sent_continue = True
+            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.news = asyncio.get_running_loop().create_future()
+        self._connection.resume_reading()
+        await self.news
 
     def _waits_for_go_ahead(self) -> bool:
         expected = self.head.headers.get(b"expect", b"").lower() == b"100-continue"

@@ -7,7 +7,7 @@ from httptools import HttpRequestParser as Parser
 
 from antiphon.server.exchange import Head, given_id
 
-Fields = dict[bytes, bytes]
+_Fields = dict[bytes, bytes]
 
 _MANY = 1000
 _SHORT = 64
@@ -33,7 +33,7 @@ class ParsedHead(Head, eq=False):
     """May the connection carry another request after this one?"""
 
 
-def parsed_head(parser: Parser, url: bytes, fields: Fields) -> ParsedHead:
+def parsed_head(parser: Parser, url: bytes, fields: _Fields) -> ParsedHead:
     """The head that the parser has come to the end of; the names of its fields are in lower case."""
     path, _, query = (url if url.startswith(b"/") else _origin_form(url)).partition(b"?")
     text = path.decode("latin-1")

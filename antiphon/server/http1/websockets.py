@@ -11,7 +11,7 @@ from websockets.protocol import OPEN
 
 from antiphon.server.app import App
 from antiphon.server.http1.frame_splitter import WebSocketFrameSplitter
-from antiphon.server.memory import Held
+from antiphon.server.memory import MemoryShare
 from antiphon.spec.errors import SpecError
 from antiphon.wires.pieces import Pieces
 from antiphon.wires.responses_socket import TEXTS
@@ -28,7 +28,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().__init__(config, *arguments, **named)
         gateway = cast(App, config.app).gateway
         assert gateway is not None
-        self._held = Held(gateway.memory)
+        self._held = MemoryShare(gateway.memory)
         """For what has come and the application has not taken."""
         self._queued = 0
         """How many bytes of that are whole messages."""

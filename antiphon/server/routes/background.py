@@ -73,9 +73,9 @@ async def stream_log(
                 return
             if not stream.write(chunk):
                 await stream.ready()
+        if stream.audit is not None and (events is None or background.stopping):
+            stream.audit.drop()  # what is open stays open in this stream
         if events is None:
-            if stream.audit is not None:
-                stream.audit.drop()  # what was open stays open, and there is nothing to be done about it
             await stream.close(_gone(gateway, response, after))
         elif background.stopping:
             await stream.finish(b"")  # the response lives on in another process: it can be read on from there

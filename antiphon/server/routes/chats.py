@@ -18,7 +18,7 @@ from antiphon.spec.decode import decode_body, decode_response, decode_stored_ite
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.limits import LARGE
 from antiphon.spec.long_values import encode_long
-from antiphon.store import Chat, ChatEdit, ChatNode, ChatNodes, StoreConflict, UnknownCursor
+from antiphon.store import ChatEdit, ChatNode, ChatNodes, StoreConflict, StoredChat, UnknownCursor
 from antiphon.wires.worker_thread import in_worker_thread
 
 _MOST_SEARCHED = 200
@@ -47,7 +47,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     id = ids.new_id(ids.CHAT)
     if body.current is not None:
         await _check_current(gateway, tenant, body.current, id)
-    made = Chat(
+    made = StoredChat(
         id=id,
         tenant=tenant,
         title=body.title,
@@ -142,7 +142,7 @@ def _current_is_gone(conflict: StoreConflict) -> SpecError:
     return SpecError(ErrorPayload("not_found", str(conflict), "response_not_found", "current"))
 
 
-def _shown(chat: Chat) -> ChatObject:
+def _shown(chat: StoredChat) -> ChatObject:
     return ChatObject(
         id=chat.id,
         title=chat.title,

@@ -14,7 +14,7 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
     run = await compaction.start(gateway.engine, request, exchange.caller)
     gateway.begin(run)
     try:
-        resource = await compaction.finish(gateway.engine, run, exchange.caller)
+        resource = await compaction.finish(gateway.engine, run)
         resource.usage = exchange.caller.dialect.usage(resource.usage)
         body = encode(resource)
         await exchange.answer(body, headers=receipt_headers(run.turn.receipts))

@@ -3,7 +3,7 @@
 import msgspec
 
 from antiphon.engine.context import identified
-from antiphon.engine.engine import stored
+from antiphon.engine.saving import stored
 from antiphon.server.api.objects import ConversationBody, ConversationObject, DeletedConversation
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -17,15 +17,15 @@ from antiphon.spec.items import Item, ItemReference
 from antiphon.spec.limits import LARGE, MAX_BODY
 from antiphon.spec.long_values import encode_long
 from antiphon.spec.struct_reader import Reading
-from antiphon.store import Append, Conversation, StoreConflict, UnknownCursor
-from antiphon.store.base import Page, StoredItem, array
+from antiphon.store import Append, StoreConflict, StoredConversation, UnknownCursor
+from antiphon.store.base import ItemPage, StoredItem, array
 from antiphon.wires.worker_thread import in_worker_thread
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     body, _, encoded = await _body(gateway, exchange, optional=True)
     now = gateway.engine.clock()
-    made = Conversation(
+    made = StoredConversation(
         id=ids.new_id(ids.CONVERSATION),
         tenant=exchange.caller.tenant,
         metadata=encode(body.metadata or {}),
@@ -135,7 +135,7 @@ def _shown(data: bytes) -> bytes:
     return encode_long(whole(item))
 
 
-def _listed(page: Page) -> bytes:
+def _listed(page: ItemPage) -> bytes:
     items = decode_stored_items(array([item.data for item in page.items]))
     return encode_long(listed(items, more=page.more))
 
@@ -151,7 +151,7 @@ def _read(raw: bytes, max_bytes: int = MAX_BODY) -> tuple[ConversationBody, list
     return body, items, stored(items, is_large=len(raw) > LARGE)
 
 
-async def _find(gateway: Gateway, exchange: Exchange) -> Conversation:
+async def _find(gateway: Gateway, exchange: Exchange) -> StoredConversation:
     id = exchange.params["id"]
     found = await gateway.store.conversation(exchange.caller.tenant, id)
     if found is None:
@@ -159,7 +159,7 @@ async def _find(gateway: Gateway, exchange: Exchange) -> Conversation:
     return found
 
 
-async def _answer(exchange: Exchange, conversation: Conversation) -> None:
+async def _answer(exchange: Exchange, conversation: StoredConversation) -> None:
     metadata = msgspec.json.decode(conversation.metadata, type=dict[str, str])
     shown = ConversationObject(id=conversation.id, created_at=conversation.created_at, metadata=metadata)
     await exchange.answer(encode(shown))

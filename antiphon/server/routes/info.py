@@ -1,12 +1,16 @@
 """Models, health, audit report, and the description of the API."""
 
 import asyncio
+import hashlib
 from functools import cache
 from importlib.resources import files
 
+from antiphon.bridges.messages.errors import speaks_messages
 from antiphon.catalogue import ModelInfo
+from antiphon.catalogue.codex import CodexModel, codex_catalogue
 from antiphon.config import Target, UnknownModel
 from antiphon.providers.base import Provider
+from antiphon.server.api import messages
 from antiphon.server.api import openapi as description
 from antiphon.server.api.objects import Health, ModelDetails, ModelList, ModelObject, Readiness
 from antiphon.server.exchange import Exchange
@@ -31,6 +35,21 @@ _PAGE_HEADERS = [
 
 
 async def models(gateway: Gateway, exchange: Exchange) -> None:
+    """Every model; in the shape of the Messages API, or of Codex's catalogue, for who asks for that."""
+    found = await _served(gateway, exchange)
+    if exchange.query("client_version") is not None:
+        await _codex_models(gateway, exchange, found)
+        return
+    # Some list hundreds of models, and the first look at each takes a while.
+    key = exchange.caller.key
+    models = await in_worker_thread(lambda: [_model(gateway, *each, key) for each in found.items()])
+    if speaks_messages(exchange.head.path, exchange.head.headers):
+        await exchange.answer(encode(messages.model_page(models, exchange.query)))
+        return
+    await exchange.answer(encode(ModelList(data=models)))
+
+
+async def _served(gateway: Gateway, exchange: Exchange) -> dict[str, Target]:
     """The configured names, the default first, then the models of each provider as `NAME/model`."""
     config = gateway.config
     aliases = sorted(config.aliases(), key=lambda alias: alias != config.default_model)
@@ -41,9 +60,26 @@ async def models(gateway: Gateway, exchange: Exchange) -> None:
             if config.models.get(model) != (f"{name}/{model}",):
                 found.setdefault(f"{name}/{model}", Target(name, model))
     await gateway.engine.routes.catalogue.load()
-    # Some list hundreds of models, and the first look at each takes a while.
-    models = await in_worker_thread(lambda: [_model(gateway, id, target) for id, target in found.items()])
-    await exchange.answer(encode(ModelList(data=models)))
+    return found
+
+
+async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, Target]) -> None:
+    engine = gateway.engine
+
+    def made() -> bytes:
+        known = (
+            CodexModel(id, engine.routes.catalogue.lookup(*target), provider.capabilities)
+            for id, target in found.items()
+            if (provider := engine.providers.get(target.provider)) is not None
+        )
+        return encode(codex_catalogue(known))
+
+    body = await in_worker_thread(made)
+    tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
+    if exchange.head.headers.get(b"if-none-match") == tag:
+        await exchange.empty(304, headers=((b"etag", tag),))
+        return
+    await exchange.answer(body, headers=((b"etag", tag),))
 
 
 async def model(gateway: Gateway, exchange: Exchange) -> None:
@@ -53,12 +89,14 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
     except UnknownModel as unknown:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
-    if (route := gateway.engine.routes.get(id)) is None:
+    if (route := gateway.engine.route_of(id)) is None:
         gateway.engine.check_use(target.provider, exchange.caller)
     else:
         target = gateway.engine.usable(route, exchange.caller)[0]
     await gateway.engine.routes.catalogue.load()
-    await exchange.answer(encode(_model(gateway, id, target)))
+    found = _model(gateway, id, target, exchange.caller.key)
+    is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
+    await exchange.answer(encode(messages.model_object(found) if is_asked_so else found))
 
 
 async def healthz(gateway: Gateway, exchange: Exchange) -> None:
@@ -102,10 +140,17 @@ async def favicon(gateway: Gateway, exchange: Exchange) -> None:
     )
 
 
-def _model(gateway: Gateway, id: str, target: Target) -> ModelObject:
-    info = gateway.engine.routes.catalogue.lookup(*target)
+def _model(gateway: Gateway, id: str, target: Target, key: str) -> ModelObject:
+    engine = gateway.engine
+    info = engine.routes.catalogue.lookup(*target)
+    provider = engine.providers.get(target.provider)
+    calls_tools = provider is not None and provider.capabilities.tools and info.tools is not False
     return ModelObject(
-        id=id, created=gateway.started, owned_by=target.provider, details=_details(target, info)
+        id=id,
+        created=gateway.started,
+        owned_by=target.provider,
+        details=_details(target, info),
+        tools=engine.hosted.announced(key) if calls_tools else [],
     )
 
 

@@ -1,29 +1,56 @@
 """`POST /v1/responses` and `POST /v1/responses/input_tokens`."""
 
 from antiphon.bridges.encoder import ServerSentEvents
+from antiphon.server import idempotency
 from antiphon.server.api.objects import InputTokens
-from antiphon.server.exchange import Exchange
+from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.routes import background
+from antiphon.server.routes import background, stored_responses
 from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.request import Request
+from antiphon.store import StoredResponse
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
+    if IDEMPOTENCY_KEY in exchange.head.headers:
+        await idempotency.create_once(
+            gateway, exchange, decode_request, _create, _repeat, waits=lambda request: request.background
+        )
+    else:
+        await _create(
+            gateway, exchange, await exchange.decoded(decode_request, gateway.config.server.body_limit)
+        )
+
+
+async def _create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
     if request.background:
         await background.create(gateway, exchange, request)
         return
     exchange.watch()
     caller = exchange.caller
-    run = await gateway.engine.start(request, caller)
+    run = await gateway.engine.start(request, caller, told_in_stream=caller.dialect.told_in_stream)
     if request.stream:
         encoder = ServerSentEvents(caller.dialect.for_response(run.response))
         await stream_run(gateway, exchange, run, encoder)
         return
     await answer_whole(gateway, exchange, run)
+
+
+async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found: StoredResponse) -> None:
+    """The response that this request has made: its log, its stream composed anew, or its JSON."""
+    if not request.stream:
+        await stored_responses.answer(gateway, exchange, found)
+    elif found.background:
+        await stored_responses.follow(gateway, exchange, found)
+    else:
+        exchange.watch()
+        dialect = exchange.caller.dialect
+        await stored_responses.stream_again(
+            gateway, exchange, found, request, lambda whole: ServerSentEvents(dialect.for_response(whole))
+        )
 
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:

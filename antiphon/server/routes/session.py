@@ -1,7 +1,8 @@
 """`/v1/antiphon/session`: who asks, and the cookie by which the web app's browser is known again."""
 
+from antiphon.bridges.encoder import Headers
 from antiphon.server.api.objects import DeletedSession, SessionObject
-from antiphon.server.exchange import Exchange, Headers
+from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes.chat import OPEN_RESPONSES, UI, default_protocol
 from antiphon.server.sessions import is_own_page, set_cookie

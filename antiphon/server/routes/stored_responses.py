@@ -1,28 +1,33 @@
 """Stored responses: retrieve, resume as a stream, cancel, delete, list input items, and audit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from antiphon.bridges.encoder import Encoder
+from antiphon.engine import obfuscation
 from antiphon.engine.engine import Caller
 from antiphon.server.api.objects import BrokenRule, DeletedResponse, ResponseAudit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor
 from antiphon.server.routes.background import FROM_THE_START, stream_log
-from antiphon.server.streaming import receipt_headers
+from antiphon.server.streaming import Stream, receipt_headers
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.limits import LARGE
 from antiphon.spec.long_values import encode_long
+from antiphon.spec.request import Request
+from antiphon.spec.response import Receipt, Response
 from antiphon.store import RUNNING, LoggedEvent, StoredResponse
 from antiphon.store.base import Context, array
 from antiphon.stream.auditor import Auditor
 from antiphon.stream.dialects import OPEN_RESPONSES, of_log, solicited
+from antiphon.stream.recomposing import recompose
 from antiphon.wires.worker_thread import in_worker_thread
 
 _SLICE = 500
@@ -34,31 +39,41 @@ class _Named(Struct):
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    found = await _find(gateway, exchange)
+    found = await find(gateway, exchange)
     if (exchange.query("stream") or "").lower() not in ("true", "1"):
-        await _answer(gateway, exchange, found)
+        await answer(gateway, exchange, found)
         return
     if not found.background:
         message = "only a background response keeps its events; read this one without `stream`"
         raise SpecError(invalid_param("stream", message).with_code("not_background"))
-    after = _starting_after(exchange)
+    await follow(gateway, exchange, found, _starting_after(exchange))
+
+
+async def follow(
+    gateway: Gateway, exchange: Exchange, found: StoredResponse, after: int = FROM_THE_START
+) -> None:
+    """The events of a background response, as they were spelled for whoever created it."""
     exchange.caller = replace(exchange.caller, dialect=of_log(found.dialect))
     exchange.watch()
     await stream_log(gateway, exchange, decode_response(found.body), after)
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
-    """One that still runs is cancelled first."""
-    found = await _find(gateway, exchange)
+    await exchange.answer(encode(DeletedResponse(id=await deleted(gateway, exchange))))
+
+
+async def deleted(gateway: Gateway, exchange: Exchange) -> str:
+    """The id of the response that is no more; one that still ran is cancelled first."""
+    found = await find(gateway, exchange)
     if found.status in RUNNING:
         await gateway.background.cancel(exchange.caller.tenant, found.id)
     if not await gateway.store.delete(exchange.caller.tenant, found.id):
-        raise _missing(found.id)
-    await exchange.answer(encode(DeletedResponse(id=found.id)))
+        raise missing(found.id)
+    return found.id
 
 
 async def cancel(gateway: Gateway, exchange: Exchange) -> None:
-    found: StoredResponse | None = await _find(gateway, exchange)
+    found: StoredResponse | None = await find(gateway, exchange)
     assert found is not None
     if not found.background:
         error = invalid_request("only a background response can be cancelled; close the connection of others")
@@ -66,8 +81,8 @@ async def cancel(gateway: Gateway, exchange: Exchange) -> None:
     if found.status in RUNNING:
         found = await gateway.background.cancel(exchange.caller.tenant, found.id)
     if found is None:
-        raise _missing(exchange.params["id"])
-    await _answer(gateway, exchange, found)
+        raise missing(exchange.params["id"])
+    await answer(gateway, exchange, found)
 
 
 async def input_items(gateway: Gateway, exchange: Exchange) -> None:
@@ -75,7 +90,7 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
     paging, id = Paging.of(exchange), exchange.params["id"]
     context = await gateway.store.context(exchange.caller.tenant, id)
     if context is None:
-        raise _missing(id)
+        raise missing(id)
     is_large = context.size > LARGE
     found = await in_worker_thread(_page, context, paging) if is_large else _page(context, paging)
     await exchange.answer(found)
@@ -83,7 +98,7 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
 
 async def audit(gateway: Gateway, exchange: Exchange) -> None:
     """The Auditor's verdict on the event log; one that still grows is judged as far as it goes."""
-    found, tenant = await _find(gateway, exchange), exchange.caller.tenant
+    found, tenant = await find(gateway, exchange), exchange.caller.tenant
     if not found.background:
         error = invalid_request("only a background response keeps its events, and they are what is audited")
         raise SpecError(error.with_code("not_background"))
@@ -97,7 +112,7 @@ async def audit(gateway: Gateway, exchange: Exchange) -> None:
         count, after = count + len(events), events[-1].sequence
         await in_worker_thread(_feed, auditor, events)
     if events is None:
-        raise _missing(found.id)
+        raise missing(found.id)
     broken = auditor.violations if found.status in RUNNING else auditor.finish()
     verdict = ResponseAudit(
         response_id=found.id,
@@ -132,15 +147,16 @@ def _page(context: Context, paging: Paging) -> bytes:
     return encode_long(listed(items, more=start + paging.limit < len(given)))
 
 
-async def _find(gateway: Gateway, exchange: Exchange) -> StoredResponse:
+async def find(gateway: Gateway, exchange: Exchange) -> StoredResponse:
+    """The response that the path names, if it is the caller's."""
     id = exchange.params["id"]
     found = await gateway.store.get(exchange.caller.tenant, id)
     if found is None:
-        raise _missing(id)
+        raise missing(id)
     return found
 
 
-def _missing(id: str) -> SpecError:
+def missing(id: str) -> SpecError:
     message = f"the response {id[:100]!r} does not exist"
     return SpecError(ErrorPayload("not_found", message, code="response_not_found"))
 
@@ -155,10 +171,18 @@ def _starting_after(exchange: Exchange) -> int:
     return int(text)
 
 
-async def _answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -> None:
+async def answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -> None:
     """The stored body, spelled for whoever asks now."""
-    response, caller = decode_response(found.body), exchange.caller
-    headers = receipt_headers(response.receipts)
+    response, receipts = _told(found, exchange.caller)
+    body = exchange.caller.dialect.encode_response(response)
+    await exchange.answer(body, headers=receipt_headers(receipts))
+    gateway.audits.answer(body, response.tools, exchange.caller)
+
+
+def _told(found: StoredResponse, caller: Caller) -> tuple[Response, Sequence[Receipt]]:
+    """A stored response with what this caller wants to see of it, and all of its receipts."""
+    response = decode_response(found.body)
+    receipts = response.receipts or ()
     if not caller.receipts:
         response.receipts = UNSET
     if caller.dialect.slug is None:
@@ -167,9 +191,29 @@ async def _answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -
     response.output = [
         shown for item in response.output if (shown := _shown(item, caller, asked)) is not None
     ]
-    body = caller.dialect.encode_response(response)
-    await exchange.answer(body, headers=headers)
-    gateway.audits.answer(body, response.tools, caller)
+    return response, receipts
+
+
+async def stream_again(
+    gateway: Gateway,
+    exchange: Exchange,
+    found: StoredResponse,
+    request: Request,
+    encoder: Callable[[Response], Encoder],
+) -> None:
+    """The stream of a stored response that is over, composed anew for the request that made it."""
+    response, receipts = _told(found, exchange.caller)
+    events = recompose(response, first_sequence_number=exchange.caller.dialect.first_sequence_number)
+    if request.stream_options is not None and obfuscation.is_wanted(request):
+        obfuscation.obfuscate(events)
+    stream = Stream(gateway, exchange, encoder(response), response.tools, receipts)
+    stream.open()
+    try:
+        if not stream.put(events[:-1]):
+            await stream.ready()
+        await stream.close(events[-1:])
+    finally:
+        stream.stop()
 
 
 def _shown(item: Item, caller: Caller, asked: frozenset[str]) -> Item | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from antiphon.server.exchange import Exchange, Headers
+from antiphon.bridges.encoder import Headers
+from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import info
 from antiphon.spec.errors import SpecError, not_found

@@ -4,14 +4,14 @@ import logging
 from time import perf_counter
 
 from antiphon.bridges.encoder import JsonLines
-from antiphon.engine.engine import Caller
+from antiphon.engine.engine import Asked, Caller
 from antiphon.engine.failures import SHUTDOWN, Problem, problem_of
 from antiphon.engine.run import Run
 from antiphon.server.asgi_exchange import names_two_hosts
 from antiphon.server.auditing import Audit
 from antiphon.server.exchange import request_id, two_hosts
 from antiphon.server.gateway import Gateway
-from antiphon.server.memory import Held
+from antiphon.server.memory import MemoryShare
 from antiphon.server.streaming import deliver
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorPayload, SpecError, not_found
@@ -19,14 +19,14 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.limits import LARGE
 from antiphon.spec.request import WebSocketCreate
 from antiphon.store.base import Context
-from antiphon.wires.asgi import Receive, Scope, Send
+from antiphon.wires.asgi import AsgiScope, Receive, Send
 from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
 
 log = logging.getLogger("antiphon.server")
 
 
-async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve(gateway: Gateway, scope: AsgiScope, receive: Receive, send: Send) -> None:
     headers = dict(scope["headers"])
     id = request_id(headers)
     named = (b"x-request-id", id.encode("latin-1"))
@@ -35,9 +35,9 @@ async def serve(gateway: Gateway, scope: Scope, receive: Receive, send: Send) ->
             raise two_hosts()
         gateway.gate.check_source(headers)
         try:
-            caller = gateway.gate.admit(headers).asking(id)
+            caller = gateway.gate.admit(headers, id)
         except SpecError as refusal:
-            caller = (await gateway.sessions.admit(headers, refusal)).asking(id)
+            caller = await gateway.sessions.admit(headers, refusal, id)
         if scope["path"].rstrip("/") != PATH:
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:
@@ -56,7 +56,7 @@ class SocketEnd:
     def __init__(self, gateway: Gateway, caller: Caller, run: Run, texts: Texts) -> None:
         self._audits = gateway.audits
         self._caller = caller
-        self._tools = run.turn.request.tools
+        self._tools = run.turn.tools
         self._encoder = JsonLines(caller.dialect.for_response(run.response))
         self._texts = texts
         self.audit: Audit | None = None
@@ -88,7 +88,7 @@ class GatewaySocket(ResponsesSocket[Context]):
         super().__init__(receive, send, texts, limit=server.websocket_limit, idle=server.websocket_idle)
         self._gateway = gateway
         self._caller = caller
-        self._held = Held(gateway.memory)
+        self._held = MemoryShare(gateway.memory)
         self._end: SocketEnd | None = None
         self._problem: Problem | None = None
         """Why the last turn failed, if it did."""
@@ -117,11 +117,14 @@ class GatewaySocket(ResponsesSocket[Context]):
         if end is not None and end.audit is not None:
             end.audit.finish()
         self._gateway.requests.ended(caller, f"WS {PATH}", began, 0, self._problem)
-        caller.asked = None  # which holds the whole request, and the socket may be idle for long
+        caller.asked = Asked()  # the last one holds the whole request, and the socket may be idle for long
 
     async def respond(self, request: WebSocketCreate) -> bool:
         gateway, caller = self._gateway, self._caller
-        run = await gateway.engine.start(request, caller, memory=self.memory, error_event=False)
+        told = caller.dialect.told_in_stream
+        run = await gateway.engine.start(
+            request, caller, memory=self.memory, error_event=False, told_in_stream=told
+        )
         self._end = SocketEnd(gateway, caller, run, self.texts)
         await deliver(gateway, run, self._end)
         self._problem = run.problem

@@ -2,26 +2,24 @@
 
 from time import perf_counter
 
-from textual.strip import Strip
-
 from antiphon.tui.markdown import tables
 from antiphon.tui.markdown.code import CodeBlock
 from antiphon.tui.markdown.layout import Layout, mended
-from antiphon.tui.markdown.source import Piece, Source
-from antiphon.tui.markdown.spans import Line, strip_of
-from antiphon.tui.palette import Palette
+from antiphon.tui.markdown.source import MarkdownSource, Piece
+from antiphon.tui.markdown.spans import Line
+from antiphon.tui.palette import DARK, Palette
 
 
-class Document:
-    """`feed` it, then ask for its `strips`; the list that comes back is the same one, brought up to date.
+class MarkdownDocument:
+    """`feed` it, then ask for its `lines`; the list that comes back is the same one, brought up to date.
 
     What is finished is laid out once. An open block of code and an open table grow by lines.
     """
 
     def __init__(self) -> None:
-        self._source = Source()
+        self._source = MarkdownSource()
         self._shape: tuple[int, str] | None = None
-        self._strips: list[Strip] = []
+        self._lines: list[Line] = []
         self._done = 0
         self._start = 0
         self._open_lines = 0
@@ -42,13 +40,13 @@ class Document:
     def forget(self) -> None:
         """Drop what was laid out; it is made again when it is asked for."""
         self._shape = None
-        self._strips = []
+        self._lines = []
 
-    def strips(self, width: int, palette: Palette, until: float = float("inf")) -> tuple[list[Strip], bool]:
+    def lines(self, width: int, palette: Palette, until: float = float("inf")) -> tuple[list[Line], bool]:
         """The lines, and whether that is all: laying out stops when the clock passes `until`."""
         if self._shape != (width, palette.name):
             self._shape = (width, palette.name)
-            self._strips = []
+            self._lines = []
             self._done = self._start = self._open_lines = 0
             self._columns = None
         layout = Layout(width, palette)
@@ -56,26 +54,26 @@ class Document:
         fences = sum(piece.kind == "fence" for piece in pieces[: self._done])
         while self._done < len(pieces) and pieces[self._done].closed:
             if perf_counter() > until:
-                return self._strips, False
+                return self._lines, False
             piece = pieces[self._done]
             self._put(layout.piece(piece, str(fences)), self._gap(piece))
             fences += piece.kind == "fence"
             self._done += 1
-            self._start = len(self._strips)
+            self._start = len(self._lines)
             self._open_lines = 0
             self._columns = None
         self._draw_open(layout, str(fences))
-        return self._strips, True
+        return self._lines, True
 
     def _gap(self, piece: Piece) -> bool:
         return self._start > 0 and not piece.joined
 
     def _put(self, lines: list[Line], gap: bool) -> None:
         """Lines in the place of everything that is not finished."""
-        del self._strips[self._start :]
+        del self._lines[self._start :]
         if gap and lines:
-            self._strips.append(strip_of([]))
-        self._strips += map(strip_of, lines)
+            self._lines.append([])
+        self._lines += lines
 
     def _draw_open(self, layout: Layout, mark: str) -> None:
         piece, tail = self._source.open, self._source.tail
@@ -92,14 +90,14 @@ class Document:
     def _grow(self, piece: Piece, block: CodeBlock, tail: str) -> None:
         if self._open_lines == 0:
             self._put(block.head(), self._gap(piece))
-            self._fixed = len(self._strips)
-        del self._strips[self._fixed :]
+            self._fixed = len(self._lines)
+        del self._lines[self._fixed :]
         known = max(0, self._open_lines - 1)
-        self._strips += map(strip_of, block.lines(piece.lines[known:]))
-        self._fixed = len(self._strips)
+        self._lines += block.lines(piece.lines[known:])
+        self._fixed = len(self._lines)
         self._open_lines = len(piece.lines) + 1
         if tail.strip(" `~"):
-            self._strips += map(strip_of, block.unfinished(tail))
+            self._lines += block.unfinished(tail)
 
     def _grow_table(self, piece: Piece, layout: Layout, tail: str) -> None:
         lines = [*piece.lines, tail] if "|" in tail.strip().strip("|") else piece.lines
@@ -115,12 +113,19 @@ class Document:
                 ],
                 self._gap(piece),
             )
-            self._fixed = len(self._strips)
+            self._fixed = len(self._lines)
             self._open_lines = 2
-        del self._strips[self._fixed :]
+        del self._lines[self._fixed :]
         for line in piece.lines[self._open_lines :]:
-            self._strips += map(strip_of, tables.row(line, columns, layout.palette, layout.inline))
-        self._fixed = len(self._strips)
+            self._lines += tables.row(line, columns, layout.palette, layout.inline)
+        self._fixed = len(self._lines)
         self._open_lines = len(piece.lines)
         if len(lines) > len(piece.lines):
-            self._strips += map(strip_of, tables.row(tail, columns, layout.palette, layout.inline))
+            self._lines += tables.row(tail, columns, layout.palette, layout.inline)
+
+
+def warm_up() -> None:
+    """Import what reads Markdown and colours code, so that the first answer does not wait for it."""
+    document = MarkdownDocument()
+    document.feed("**a**\n\n```python\nb = 1\n```\n")
+    document.lines(80, DARK)

@@ -25,7 +25,7 @@ _inline: dict[tuple[str, str], list[Span]] = {}  # cells of tables are measured 
 
 @lru_cache(maxsize=1)
 def _parser() -> "Callable[[str, bool], SyntaxTreeNode]":
-    """Reads blocks, or only words; imported with the first answer, so that the prompt is there sooner."""
+    """Reads blocks, or only words; imported after the first paint, so that the prompt is there sooner."""
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 

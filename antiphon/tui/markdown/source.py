@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["text", "item", "quote", "table", "fence"]
+_Kind = Literal["text", "item", "quote", "table", "fence"]
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`]*?)[ \t]*")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
@@ -25,7 +25,7 @@ LONGEST = 4096
 class Piece:
     """Some lines that belong together."""
 
-    kind: Kind
+    kind: _Kind
     lines: list[str] = field(default_factory=list)
     language: str = ""
     closed: bool = False
@@ -37,7 +37,7 @@ class Piece:
         return "\n".join(self.lines)
 
 
-class Source:
+class MarkdownSource:
     """Feed it text as it comes; `pieces` has everything up to the last line end, `tail` the rest."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Source:
         piece.lines.append(line)
         self._size += len(line)
 
-    def _begin(self, kind: Kind) -> Piece:
+    def _begin(self, kind: _Kind) -> Piece:
         self._end()
         self._size = 0
         self._blank = False

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
-from textual.strip import Strip
 
 Span = tuple[str, Style]
 Line = list[Segment]
@@ -16,10 +15,6 @@ _WORDS = re.compile(r"\n|[^\S\n]+|[^\s]+")
 
 def width_of(line: Line) -> int:
     return sum(cell_len(segment.text) for segment in line)
-
-
-def strip_of(line: Line) -> Strip:
-    return Strip(line, width_of(line))
 
 
 def wrap(spans: Iterable[Span], width: int) -> list[Line]:

@@ -15,7 +15,7 @@ _GAP = 3
 MEASURED = 64
 """Rows that decide how wide the columns are; a table that is longer keeps the widths."""
 
-Inline = Callable[[str], list[Span]]
+_Inline = Callable[[str], list[Span]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in found]
 
 
-def columns(lines: Sequence[str], width: int, inline: Inline) -> Columns:
+def columns(lines: Sequence[str], width: int, inline: _Inline) -> Columns:
     """How wide each column is; the widest give way first where they do not fit."""
     rows = [cells(line) for line in [lines[0], *lines[2 : 2 + MEASURED]]]
     count = max(1, len(rows[0]))
@@ -48,7 +48,7 @@ def columns(lines: Sequence[str], width: int, inline: Inline) -> Columns:
     return Columns(tuple(widths), tuple((rights + [False] * count)[:count]))
 
 
-def row(line: str, shape: Columns, palette: Palette, inline: Inline, *, head: bool = False) -> list[Line]:
+def row(line: str, shape: Columns, palette: Palette, inline: _Inline, *, head: bool = False) -> list[Line]:
     """One row as as many lines as its highest cell needs."""
     given = cells(line)
     drawn: list[list[Line]] = []
@@ -74,7 +74,7 @@ def rule(shape: Columns, palette: Palette) -> Line:
     return [Segment((" " * _GAP).join("─" * width for width in shape.widths), palette.rule)]
 
 
-def table(lines: Sequence[str], width: int, palette: Palette, inline: Inline) -> list[Line]:
+def table(lines: Sequence[str], width: int, palette: Palette, inline: _Inline) -> list[Line]:
     shape = columns(lines, width, inline)
     drawn = [*row(lines[0], shape, palette, inline, head=True), rule(shape, palette)]
     for line in lines[2:]:

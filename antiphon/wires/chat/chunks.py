@@ -10,7 +10,7 @@ from antiphon.spec.content import LogProb, TopLogProb, UrlCitation
 from antiphon.spec.limits import MAX_INTEGER
 from antiphon.spec.response import Usage
 
-Number = int | float | None
+_Number = int | float | None
 
 
 class FunctionPiece(Struct, gc=False):
@@ -37,7 +37,7 @@ class CallPiece(Struct, gc=False):
         return FunctionPiece(self.custom.name, self.custom.input)
 
 
-class Citation(Struct, gc=False):
+class _Citation(Struct, gc=False):
     url: str = ""
     title: str | None = None
     start_index: int | None = None
@@ -49,7 +49,7 @@ class Citation(Struct, gc=False):
 
 class Annotation(Struct, gc=False):
     type: Any = None
-    url_citation: Citation | None = None
+    url_citation: _Citation | None = None
     file: Any = None
 
 
@@ -69,7 +69,7 @@ class ChatDelta(Struct, gc=False):
 
 class Alternative(Struct, gc=False):
     token: str = ""
-    logprob: Number = None
+    logprob: _Number = None
     bytes: list[int] | None = None
 
     def get_bytes(self) -> list[int]:
@@ -100,19 +100,19 @@ class Choice(Struct, gc=False):
 
 
 class Details(Struct, gc=False):
-    cached_tokens: Number = None
-    cache_write_tokens: Number = None
-    reasoning_tokens: Number = None
-    audio_tokens: Number = None
+    cached_tokens: _Number = None
+    cache_write_tokens: _Number = None
+    reasoning_tokens: _Number = None
+    audio_tokens: _Number = None
 
 
-class Counts(Struct, gc=False):
-    prompt_tokens: Number = None
-    completion_tokens: Number = None
-    total_tokens: Number = None
-    cached_tokens: Number = None
-    num_cached_tokens: Number = None
-    prompt_cache_hit_tokens: Number = None
+class ChatCounts(Struct, gc=False):
+    prompt_tokens: _Number = None
+    completion_tokens: _Number = None
+    total_tokens: _Number = None
+    cached_tokens: _Number = None
+    num_cached_tokens: _Number = None
+    prompt_cache_hit_tokens: _Number = None
     prompt_tokens_details: Details | None = None
     prompt_token_details: Details | None = None
     completion_tokens_details: Details | None = None
@@ -143,19 +143,19 @@ class Counts(Struct, gc=False):
         return usage
 
 
-def _whole(count: Number) -> int:
+def _whole(count: _Number) -> int:
     """A count as servers write it; one below zero or beyond all numbers is none."""
     return int(count) if count and 0 < count <= MAX_INTEGER else 0
 
 
 class Groq(Struct, gc=False):
-    usage: Counts | None = None
+    usage: ChatCounts | None = None
 
 
-class Chunk(Struct, gc=False):
+class ChatChunk(Struct, gc=False):
     choices: list[Choice] | None = None
     prompt_filter_results: Raw = Raw()
-    usage: Counts | None = None
+    usage: ChatCounts | None = None
     error: Any = None
     x_groq: Groq | None = None
     search_results: Any = None
@@ -174,7 +174,7 @@ class Chunk(Struct, gc=False):
         return found
 
 
-decode = msgspec.json.Decoder(Chunk).decode
+decode = msgspec.json.Decoder(ChatChunk).decode
 
 
 class _Named(Struct, gc=False):

@@ -5,13 +5,13 @@ from typing import Any
 
 from antiphon.wires.media.data_urls import file_bytes
 
-Fields = dict[str, Any]
+MessageFields = dict[str, Any]
 
 
 class ChatMessages:
     """Appends to `done`. What a model says and calls in one turn becomes one message."""
 
-    def __init__(self, done: list[Fields] | None = None, *, joins_system: bool = True) -> None:
+    def __init__(self, done: list[MessageFields] | None = None, *, joins_system: bool = True) -> None:
         self.done = [] if done is None else done
         self._joins_system = joins_system
 
@@ -22,10 +22,10 @@ class ChatMessages:
         else:
             self.done.append({"role": role, "content": text})
 
-    def user(self, content: str | list[Fields]) -> None:
+    def user(self, content: str | list[MessageFields]) -> None:
         self.done.append({"role": "user", "content": content})
 
-    def assistant(self, text: str, calls: Sequence[Fields] = (), **fields: object) -> None:
+    def assistant(self, text: str, calls: Sequence[MessageFields] = (), **fields: object) -> None:
         """Adds to the model's turn: words, calls, and further fields of its message."""
         if not (text or calls or fields):
             return
@@ -46,22 +46,22 @@ class ChatMessages:
         return self.done[-1]["role"] if self.done else None
 
 
-def tool_call(call_id: str, name: str, arguments: str) -> Fields:
+def tool_call(call_id: str, name: str, arguments: str) -> MessageFields:
     """A call in an assistant message."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def text_part(text: str) -> Fields:
+def text_part(text: str) -> MessageFields:
     return {"type": "text", "text": text}
 
 
-def image_part(url: str, detail: str = "auto") -> Fields:
+def image_part(url: str, detail: str = "auto") -> MessageFields:
     """An image by its address or as a data URL; `auto` is what every server does without being asked."""
     target = {"url": url} if detail == "auto" else {"url": url, "detail": detail}
     return {"type": "image_url", "image_url": target}
 
 
-def file_part(name: str, data: str) -> Fields:
+def file_part(name: str, data: str) -> MessageFields:
     """A file as a data URL; plain base64 is made one."""
     if not data.startswith("data:"):
         data = f"data:{file_bytes(data, name).media_type};base64,{data}"

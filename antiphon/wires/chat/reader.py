@@ -23,14 +23,14 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
-from antiphon.wires.chat.calls import ToolCalls
+from antiphon.wires.chat.call_pieces import ToolCalls
 from antiphon.wires.chat.chunks import (
     Annotation,
     CallPiece,
+    ChatChunk,
+    ChatCounts,
     ChatDelta,
     Choice,
-    Chunk,
-    Counts,
     LogProbs,
     decode,
 )
@@ -91,7 +91,7 @@ class ChatReader(Struct, eq=False):
     _repeated: RepeatedText | None = None
     """What lines of words have in common, if that is known, while their words are all that matters."""
     _calls: ToolCalls | None = None
-    _usage: Counts | None = None
+    _usage: ChatCounts | None = None
     _reason: FinishReason | None = None
     _sources: dict[str, str] = {}
     _cited: set[str] = set()
@@ -184,7 +184,11 @@ class ChatReader(Struct, eq=False):
         choices = chunk.choices
         if choices and self.think is None and not self.kept and (delta := choices[0].delta) is not None:
             text = delta.content
-            if type(text) is str and text and chunk == Chunk([Choice(0, ChatDelta(text), self._harmless)]):
+            if (
+                type(text) is str
+                and text
+                and chunk == ChatChunk([Choice(0, ChatDelta(text), self._harmless)])
+            ):
                 # Nearly every chunk is this one: some words, and nothing else.
                 self._deltas.append(TextDelta(text))
                 self._repeated = self._repeated or RepeatedText()
@@ -205,7 +209,7 @@ class ChatReader(Struct, eq=False):
         elif data and error is not None:
             self._fail(ChatFault("invalid", f"it sent an unreadable chunk: {error}"))
 
-    def _complaint(self, line: bytes, chunk: Chunk) -> ChatFault | None:
+    def _complaint(self, line: bytes, chunk: ChatChunk) -> ChatFault | None:
         """A chunk without choices may be an error in one of four shapes."""
         if chunk.error is not None:
             return ChatFault("reported", chunk.error)
@@ -221,7 +225,7 @@ class ChatReader(Struct, eq=False):
             return ChatFault("reported", fields)
         return None
 
-    def _chunk(self, chunk: Chunk) -> None:
+    def _chunk(self, chunk: ChatChunk) -> None:
         self._usage = chunk.usage or (chunk.x_groq and chunk.x_groq.usage) or self._usage
         if chunk.error is not None and self._reason not in CUTS:
             self._fail(ChatFault("reported", chunk.error))

@@ -1,12 +1,14 @@
 """Parts of a `/chat/completions` request in the shape of that wire, for the gateway and the client."""
 
 from antiphon.spec.tools import JsonSchemaFormat
-from antiphon.wires.chat.messages import Fields
+from antiphon.wires.chat.messages import MessageFields
 
 
-def function_tool(name: str, description: str | None, parameters: Fields, *, strict: bool | None) -> Fields:
+def function_tool(
+    name: str, description: str | None, parameters: MessageFields, *, strict: bool | None
+) -> MessageFields:
     """A tool that the model may call."""
-    definition: Fields = {"name": name}
+    definition: MessageFields = {"name": name}
     if description:
         definition["description"] = description
     definition["parameters"] = parameters
@@ -15,14 +17,14 @@ def function_tool(name: str, description: str | None, parameters: Fields, *, str
     return {"type": "function", "function": definition}
 
 
-def named_choice(name: str) -> Fields:
+def named_choice(name: str) -> MessageFields:
     """The `tool_choice` that demands this function."""
     return {"type": "function", "function": {"name": name}}
 
 
-def json_schema(wanted: JsonSchemaFormat) -> Fields:
+def json_schema(wanted: JsonSchemaFormat) -> MessageFields:
     """The `response_format` that demands JSON of this schema."""
-    definition: Fields = {"name": wanted.name, "schema": wanted.schema or {}}
+    definition: MessageFields = {"name": wanted.name, "schema": wanted.schema or {}}
     if wanted.description:
         definition["description"] = wanted.description
     if wanted.strict:

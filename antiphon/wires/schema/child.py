@@ -1,4 +1,4 @@
-"""`python -m antiphon.wires.schema.child`: checks schemas for a gateway until its pipe ends.
+"""`python -m antiphon.wires.schema.child`: checks schemas and grammars for a gateway until its pipe ends.
 
 Each message is four bytes with a length and then JSON: a `Job` comes in, an `objection` or null goes out. The
 first null says that everything is loaded. A job that exceeds its CPU time ends the process, also within one
@@ -10,10 +10,11 @@ import resource
 import signal
 import struct
 import sys
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
+from antiphon.wires.schema.jobs import Job, unchecked
 from antiphon.wires.schema.json_schema import Budget, TooCostly, objection, objection_to_schema
 
 STEPS = 2_000_000
@@ -22,31 +23,22 @@ SECONDS = 5.0
 _OVER = 1.0
 """Seconds after which one call that cannot be stopped is killed."""
 _MEMORY = 1024 * 1024 * 1024
-COSTLY = "it takes too long to check"
 
 SIZE = struct.Struct(">I")
-
-
-class Job(msgspec.Struct):
-    """Is this a schema? With a value: does it fit?"""
-
-    schema: dict[str, Any]
-    values: list[Any] = []
 
 
 def answer(job: Job) -> str | None:
     budget = Budget(STEPS, SECONDS, expressions=True)
     try:
+        if job.text is not None:
+            from antiphon.wires.schema import grammar  # loaded on first use: few tools have one
+
+            return grammar.objection(job.schema, job.text)
         if not job.values:
             return objection_to_schema(job.schema, budget)
         return objection(job.schema, job.values[0], budget)
-    except (TooCostly, MemoryError):
+    except (TooCostly, MemoryError, RecursionError):
         return unchecked(job)
-
-
-def unchecked(job: Job) -> str:
-    """The result of a job that could not be finished."""
-    return f"the schema could not be applied: {COSTLY}" if job.values else COSTLY
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:

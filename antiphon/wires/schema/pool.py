@@ -1,4 +1,4 @@
-"""Runs schema checks: small ones in this process, all others in a few child processes.
+"""Runs checks of schemas and grammars: small schemas in this process, all others in a few child processes.
 
 The event loop belongs to every tenant, and to check a large schema takes seconds, or cannot be interrupted
 at all. A child starts when it is first needed and is killed when a job exceeds its time. A tenant has one job
@@ -15,6 +15,7 @@ import msgspec
 
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.wires.child_process import start_module
+from antiphon.wires.schema.jobs import Job, unchecked
 
 CHILDREN = 2
 FEW_STEPS = 5_000
@@ -47,7 +48,7 @@ class SchemaPool:
         if size <= SMALL:
             with suppress(json_schema.TooCostly):
                 return json_schema.objection_to_schema(schema, _few(json_schema))
-        return await self._apart(tenant, schema, [])
+        return await self._apart(tenant, Job(schema))
 
     async def objection(self, tenant: str, schema: dict[str, Any], value: Any, size: int) -> str | None:
         """Why the value does not fit, or why that could not be found out; `size` is that of both."""
@@ -56,7 +57,11 @@ class SchemaPool:
         if size <= 2 * SMALL:
             with suppress(json_schema.TooCostly):
                 return json_schema.objection(schema, value, _few(json_schema))
-        return await self._apart(tenant, schema, [value])
+        return await self._apart(tenant, Job(schema, [value]))
+
+    async def objection_to_text(self, tenant: str, format: dict[str, Any], text: str) -> str | None:
+        """Why the text does not follow the grammar of a custom tool, or why that could not be found out."""
+        return await self._apart(tenant, Job(format, text=text))
 
     async def close(self) -> None:
         for child in list(self._all):
@@ -67,10 +72,7 @@ class SchemaPool:
         """The children that there are now."""
         return {child.pid for child in self._all}
 
-    async def _apart(self, tenant: str, schema: dict[str, Any], values: list[Any]) -> str | None:
-        from antiphon.wires.schema.child import Job, unchecked
-
-        job = Job(schema, values)
+    async def _apart(self, tenant: str, job: Job) -> str | None:
         message = msgspec.json.encode(job)
         async with self._turn(tenant), self._slots:
             child = self._idle.pop() if self._idle else await self._started()

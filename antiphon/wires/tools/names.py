@@ -6,10 +6,11 @@ A name leads back to what the client declared, on output and in the history, als
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from antiphon.spec.items import CustomToolCall, FunctionCall
 from antiphon.spec.limits import MAX_NAME, NOT_IN_NAME
+from antiphon.stream.client_calls import CallKind
 from antiphon.wires.tools.custom import wrap
 
 
@@ -19,11 +20,11 @@ class DeclaredTool:
 
     name: str
     namespace: str | None = None
-    kind: Literal["function", "custom"] = "function"
+    kind: CallKind = "function"
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class UpstreamFunction:
     """A tool as the upstream sees it."""
 
     name: str
@@ -31,12 +32,14 @@ class Function:
     parameters: dict[str, Any]
     strict: bool | None
     origin: DeclaredTool
+    place: int = 0
+    """Which of the turn's tools declares it."""
 
 
 class ToolNames:
     """Every tool of a turn as a function, and the way back from a function's name."""
 
-    def __init__(self, functions: Sequence[Function] = ()) -> None:
+    def __init__(self, functions: Sequence[UpstreamFunction] = ()) -> None:
         self.functions = tuple(functions)
         self._origins = {function.name: function.origin for function in functions}
         self._names = {function.origin: function.name for function in functions}
@@ -69,7 +72,7 @@ NO_TOOLS = ToolNames()
 def flat_name(origin: DeclaredTool) -> str:
     """A name of letters, digits, `_` and `-`, at most 64 of them; the same for the same tool, always."""
     namespace = origin.namespace
-    if namespace:
+    if namespace and namespace != origin.name:  # a tool that was deferred is a namespace of its own
         joint = "" if namespace.endswith("_") else "__"
         full = f"{namespace}{joint}{origin.name}"
     else:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.bridges.ai_sdk.messages import DENIED, NO_OUTPUT, Said
+from antiphon.bridges.ai_sdk.messages import DENIED, NO_OUTPUT, PlacedItem
 from antiphon.bridges.ai_sdk.request import ChatRequest, decode_chat
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import InputFile, InputImage, InputText, InputVideo, OutputText
@@ -468,7 +468,7 @@ messages = st.builds(
 
 @given(st.lists(messages | values, max_size=4))
 def test_whatever_comes_is_understood_or_refused_with_its_place(sent: list[Any]) -> None:
-    said: list[Said] = []
+    said: list[PlacedItem] = []
     refusal = None
     try:
         said = decode(messages=sent).said

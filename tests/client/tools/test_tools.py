@@ -26,7 +26,7 @@ from antiphon.client.tools import (
     snake_case,
     tool,
 )
-from antiphon.client.tools.schema import SchemaError
+from antiphon.client.tools.parameter_schema import SchemaError
 from antiphon.spec.content import InputImage, InputText
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.client.transport.body_formats import Payload, Payloads
+from antiphon.client.transport.body_formats import EventPayload, Payloads
 from antiphon.stream.sse import EventTooLarge
 
 FIRST, SECOND = '{"type":"a","text":"grüße\\n"}', '{"type":"b"}'
@@ -16,9 +16,9 @@ LINES = f"{FIRST}\n\n{SECOND}\n[DONE]\n".encode()
 PRETTY = json.dumps({"object": "response", "id": "resp_1", "output": [{"id": "x"}]}, indent=2).encode()
 
 
-def read(body: bytes, cuts: list[int]) -> list[Payload]:
+def read(body: bytes, cuts: list[int]) -> list[EventPayload]:
     payloads = Payloads()
-    found: list[Payload] = []
+    found: list[EventPayload] = []
     edges = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
     for start, end in pairwise(edges):
         found += payloads.feed(body[start:end])
@@ -28,7 +28,7 @@ def read(body: bytes, cuts: list[int]) -> list[Payload]:
 @given(st.lists(st.integers(0, 500)))
 def test_events_are_found_however_they_are_cut(cuts: list[int]) -> None:
     found = read(EVENTS, cuts)
-    assert found == [Payload(FIRST, "a"), Payload(SECOND, None), Payload("[DONE]", None)]
+    assert found == [EventPayload(FIRST, "a"), EventPayload(SECOND, None), EventPayload("[DONE]", None)]
     assert found[-1].is_done
 
 

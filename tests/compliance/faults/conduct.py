@@ -88,6 +88,45 @@ FAULTS |= {
     "tools.strict_null": refuse(has('"name": "ping"')),
 }
 
+# --- tools that the server runs -----------------------------------------------------------------------------
+
+
+def _lost_container(response: Json) -> None:
+    for item in response["output"]:
+        if item["type"] == "code_interpreter_call":
+            item["container_id"] = None
+
+
+def _lost_search(response: Json) -> None:
+    for item in response["output"]:
+        if item["type"] == "web_search_call":
+            item["action"] = {"type": "guess"}
+        if item["type"] == "file_search_call":
+            item["queries"] = "bridge"
+
+
+def _silent(tool: str) -> Fault:
+    """Tells of a run of the tool only by its item."""
+
+    def after(asked: Asked, answer: Answer) -> None:
+        if fits(asked, both(has(f'"{tool}"'), is_streamed)) and answer.is_stream:
+            kept = [event for event in answer.events if f".{tool}_call" not in event["type"]]
+            answer.events = [{**event, "sequence_number": n} for n, event in enumerate(kept)]
+
+    return Fault(after=after)
+
+
+FAULTS |= {
+    "code_interpreter.item": alter(both(has('"code_interpreter"'), no(is_streamed)), _lost_container),
+    "code_interpreter.streamed": _silent("code_interpreter"),
+    "web_search.item": alter(both(has('"web_search"'), no(is_streamed)), _lost_search),
+    "web_search.streamed": _silent("web_search"),
+    "file_search.item": alter(both(has('"file_search"'), no(is_streamed)), _lost_search),
+    "file_search.streamed": _silent("file_search"),
+    "mcp.unreachable": crash(both(has("mcp.invalid"), no(is_streamed))),
+    "mcp.unreachable_streamed": crash(both(has("mcp.invalid"), is_streamed)),
+}
+
 # --- state --------------------------------------------------------------------------------------------------
 
 
@@ -322,6 +361,10 @@ _STREAMED = (
     "stream.text",
     "stream.usage",
     "tools.allowed_streamed",
+    "code_interpreter.streamed",
+    "web_search.streamed",
+    "file_search.streamed",
+    "mcp.unreachable_streamed",
 )
 _REFUSING = (
     *(name for name in limits._WRONG if name != "limit.text"),

@@ -11,7 +11,7 @@ from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Reasoning
 from antiphon.spec.response import Usage
 from antiphon.store import SqliteStore
-from antiphon.store.base import Conversation
+from antiphon.store.base import StoredConversation
 from antiphon.stream.deltas import Finish, ReasoningDelta, SignatureDelta, TextDelta, UsageDelta
 from antiphon.wires.responses_socket import TurnMemory
 from tests.engine.played import Step
@@ -56,7 +56,7 @@ async def test_a_cache_key_and_a_socket_stay_on_their_target(
 
 
 async def test_a_conversation_stays_on_its_target(store: SqliteStore) -> None:
-    await store.create_conversation(Conversation("conv_1", "", b"{}", 1))
+    await store.create_conversation(StoredConversation("conv_1", "", b"{}", 1))
     world = await moved_once(store)
     await world.stream(conversation="conv_1")
     then, _ = await world.stream(conversation="conv_1")

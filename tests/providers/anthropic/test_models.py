@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.providers.anthropic.json_schema import Inexpressible, fitted
 from antiphon.providers.anthropic.models import UNKNOWN, find
-from antiphon.providers.anthropic.schema import Inexpressible, fitted
 
 # --- models -----------------------------------------------------------------------------------------------
 

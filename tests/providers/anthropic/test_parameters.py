@@ -68,7 +68,7 @@ def test_tools_that_anthropic_runs_itself_are_passed_on() -> None:
     search = {"type": "anthropic:web_search_20250305", "name": "web_search", "max_uses": 2}
     request = {"input": "Hi", "tools": [search, WEATHER], "tool_choice": {**search}}
     made, turn = build(request)
-    assert made["tools"][1] == {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
+    assert made["tools"][0] == {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
     assert made["tool_choice"] == {"type": "tool", "name": "web_search"}
     assert receipts(turn) == {}
 

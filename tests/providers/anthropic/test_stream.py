@@ -42,7 +42,7 @@ def test_text_and_usage() -> None:
         TextDelta("Hel"),
         TextDelta("lo"),
         _usage(read(wire.start(), wire.finish())),
-        Finish("stop"),
+        Finish("stop", {"usage": {"service_tier": "standard"}}),
     ]
     usage = response(wire.start(), wire.text(0, "Hi"), wire.finish()).usage
     assert usage is not None
@@ -108,6 +108,7 @@ def test_a_citation_is_about_its_whole_block(order: str) -> None:
         "title": "A",
         "start_index": 0,
         "end_index": 10,
+        "anthropic:block": SEARCHED,
     }
     assert [part["annotations"] for part in parts] == [[], [expected]]
     same = whole({"type": "text", "text": "It says a.", "citations": [SEARCHED]})
@@ -403,7 +404,9 @@ def test_what_is_unknown_is_passed_over(odd: bytes) -> None:
 
 def test_nothing_is_said_after_the_end() -> None:
     deltas = read(wire.start(), wire.finish(), wire.text(0, "More"), wire.finish())
-    assert [delta for delta in deltas if isinstance(delta, Finish)] == [Finish("stop")]
+    assert [delta for delta in deltas if isinstance(delta, Finish)] == [
+        Finish("stop", {"usage": {"service_tier": "standard"}})
+    ]
     assert not any(isinstance(delta, TextDelta) for delta in deltas)
 
 

@@ -8,7 +8,7 @@ from botocore.eventstream import EventStreamBuffer, ParserError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.bedrock.eventstream import BadMessage, Message, Messages
+from antiphon.providers.bedrock.eventstream import BadMessage, EventStreamMessage, EventStreamReader
 from tests.providers.bedrock.eventstream_wire import Headers, encode, event
 
 _VALUES = st.one_of(
@@ -26,7 +26,7 @@ _MESSAGES = st.tuples(st.dictionaries(_NAMES, _VALUES, max_size=5), st.binary(ma
 _STREAMS = st.lists(_MESSAGES, max_size=4)
 
 
-def theirs(data: bytes) -> list[Message]:
+def theirs(data: bytes) -> list[EventStreamMessage]:
     buffer = EventStreamBuffer()
     buffer.add_data(data)
     return [(one.headers, one.payload) for one in buffer]
@@ -38,7 +38,7 @@ def wire(stream: list[tuple[Headers, bytes]]) -> bytes:
 
 @given(_STREAMS)
 def test_reads_what_botocore_reads(stream: list[tuple[Headers, bytes]]) -> None:
-    messages = Messages()
+    messages = EventStreamReader()
     found = messages.feed(wire(stream))
     assert found == theirs(wire(stream))
     assert found == [({name: value for name, (_, value) in head.items()}, body) for head, body in stream]
@@ -49,9 +49,9 @@ def test_reads_what_botocore_reads(stream: list[tuple[Headers, bytes]]) -> None:
 def test_however_the_bytes_are_cut(stream: list[tuple[Headers, bytes]], data: st.DataObject) -> None:
     raw = wire(stream)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=6)))
-    messages = Messages()
+    messages = EventStreamReader()
     pieces = [raw[start:end] for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
-    assert [one for piece in pieces for one in messages.feed(piece)] == Messages().feed(raw)
+    assert [one for piece in pieces for one in messages.feed(piece)] == EventStreamReader().feed(raw)
 
 
 @given(_MESSAGES, st.data())
@@ -60,7 +60,7 @@ def test_every_flipped_bit_is_noticed(message: tuple[Headers, bytes], data: st.D
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
     with pytest.raises(BadMessage):
-        Messages().feed(bytes(raw))
+        EventStreamReader().feed(bytes(raw))
     with pytest.raises(ParserError):
         theirs(bytes(raw))
 
@@ -68,12 +68,12 @@ def test_every_flipped_bit_is_noticed(message: tuple[Headers, bytes], data: st.D
 @given(st.binary(min_size=16, max_size=100))
 def test_nonsense_is_no_stream(data: bytes) -> None:
     with pytest.raises(BadMessage):
-        Messages().feed(data)
+        EventStreamReader().feed(data)
 
 
 def test_half_a_message_waits() -> None:
     raw = event("messageStop", {"stopReason": "end_turn"})
-    messages = Messages()
+    messages = EventStreamReader()
     assert messages.feed(raw[:-1]) == []
     assert not messages.is_empty
     assert len(messages.feed(raw[-1:])) == 1
@@ -106,4 +106,4 @@ def _framed(headers: bytes, *, length: int | None = None, headers_length: int | 
 )
 def test_messages_that_cannot_be(raw: bytes, why: str) -> None:
     with pytest.raises(BadMessage, match=why):
-        Messages().feed(raw)
+        EventStreamReader().feed(raw)

@@ -15,7 +15,7 @@ from openai.types.chat.completion_create_params import (
 )
 
 from antiphon.providers.base import Provider
-from antiphon.providers.chat import Chat
+from antiphon.providers.chat import ChatProvider
 from antiphon.providers.http import UpstreamClient
 from tests.providers.build import build
 from tests.providers.chat import scripts as chat_script
@@ -53,7 +53,7 @@ class FakeChat(FakeServer):
         self._replies.extend(scripts)
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return build(Chat, "chat", http, self.base_url, profile="openai")
+        return build(ChatProvider, "chat", http, self.base_url, profile="openai")
 
     def mistakes(self, received: Received) -> list[str]:
         streamed = received.body.get("stream")
@@ -108,7 +108,7 @@ class FakeOpenRouter(FakeChat):
     lacks: ClassVar[Mapping[str, str]] = {}
 
     def provider(self, http: UpstreamClient) -> Provider:
-        return build(Chat, "openrouter", http, self.base_url, profile="openrouter")
+        return build(ChatProvider, "openrouter", http, self.base_url, profile="openrouter")
 
     def mistakes(self, received: Received) -> list[str]:
         """OpenAI's types do not know what OpenRouter adds, so that is checked by itself and left out."""

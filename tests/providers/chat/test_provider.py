@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.chat import Chat
+from antiphon.providers.chat import ChatProvider
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.http import UpstreamClient
@@ -49,7 +49,7 @@ TOOLS = [
     {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
 ]
 SHORT = UpstreamTimeouts(first_byte=0.1)
-Made = Callable[..., Chat]
+Made = Callable[..., ChatProvider]
 
 
 @pytest.fixture
@@ -60,13 +60,13 @@ async def upstream() -> AsyncIterator[FakeChat]:
 
 @pytest.fixture
 def chat(http: UpstreamClient, upstream: FakeChat) -> Made:
-    def made(base_url: str = upstream.base_url, **options: Any) -> Chat:
-        return build(Chat, "up", http, base_url, **{"profile": "openai", **options})
+    def made(base_url: str = upstream.base_url, **options: Any) -> ChatProvider:
+        return build(ChatProvider, "up", http, base_url, **{"profile": "openai", **options})
 
     return made
 
 
-async def failed(provider: Chat, **options: Any) -> UpstreamError:
+async def failed(provider: ChatProvider, **options: Any) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await batches(provider, make_turn(**options))
     return caught.value
@@ -307,11 +307,11 @@ async def test_a_reset_after_the_reason_is_no_failure(upstream: FakeChat, chat: 
 @pytest.mark.parametrize("profile", ["generic", "openai"])
 async def test_the_upstreams_401_is_not_the_clients(http: UpstreamClient, profile: str) -> None:
     async with FakeChat(api_key="right") as upstream:
-        wrong = build(Chat, "up", http, upstream.base_url, api_key=Secret(KEY), profile=profile)
+        wrong = build(ChatProvider, "up", http, upstream.base_url, api_key=Secret(KEY), profile=profile)
         error = await failed(wrong)
         assert (error.status, error.payload.code) == (502, "upstream_auth")
         assert KEY not in error.payload.message
-        right = build(Chat, "up", http, upstream.base_url, api_key=Secret("right"))
+        right = build(ChatProvider, "up", http, upstream.base_url, api_key=Secret("right"))
         assert told(await answer(right, make_turn("Hi"))) == ["Hi"]
 
 
@@ -414,7 +414,7 @@ async def test_made_from_a_configuration(upstream: FakeChat, http: UpstreamClien
         profile="openai",
         max_tokens_field="max_tokens",
     )
-    provider = Chat(config, environment(http, tmp_path))
+    provider = ChatProvider(config, environment(http, tmp_path))
     await answer(provider, make_turn({"input": "x", "max_output_tokens": 20}))
     [received] = upstream.requests
     assert received.body["max_tokens"] == 20

@@ -14,7 +14,7 @@ from antiphon.spec.items import Reasoning
 from antiphon.spec.response import InputTokensDetails, OutputTokensDetails, Response, Usage
 from antiphon.stream.deltas import Failure, Finish, UsageDelta
 from antiphon.stream.whole_answers import check_figures
-from antiphon.wires.chat.chunks import Counts
+from antiphon.wires.chat.chunks import ChatCounts
 from antiphon.wires.reasoning.kept import KeptReasoning
 from tests.providers.chat import wire
 from tests.providers.chat.bodies import body
@@ -288,8 +288,8 @@ numbers = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=
 detail = st.none() | st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("cached_tokens", "reasoning_tokens", "audio_tokens", "other"), numbers)
 )
-DETAILS = [name for name in Counts.__struct_fields__ if "details" in name]
-PLAIN = [name for name in Counts.__struct_fields__ if "details" not in name]
+DETAILS = [name for name in ChatCounts.__struct_fields__ if "details" in name]
+PLAIN = [name for name in ChatCounts.__struct_fields__ if "details" not in name]
 vendor_usages = st.fixed_dictionaries(
     {}, optional=dict.fromkeys([*PLAIN, "cost"], numbers) | dict.fromkeys(DETAILS, detail)
 )

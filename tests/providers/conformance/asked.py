@@ -81,7 +81,7 @@ def responses(body: Json) -> Question:
         choice = choice["mode"] if choice["type"] == "allowed_tools" else choice["name"]
     return Question(
         _turns((_item_role(one), _item_parts(one.get("content", one.get("output")))) for one in turns),
-        tuple(tool["name"] for tool in body.get("tools") or ()),
+        tuple(tool.get("name") or tool["type"] for tool in body.get("tools") or ()),
         choice,
         body.get("text", {}).get("format", {}).get("schema"),
         body.get("max_output_tokens"),
@@ -114,7 +114,7 @@ def anthropic(body: Json) -> Question:
                 *((_message_role(one), _message_parts(one["content"])) for one in body["messages"]),
             ]
         ),
-        tuple(tool["name"] for tool in body.get("tools") or ()),
+        tuple(tool.get("name") or tool["type"] for tool in body.get("tools") or ()),
         choice.get("name") or {"any": "required"}.get(kind, kind),
         body.get("output_config", {}).get("format", {}).get("schema"),
         body["max_tokens"],

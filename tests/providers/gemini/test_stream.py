@@ -24,7 +24,7 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
-from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
+from antiphon.wires.tools.names import DeclaredTool, ToolNames, UpstreamFunction
 from tests.providers.compose import compose, plain, told
 from tests.providers.gemini.fake import chunk, data, error, sse
 from tests.providers.gemini.reading import call, read, response, text, whole
@@ -116,7 +116,7 @@ def test_a_call_without_arguments(args: dict[str, Any] | None) -> None:
 
 
 def test_custom_tools_are_unwrapped() -> None:
-    function = Function("run_sql", None, {}, None, DeclaredTool("run_sql", kind="custom"))
+    function = UpstreamFunction("run_sql", None, {}, None, DeclaredTool("run_sql", kind="custom"))
     body = sse(call("run_sql", {"input": "SELECT 1"}, "a"), finish="STOP")
     assert told(response(body, names=ToolNames([function]))) == [("run_sql", "SELECT 1", "a")]
 
@@ -185,6 +185,20 @@ def test_a_picture_among_the_thoughts_and_a_call_in_pieces_leave_receipts() -> N
     made = response(body, note=lambda param, why: notes.append(f"{param}: {why}"))
     assert told(made) == ["A"]
     assert len(notes) == 2
+
+
+def test_no_piece_of_a_call_in_pieces_is_taken_for_a_call() -> None:
+    pieces: list[dict[str, Any]] = [
+        {"name": "f", "willContinue": True},
+        {"partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}], "willContinue": True},
+        {},
+        {"name": "g", "args": {"b": 1}},
+    ]
+    body = b"".join(sse({"functionCall": piece}) for piece in pieces) + sse(finish="STOP")
+    notes: set[str] = set()
+    made = response(body, note=lambda param, why: notes.add(why))
+    assert [call[:2] for call in told(made)] == [("g", '{"b":1}')]
+    assert len(notes) == 1
 
 
 def test_sources_without_an_address_are_told_as_they_came() -> None:

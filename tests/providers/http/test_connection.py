@@ -14,7 +14,7 @@ from antiphon.providers.http.connection import HEAD_LIMIT, UpstreamConnection
 from antiphon.providers.http.headers import HEADERS_LIMIT
 from antiphon.providers.http.pool import Pool
 from antiphon.providers.http.target import Origin
-from antiphon.providers.http.watch import Watch
+from antiphon.providers.http.watch import DeadlineTimer
 from tests.providers.fake_server import SOON
 from tests.providers.http.raw import (
     NEVER,
@@ -233,7 +233,9 @@ async def _fed(answer: bytes, cuts: list[int]) -> tuple[int, bytes, bool]:
     """What a connection makes of these bytes when they come in pieces."""
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
-    connection = UpstreamConnection(Pool(Watch()), Origin("http", "h", 80, None, False), loop, single=False)
+    connection = UpstreamConnection(
+        Pool(DeadlineTimer()), Origin("http", "h", 80, None, False), loop, single=False
+    )
     with far:
         transport, _ = await loop.create_connection(lambda: connection, sock=near)
         connection.ask(b"GET / HTTP/1.1\r\n\r\n", None)

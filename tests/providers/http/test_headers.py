@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.http.headers import _LONG, _MANY, HEADERS_LIMIT, Headers, Spellings, TooMany, pack
+from antiphon.providers.http.headers import (
+    _LONG,
+    _MANY,
+    HEADERS_LIMIT,
+    Spellings,
+    TooMany,
+    UpstreamHeaders,
+    pack,
+)
 
 names = st.from_regex(rb"[A-Za-z0-9-]{1,20}", fullmatch=True)
 values = st.from_regex(rb"[\x20-\x7e\x80-\xff]{0,30}", fullmatch=True)
@@ -13,13 +21,13 @@ values = st.from_regex(rb"[\x20-\x7e\x80-\xff]{0,30}", fullmatch=True)
 @given(st.dictionaries(names, values))
 def test_packed_headers_are_the_same_headers(fields: dict[bytes, bytes]) -> None:
     told = {name.lower().decode(): value.decode("latin-1") for name, value in reversed(fields.items())}
-    assert dict(Headers(fields)) == dict(Headers(pack(fields))) == told
-    assert all(Headers(fields)[name.upper()] == value for name, value in told.items())
+    assert dict(UpstreamHeaders(fields)) == dict(UpstreamHeaders(pack(fields))) == told
+    assert all(UpstreamHeaders(fields)[name.upper()] == value for name, value in told.items())
     assert pack(pack(fields)) == pack(fields)
 
 
 def test_no_headers() -> None:
-    assert dict(Headers({})) == dict(Headers(b"")) == {}
+    assert dict(UpstreamHeaders({})) == dict(UpstreamHeaders(b"")) == {}
 
 
 def test_spellings() -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import inf
 
 from antiphon.providers.http import watch
-from antiphon.providers.http.watch import Watch
+from antiphon.providers.http.watch import DeadlineTimer
 from tests.providers.fake_server import SOON
 
 
@@ -27,7 +27,7 @@ class Exchange:
 
 async def test_the_first_to_run_out_of_time_is_found_first() -> None:
     now = asyncio.get_running_loop().time()
-    watching = Watch()
+    watching = DeadlineTimer()
     early, late, never = Exchange(now + 0.03), Exchange(now + 500), Exchange(now + 1000)
     for exchange in (never, late, early):
         watching.add(exchange, exchange.due)
@@ -39,7 +39,7 @@ async def test_the_first_to_run_out_of_time_is_found_first() -> None:
 
 async def test_after_the_first_the_next_is_found() -> None:
     now = asyncio.get_running_loop().time()
-    watching = Watch()
+    watching = DeadlineTimer()
     early, late, never = Exchange(now + 0.03), Exchange(now + 0.15), Exchange(now + 1000)
     for exchange in (early, late, never):
         watching.add(exchange, exchange.due)
@@ -51,7 +51,7 @@ async def test_after_the_first_the_next_is_found() -> None:
 
 async def test_one_look_for_many() -> None:
     now = asyncio.get_running_loop().time()
-    watching = Watch()
+    watching = DeadlineTimer()
     exchanges = [Exchange(now + 0.01 + n / 1000) for n in range(50)]
     for exchange in exchanges:
         watching.add(exchange, exchange.due)
@@ -65,7 +65,7 @@ async def test_one_look_for_many() -> None:
 
 async def test_who_has_left_is_not_looked_at() -> None:
     now = asyncio.get_running_loop().time()
-    watching = Watch()
+    watching = DeadlineTimer()
     gone, here = Exchange(now + 0.01), Exchange(now + 0.02)
     watching.add(gone, gone.due)
     watching.add(here, here.due)
@@ -77,7 +77,7 @@ async def test_who_has_left_is_not_looked_at() -> None:
 
 async def test_nobody_is_looked_at_after_closing() -> None:
     now = asyncio.get_running_loop().time()
-    closed, open_ = Watch(), Watch()
+    closed, open_ = DeadlineTimer(), DeadlineTimer()
     unseen, seen = Exchange(now + 0.01), Exchange(now + 0.03)
     closed.add(unseen, unseen.due)
     open_.add(seen, seen.due)

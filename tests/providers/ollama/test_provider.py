@@ -159,5 +159,5 @@ async def test_closing_the_stream_closes_the_upstream(upstream: FakeOllama, http
     async with aclosing(answering(configured(upstream.base_url, http), make_turn())) as stream:
         assert await anext(stream) == []
         assert await anext(stream) == [TextDelta("a")]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await upstream.gone.wait()

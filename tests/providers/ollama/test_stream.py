@@ -17,7 +17,7 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
-from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
+from antiphon.wires.tools.names import DeclaredTool, ToolNames, UpstreamFunction
 from tests.providers.compose import compose, plain, told
 from tests.providers.conformance.scenarios import PNG
 from tests.providers.ollama.fake import chunk, error, line
@@ -145,8 +145,8 @@ def test_logprobs() -> None:
 def test_a_custom_tool_and_a_namespace_are_restored() -> None:
     names = ToolNames(
         [
-            Function("sql", None, {}, None, DeclaredTool("sql", kind="custom")),
-            Function("git__log", None, {}, None, DeclaredTool("log", "git")),
+            UpstreamFunction("sql", None, {}, None, DeclaredTool("sql", kind="custom")),
+            UpstreamFunction("git__log", None, {}, None, DeclaredTool("log", "git")),
         ]
     )
     body = call("sql", {"input": "SELECT 1"}, id="a") + call("git__log", {}, id="b") + DONE

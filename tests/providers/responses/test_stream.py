@@ -19,7 +19,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
     VendorDelta,
 )
-from antiphon.wires.tools.names import DeclaredTool, Function, ToolNames
+from antiphon.wires.tools.names import DeclaredTool, ToolNames, UpstreamFunction
 from tests.providers.compose import plain, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.responses import wire
@@ -235,8 +235,8 @@ def test_a_call_whose_name_comes_late() -> None:
 def test_names_that_were_flattened_lead_back() -> None:
     names = ToolNames(
         [
-            Function("ns__g", None, {}, None, DeclaredTool("g", "ns")),
-            Function("sql", None, {}, None, DeclaredTool("sql", kind="custom")),
+            UpstreamFunction("ns__g", None, {}, None, DeclaredTool("g", "ns")),
+            UpstreamFunction("sql", None, {}, None, DeclaredTool("sql", kind="custom")),
         ]
     )
     script = Script((Called("ns__g", '{"a":1}', "c1"), Called("sql", '{"input": "SELECT 1"}', "c2")))

@@ -101,3 +101,13 @@ def test_names_lead_back(origins: set[tuple[str, str | None]]) -> None:
     for tool in made.functions:
         assert made.origin(tool.name) == tool.origin
         assert made.upstream(tool.origin) == tool.name
+
+
+def test_a_tool_that_another_of_its_name_replaces_leaves_a_receipt() -> None:
+    early, late = function("a", description="Early."), function("a", description="Late.")
+    turn = make_turn({"input": "x", "tools": [early, function("b"), late, function("b")]})
+    made = flatten(turn, "chat")
+    assert [(one.name, one.description) for one in made.functions] == [("a", "Late."), ("b", None)]
+    assert [(one.param, one.reason) for one in turn.receipts] == [
+        ("tools[0]", "another tool of the name 'a', in tools[2], takes its place")
+    ]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.server.exchange import LINGER
 from antiphon.server.http1 import direct_exchange
-from antiphon.server.http1.connection import HEAD_LIMIT, LINGER, ClientConnection
+from antiphon.server.http1.connection import HEAD_LIMIT, ClientConnection
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.raw_connection import (

@@ -13,7 +13,7 @@ from tests.server.http_calls import key_table
 from tests.server.routes.chat_calls import CHAT, HELLO, chunks, history, post, said_in, text_of, tree, user
 from tests.server.servers import Client, Serving, configure, until
 from tests.server.upstream import Upstream
-from tests.store.written import write
+from tests.store.sqlite.written import write
 
 
 @pytest.fixture(scope="module")

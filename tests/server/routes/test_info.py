@@ -250,6 +250,14 @@ def test_a_wrong_header_is_a_documented_400_on_every_path_with_a_key(
             assert "400" in DOCUMENT["paths"][path][method.lower()]["responses"]
 
 
+def test_where_there_is_nothing_to_answer_with_204_is_documented(client: Client) -> None:
+    empty = [at for at, operation in OPERATIONS.items() if operation.empty]
+    assert empty
+    for method, path in empty:
+        assert client.request(method, re.sub(r"\{\w+\}", "none", path)).status_code == 204
+        assert "204" in DOCUMENT["paths"][path][method.lower()]["responses"]
+
+
 def test_the_page_needs_nothing_from_elsewhere(client: Client) -> None:
     for path in ("/docs", "/"):
         answer = client.get(path)
@@ -266,4 +274,9 @@ def test_the_page_needs_nothing_from_elsewhere(client: Client) -> None:
 def test_the_page_has_an_example_for_every_body(client: Client) -> None:
     bodies = client.get("/docs").text.partition("const BODIES = {")[2].partition("};")[0]
     examples = re.findall(r"^  (\w+): \{", bodies, re.MULTILINE)
-    assert examples == [operation.id for operation in OPERATIONS.values() if operation.body is not None]
+    taking = [operation for operation in OPERATIONS.values() if operation.body is not None]
+    assert examples == [one.id for one in taking if one.body_type == "application/json"]
+    forms = client.get("/docs").text.partition("const FORMS = {")[2].partition("};")[0]
+    assert re.findall(r"(?<!\S)(create\w+): \{", forms) == [
+        one.id for one in taking if one.body_type != "application/json"
+    ]

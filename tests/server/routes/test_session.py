@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from antiphon.store.opening import FILE
+from antiphon.store.sqlite.opening import FILE
 from tests.server.conftest import Serve
 from tests.server.servers import Client, Serving
 

@@ -9,12 +9,12 @@ import pytest
 
 from antiphon.store import (
     Change,
-    Chat,
     ChatEdit,
     Context,
     Joining,
     Store,
     StoreConflict,
+    StoredChat,
     StoredItem,
     UnknownCursor,
 )
@@ -27,9 +27,9 @@ def message(id: str, role: str, text: str) -> StoredItem:
     return StoredItem(id, json.dumps(made).encode())
 
 
-def chat(id: str = "t1", **fields: Any) -> Chat:
+def chat(id: str = "t1", **fields: Any) -> StoredChat:
     values: dict[str, Any] = {"tenant": "acme", "title": None, "current": None} | fields
-    return Chat(id, created_at=1000, **{"updated_at": 1000.0} | values)
+    return StoredChat(id, created_at=1000, **{"updated_at": 1000.0} | values)
 
 
 async def turn(

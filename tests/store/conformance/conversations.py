@@ -6,23 +6,25 @@ from typing import Any
 
 import pytest
 
-from antiphon.store import Append, Change, Conversation, Store, StoreConflict, UnknownCursor
+from antiphon.store import Append, Change, Store, StoreConflict, StoredConversation, UnknownCursor
 from tests.store.conformance.values import Open, ids, item, response, running, said
 
 
 class Conversations:
     async def talk(self, store: Store, *names: str, **fields: Any) -> None:
         await store.create_conversation(
-            Conversation("c1", "acme", b'{"topic":"x"}', 1000, **fields), [item(name) for name in names]
+            StoredConversation("c1", "acme", b'{"topic":"x"}', 1000, **fields), [item(name) for name in names]
         )
 
     async def test_a_conversation_is_kept(self, store: Store) -> None:
         await self.talk(store, "a", "b")
-        assert await store.conversation("acme", "c1") == Conversation("c1", "acme", b'{"topic":"x"}', 1000)
+        assert await store.conversation("acme", "c1") == StoredConversation(
+            "c1", "acme", b'{"topic":"x"}', 1000
+        )
         with pytest.raises(StoreConflict, match="already stored"):
             await self.talk(store)
         assert await store.set_metadata("acme", "c1", b"{}")
-        assert await store.conversation("acme", "c1") == Conversation("c1", "acme", b"{}", 1000)
+        assert await store.conversation("acme", "c1") == StoredConversation("c1", "acme", b"{}", 1000)
         assert await store.conversation_item("acme", "c1", "b") == item("b").data
         assert await store.items("acme", ["a"]) == {"a": item("a").data}
         assert await store.delete_conversation("acme", "c1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from antiphon.store import Append, Conversation, NewResponse, Store
+from antiphon.store import Append, NewResponse, Store, StoredConversation
 from tests.store.conformance.values import Open, chain, item, response, running, said
 
 
@@ -16,8 +16,8 @@ class Retention:
         await store.save(running("busy", expires_at=100))
         for n in range(450):
             await store.save(response(f"x{n}", expires_at=100))
-        await store.create_conversation(Conversation("c1", "acme", b"{}", 1, 100), [item("a")])
-        await store.create_conversation(Conversation("c2", "acme", b"{}", 1, 100))
+        await store.create_conversation(StoredConversation("c1", "acme", b"{}", 1, 100), [item("a")])
+        await store.create_conversation(StoredConversation("c2", "acme", b"{}", 1, 100))
         await store.add_items("acme", Append("c2", [item("b")], expires_at=300))
         assert await store.prune(99) == 0
         assert await store.prune(200) == 452
@@ -45,7 +45,9 @@ class Retention:
             await store.save(response(f"r{n}", tenant="acme" if n % 2 else "other"))
         pretty = b'{\n  "id": "p"\n}'
         await store.save(NewResponse("p", "acme", "completed", "m", 1, pretty, item("p_in").data))
-        await store.create_conversation(Conversation("c1", "acme", b'{"k":"v"}', 7), [item("a"), item("b")])
+        await store.create_conversation(
+            StoredConversation("c1", "acme", b'{"k":"v"}', 7), [item("a"), item("b")]
+        )
         lines = [json.loads(line) async for line in store.export()]
         assert [line["id"] for line in lines] == [*(f"r{n}" for n in range(210)), "p", "c1"]
         assert lines[0] == {

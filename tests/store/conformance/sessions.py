@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from antiphon.store import Session, Store
+from antiphon.store import BrowserSession, Store
 from tests.store.conformance.values import Open
 
-ONE = Session("digest-1", "alice", "key-digest", 100)
+ONE = BrowserSession("digest-1", "alice", "key-digest", 100)
 
 
 class Sessions:

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from antiphon.stream.auditor import Auditor, Transport, Violation
+from antiphon.stream.auditor import AuditedTransport, Auditor, Violation
 from tests.stream.streams import Payload
 
 END: Any = "[DONE]"
@@ -15,7 +15,7 @@ END: Any = "[DONE]"
 class Tape:
     """A stream that can be cut: pairs of event line and data."""
 
-    def __init__(self, events: list[Payload], transport: Transport) -> None:
+    def __init__(self, events: list[Payload], transport: AuditedTransport) -> None:
         self.frames: list[tuple[str | None, Any]] = [(e["type"], e) for e in json.loads(json.dumps(events))]
         if transport == "sse":
             self.frames.append((None, END))
@@ -58,7 +58,7 @@ class Mutation:
     of: Callable[[], list[Payload]]
     change: Callable[[Tape], None]
     also: frozenset[str] = frozenset()
-    transport: Transport = "sse"
+    transport: AuditedTransport = "sse"
     renumber: bool = True
     options: dict[str, Any] = field(default_factory=dict)
 

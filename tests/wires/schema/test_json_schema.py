@@ -1,5 +1,7 @@
 """Schemas from strangers: right, bounded, and never on the network."""
 
+import sys
+from types import FrameType
 from typing import Any
 
 import jsonschema
@@ -93,6 +95,28 @@ def test_the_steps_for_what_is_no_schema_grow_with_its_size_and_no_faster(size: 
     budget = ample()
     assert objection_to_schema({"type": [{"a": n} for n in range(size)]}, budget) is not None
     assert 1_000_000 - budget.steps < 50 * size
+
+
+def test_what_happens_beside_the_steps_grows_no_faster_either() -> None:
+    def calls(size: int) -> int:
+        """How many functions run until the verdict is there, counted or not."""
+        count = 0
+
+        def look(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        schema = {"type": [{"a": n} for n in range(size)]}
+        budget = ample()
+        sys.setprofile(look)
+        try:
+            objection_to_schema(schema, budget)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls(1)  # what is done once and kept
+    assert calls(400) < 5 * calls(100)
 
 
 def test_a_part_that_names_its_own_draft_spends_from_the_same_budget() -> None:

@@ -14,7 +14,7 @@ import pytest
 from antiphon.spec.errors import SpecError
 from antiphon.wires.schema import json_schema
 from antiphon.wires.schema import pool as schema_pool
-from antiphon.wires.schema.child import COSTLY
+from antiphon.wires.schema.jobs import COSTLY
 from antiphon.wires.schema.pool import CHILDREN, SMALL, SchemaPool
 
 Schema = dict[str, Any]

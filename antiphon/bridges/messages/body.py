@@ -1,0 +1,76 @@
+"""The body of a request of the Messages API, as typed data. What is not named here is taken all the same."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from antiphon.spec.codec import UNREADABLE
+from antiphon.spec.decode import decode_body, split_body
+from antiphon.spec.json_size import is_deep
+from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_INTEGER, MAX_SETTINGS, Text
+from antiphon.spec.struct_reader import Reading
+
+MessageBlock = dict[str, Any]
+MessageContent = Text | list[MessageBlock]
+_Whole = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+
+
+class MessageParam(Struct, kw_only=True, forbid_unknown_fields=True):
+    """One turn: a text, or a list of content blocks."""
+
+    role: Literal["user", "assistant", "system"]
+    content: MessageContent
+
+
+class MessagesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/messages` and of `POST /v1/messages/count_tokens`."""
+
+    model: str
+    """A configured name, a pattern's match, or `PROVIDER/model`."""
+    messages: list[MessageParam]
+    """The conversation, from its beginning."""
+    max_tokens: _Whole | None = None
+    """How long the answer may be. Counting tokens needs none."""
+    system: MessageContent | None = None
+    """The system prompt."""
+    tools: list[MessageBlock] = field(default_factory=list)
+    """Tools of the client, and the provider's own by their type."""
+    tool_choice: MessageBlock | None = None
+    """`auto`, `any`, `tool` with a name, or `none`."""
+    thinking: MessageBlock | None = None
+    """`enabled` with a budget, `adaptive`, or `disabled`."""
+    output_config: MessageBlock | None = None
+    """The effort, and a `json_schema` for the answer."""
+    stop_sequences: list[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: _Whole | None = None
+    metadata: MessageBlock | None = None
+    service_tier: str | None = None
+    stream: bool = False
+    """Answer with server-sent events."""
+    context_management: Any = None
+    """For providers that manage the context themselves; others leave a receipt."""
+    container: Any = None
+    mcp_servers: Any = None
+    cache_control: Any = None
+
+
+_plain = msgspec.json.Decoder(MessagesBody).decode
+
+
+def decode_messages(body: bytes, *, max_bytes: int = MAX_BODY) -> MessagesBody:
+    """The first mistake in a body is a `SpecError`."""
+    if len(body) <= min(LARGE, max_bytes):
+        try:
+            # Nearly every body has fields that are known.
+            found = _plain(body)
+            if not is_deep(body, MAX_DEPTH):
+                return found
+        except UNREADABLE:
+            pass
+    asked = decode_body(MessagesBody, body, max_bytes=max_bytes)
+    if len(body) > MAX_SETTINGS:
+        Reading().check_settings(split_body(body, max_bytes=max_bytes), "messages")
+    return asked

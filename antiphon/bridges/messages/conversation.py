@@ -1,0 +1,295 @@
+"""From the turns of a Messages request to items, in order; every item knows the block that it comes from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from antiphon.bridges.messages.body import MessageBlock, MessageContent, MessageParam
+from antiphon.bridges.messages.searches import is_own_use, own_search
+from antiphon.bridges.messages.tool_ids import call_id, unique_id
+from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, ReasoningText
+from antiphon.spec.error_paths import describe, wrong
+from antiphon.spec.errors import SpecError
+from antiphon.spec.extensions import is_valid_extension_type, vendor_item
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, Role
+from antiphon.spec.limits import MAX_TEXT
+from antiphon.wires.messages.citations import annotation
+from antiphon.wires.messages.vendor import SLUG, VENDOR, with_block, with_fields, without
+from antiphon.wires.sealing import is_sealed
+
+
+class MessagesTranslation:
+    """The `items` of a request, and in `places` where each was said."""
+
+    def __init__(self, system: MessageContent | None, messages: Sequence[MessageParam]) -> None:
+        self.items: list[Item] = []
+        self.places: list[str] = []
+        self._calls: dict[str, str] = {}  # the ids of calls, by those that the client knows
+        self._waiting: dict[str, list[str]] = {}  # those without a result, in their order
+        self._taken: set[str] = set()  # the ids that calls have
+        if system:
+            self._system(system, "system")
+        for n, message in enumerate(messages):
+            where = f"messages[{n}].content"
+            match message.role:
+                case "user":
+                    self._user(message.content, where)
+                case "assistant":
+                    self._assistant(message.content, where)
+                case "system":
+                    self._system(message.content, where)
+
+    def _add(self, item: Item, where: str) -> None:
+        self.items.append(item)
+        self.places.append(where)
+
+    def _system(self, content: MessageContent, where: str) -> None:
+        """A message for each block, so that no server runs them together."""
+        if isinstance(content, str):
+            self._add(Message(role="system", content=content), where)
+            return
+        for n, block in enumerate(content):
+            place = f"{where}[{n}]"
+            if _type(block, place) != "text":
+                raise _unknown(block, place)
+            self._add(Message(role="system", content=[_text(block, place)]), place)
+
+    # --- the user -----------------------------------------------------------------------------------------
+
+    def _user(self, content: MessageContent, where: str) -> None:
+        if isinstance(content, str):
+            self._say("user", content, where)
+            return
+        parts: list[ContentPart] = []
+        for n, block in enumerate(content):
+            place = f"{where}[{n}]"
+            if _type(block, place) == "tool_result":
+                parts = self._flush(parts, where)
+                self._result(block, place)
+            else:
+                parts.append(_part(block, place))
+        self._flush(parts, where)
+
+    def _flush(self, parts: list[ContentPart], where: str) -> list[ContentPart]:
+        if parts:
+            self._say("user", parts, where)
+        return []
+
+    def _say(self, role: Role, content: str | list[ContentPart], where: str) -> None:
+        self._add(Message(role=role, content=content), where)
+
+    def _result(self, block: MessageBlock, where: str) -> None:
+        given = block.get("content")
+        output: str | list[ContentPart]
+        if given is None or isinstance(given, str):
+            output = _bounded(given or "", f"{where}.content")
+        elif isinstance(given, list):
+            output = [_part(part, f"{where}.content[{n}]") for n, part in enumerate(given)]
+        else:
+            raise _expected(f"{where}.content", "a string or a list of blocks", given)
+        result = FunctionCallOutput(
+            call_id=self._call_of(_string(block, "tool_use_id", where)),
+            output=output,
+            status="incomplete" if block.get("is_error") is True else None,
+        )
+        more = without(block, "type", "tool_use_id", "content", "is_error")
+        self._add(with_fields(result, more), where)
+
+    # --- the model ----------------------------------------------------------------------------------------
+
+    def _assistant(self, content: MessageContent, where: str) -> None:
+        if isinstance(content, str):
+            self._say("assistant", content, where)
+            return
+        texts: list[ContentPart] = []
+        used: MessageBlock = {}
+        for n, block in enumerate(content):
+            place = f"{where}[{n}]"
+            if _type(block, place) == "text":
+                if not texts:
+                    self._say("assistant", texts, where)
+                texts.append(_output_text(block, place))
+                continue
+            texts = []
+            if is_own_use(block):
+                used = block
+            elif (search := own_search(block, used)) is not None:
+                self._add(search, place)
+            else:
+                item = self._called(block, place) if block["type"] == "tool_use" else _said(block, place)
+                self._add(item, place)
+
+    def _called(self, block: MessageBlock, where: str) -> Item:
+        given = block.get("input")
+        if not isinstance(given, dict):
+            raise _expected(f"{where}.input", "an object", given)
+        call = FunctionCall(
+            call_id=self._new_call(_string(block, "id", where)),
+            name=_string(block, "name", where),
+            arguments=encode(given).decode(),
+        )
+        return with_fields(call, without(block, "type", "id", "name", "input"))
+
+    def _new_call(self, tool_id: str) -> str:
+        """A server that counts from zero in each answer has used it before: providers want each id once."""
+        known = call_id(tool_id)
+        if known in self._taken:
+            known = unique_id(tool_id if tool_id not in self._calls else f"{len(self._taken)} {tool_id}")
+        self._calls[tool_id] = known
+        self._waiting.setdefault(tool_id, []).append(known)
+        self._taken.add(known)
+        return known
+
+    def _call_of(self, tool_id: str) -> str:
+        """The first call of this id that has no result yet."""
+        if waiting := self._waiting.get(tool_id):
+            self._calls[tool_id] = waiting.pop(0)
+        return self._calls.get(tool_id) or call_id(tool_id)
+
+
+def _said(block: MessageBlock, where: str) -> Item:
+    match block["type"]:
+        case "thinking":
+            return _thinking(block, where)
+        case "redacted_thinking":
+            data = _string(block, "data", where)
+            if is_sealed(data):
+                return Reasoning(summary=[], encrypted_content=data)
+            return with_block(Reasoning(summary=[]), block)
+    if not is_valid_extension_type(VENDOR + block["type"]):
+        raise _unknown(block, where)
+    return vendor_item(SLUG, block["type"], id="", data=block)
+
+
+def _thinking(block: MessageBlock, where: str) -> Reasoning:
+    """One that was signed here is opened for its model again; another's signature is that model's affair."""
+    words, signature = _string(block, "thinking", where), block.get("signature")
+    content: list[ContentPart] | None = [ReasoningText(words)] if words else None
+    if isinstance(signature, str) and is_sealed(signature):
+        return Reasoning(summary=[], content=content, encrypted_content=signature)
+    thought = Reasoning(summary=[], content=content)
+    return with_block(thought, block) if signature else thought
+
+
+def _output_text(block: MessageBlock, where: str) -> ContentPart:
+    text = _string(block, "text", where)
+    cited = block.get("citations") or []
+    if not isinstance(cited, list):
+        raise _expected(f"{where}.citations", "a list", cited)
+    notes = [note for one in cited if (note := annotation(one, len(text))) is not None]
+    return with_fields(OutputText(text, notes), without(block, "type", "text", "citations"))
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def _part(block: Any, where: str) -> ContentPart:
+    match _type(block, where):
+        case "text":
+            return _text(block, where)
+        case "image":
+            return _image(block, where)
+        case "document":
+            return _document(block, where)
+        case "search_result":
+            found = _words(block.get("content"), f"{where}.content")
+            heading = f"{block.get('title') or ''} ({block.get('source') or ''})".strip()
+            return with_block(InputText(f"{heading}\n{found}"), block)
+        case "tool_reference":
+            return with_block(InputText(f"The tool {block.get('tool_name')} can be called now."), block)
+    return _own(block, where)
+
+
+def _own(block: MessageBlock, where: str) -> ContentPart:
+    """What only this API has; a provider of another gets a receipt instead."""
+    kind = VENDOR + block["type"]
+    if not is_valid_extension_type(kind):
+        raise _unknown(block, where)
+    return Opaque.make(type=kind, data=block)
+
+
+def _text(block: MessageBlock, where: str) -> InputText:
+    return with_fields(InputText(_string(block, "text", where)), without(block, "type", "text"))
+
+
+def _image(block: MessageBlock, where: str) -> ContentPart:
+    source = _source(block, where)
+    match source.get("type"):
+        case "base64":
+            url = _data_url(source, f"{where}.source")
+        case "url":
+            url = _string(source, "url", f"{where}.source")
+        case _:
+            return _own(block, where)
+    return with_fields(InputImage(image_url=url), without(block, "type", "source"))
+
+
+def _document(block: MessageBlock, where: str) -> ContentPart:
+    """A file with bytes or an address is a file; one of words is words, which every model can read."""
+    source, title = _source(block, where), block.get("title")
+    name = title if isinstance(title, str) else None
+    more = without(block, "type", "source", "title")
+    match source.get("type"):
+        case "base64":
+            data = _data_url(source, f"{where}.source")
+            return with_fields(InputFile(filename=name, file_data=data), more)
+        case "url":
+            url = _string(source, "url", f"{where}.source")
+            return with_fields(InputFile(filename=name, file_url=url), more)
+        case "text":
+            words = _string(source, "data", f"{where}.source")
+        case "content":
+            words = _words(source.get("content"), f"{where}.source.content")
+        case _:
+            return _own(block, where)
+    return with_block(InputText(f"{name}\n{words}" if name else words), block)
+
+
+def _source(block: MessageBlock, where: str) -> MessageBlock:
+    source = block.get("source")
+    if not isinstance(source, dict):
+        raise _expected(f"{where}.source", "an object", source)
+    return source
+
+
+def _data_url(source: MessageBlock, where: str) -> str:
+    return f"data:{_string(source, 'media_type', where)};base64,{_string(source, 'data', where)}"
+
+
+def _words(content: Any, where: str) -> str:
+    """The texts among these blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise _expected(where, "a string or a list of blocks", content)
+    blocks = [one for one in content if isinstance(one, dict) and one.get("type") == "text"]
+    return "\n".join(_string(one, "text", where) for one in blocks)
+
+
+def _type(block: Any, where: str) -> str:
+    if not isinstance(block, dict):
+        raise _expected(where, "an object", block)
+    return _string(block, "type", where)
+
+
+def _string(block: MessageBlock, name: str, where: str) -> str:
+    value = block.get(name)
+    if not isinstance(value, str):
+        raise _expected(f"{where}.{name}", "a string", value)
+    return value if name == "data" else _bounded(value, f"{where}.{name}")
+
+
+def _bounded(text: str, where: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise wrong(where, f"expected a string of at most {MAX_TEXT:,} characters, got {len(text):,}")
+    return text
+
+
+def _expected(where: str, what: str, got: Any) -> SpecError:
+    if got is None:
+        return wrong(where, "Field required", "missing_field")
+    return wrong(where, f"expected {what}, got {describe(got)}")
+
+
+def _unknown(block: MessageBlock, where: str) -> SpecError:
+    return wrong(f"{where}.type", f"a block of type {describe(block['type'])} cannot stand here")

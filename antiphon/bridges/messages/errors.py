@@ -1,0 +1,107 @@
+"""Errors in the shape and the words of the Messages API, on which its clients act."""
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from antiphon.spec.codec import encode
+from antiphon.spec.errors import (
+    CONTEXT_LENGTH_EXCEEDED,
+    ERROR_TYPE_ALIASES,
+    INSUFFICIENT_QUOTA,
+    TIMEOUT,
+    ErrorPayload,
+)
+
+MODEL_OVERLOADED = "model_overloaded"
+INVALID_ENCRYPTED_CONTENT = "invalid_encrypted_content"
+OVERLOADED = 529
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    OVERLOADED: "overloaded_error",
+}
+_NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+(?![\w-])|(?<![\w.,-])\d{3,8}(?![\w-])")
+_TOO_LONG = "prompt is too long"
+_OWN_WORDS = re.compile(rf"{_TOO_LONG}: \d+ tokens > \d+ maximum", re.IGNORECASE)
+# Fewer tokens than this are no window: such a number counts something else.
+_SMALLEST = 100
+
+
+def speaks_messages(path: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Does a request come from a client of this API? Some paths have other clients, too."""
+    if path.startswith("/v1/models"):
+        return b"anthropic-version" in headers
+    return path.startswith("/v1/messages")
+
+
+class MessagesError(Struct):
+    type: str
+    message: str
+    code: str = ""
+    param: str = ""
+
+
+class MessagesErrorBody(Struct, tag_field="type", tag="error"):
+    """The JSON body of an HTTP error, and the data of an `error` event."""
+
+    error: MessagesError
+    request_id: str = ""
+
+
+def told(error: ErrorPayload, status: int, request_id: str) -> tuple[bytes, int]:
+    """An error of the gateway as this API's body, and its status there."""
+    status = _status(error, status)
+    kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
+    body = MessagesError(kind, _message(error), error.code or error.type, error.param or "")
+    return encode(MessagesErrorBody(body, request_id)), status
+
+
+def _status(error: ErrorPayload, status: int) -> int:
+    if error.code == MODEL_OVERLOADED:
+        return OVERLOADED
+    if error.code == INSUFFICIENT_QUOTA:
+        return 402
+    if error.code == TIMEOUT and status >= 500:
+        return 504
+    if error.code == CONTEXT_LENGTH_EXCEEDED:
+        return 400
+    known = ERROR_TYPE_ALIASES.get(error.type, error.type)
+    return 400 if known == "invalid_request" and status >= 500 else status
+
+
+def _message(error: ErrorPayload) -> str:
+    message = error.message
+    if error.code == CONTEXT_LENGTH_EXCEEDED:
+        return overflow(message)
+    if error.code == INVALID_ENCRYPTED_CONTENT:
+        message = f"Invalid `signature` in `thinking` block: {message}"
+    if not error.param:
+        return message
+    # As this API names places: `messages.0.content.1.text: …`.
+    place = re.sub(r"\[(\w+)\]", r".\1", error.param)
+    return message if message.startswith(place) else f"{place}: {message}"
+
+
+def overflow(message: str) -> str:
+    """That a prompt is too long, in the words that make agents compact their context and go on.
+
+    >>> overflow("The maximum context length is 8192 tokens. However, you requested 9001 tokens.")
+    'prompt is too long: 9001 tokens > 8192 maximum'
+    """
+    if own := _OWN_WORDS.search(message):
+        return own[0]
+    numbers = {int(found.replace(",", "")) for found in _NUMBER.findall(message)}
+    sizes = sorted(number for number in numbers if number >= _SMALLEST)
+    if len(sizes) < 2:
+        return f"{_TOO_LONG}: {message}"
+    # A sum of prompt and answer, if one is told, is the largest; the window is the next below it.
+    return f"{_TOO_LONG}: {sizes[-1]} tokens > {sizes[-2]} maximum"

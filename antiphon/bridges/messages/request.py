@@ -1,0 +1,226 @@
+"""A request of the Messages API, made into one of the specification."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from antiphon.bridges.error_paths import place_of, renamed
+from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
+from antiphon.bridges.messages.conversation import MessagesTranslation
+from antiphon.spec.codec import Opaque, extras, with_extras
+from antiphon.spec.error_paths import describe, wrong
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.items import FunctionCallOutput
+from antiphon.spec.limits import MAX_BODY, MAX_NAME
+from antiphon.spec.request import ReasoningParam, Request, ServiceTier, TextParam
+from antiphon.spec.response import Effort
+from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat, Tool, ToolChoice
+from antiphon.tools.web_search.declared import MESSAGES
+from antiphon.wires.messages.thinking import effort_for
+from antiphon.wires.messages.vendor import BETAS, FIELDS, VENDOR, with_fields, without
+
+_LONGEST_NAME = 128
+_CHOICES: dict[str, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
+_EFFORTS = ("low", "medium", "high", "xhigh")
+_TIERS: dict[str, ServiceTier] = {"auto": "auto", "standard_only": "default"}
+# Fields of the body that are carried as they are, for providers of the same API.
+_CARRIED = ("context_management", "container", "mcp_servers", "cache_control")
+# What a request calls otherwise than this API does.
+_NAMES = {
+    "input": "messages",
+    "max_output_tokens": "max_tokens",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "reasoning.effort": "output_config.effort",
+    "reasoning.summary": "thinking.display",
+    "reasoning": "thinking",
+    "safety_identifier": "metadata.user_id",
+    "stop": "stop_sequences",
+    "text.format": "output_config.format",
+}
+
+
+@dataclass(slots=True)
+class ReadMessages:
+    """The request, where each item of its input comes from, and how thinking is to be shown."""
+
+    request: Request
+    places: list[str]
+    omits_thinking: bool = False
+
+    def theirs(self, error: ErrorPayload) -> ErrorPayload:
+        """The same error, at the place that the client knows."""
+        return error.with_param(self.param(error.param)) if error.param else error
+
+    def param(self, ours: str) -> str:
+        """What the client calls a parameter.
+
+        >>> asked = b'{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}'
+        >>> read_messages(asked).param("input[0].content[0]"), read_messages(asked).param("max_output_tokens")
+        ('messages[0].content', 'max_tokens')
+        """
+        return place_of(ours, self.places, self._id_of_call(ours)) or renamed(ours, _NAMES)
+
+    def _id_of_call(self, ours: str) -> str:
+        """Calls and their results have other names for it."""
+        asked = self.request.input
+        number = ours.removeprefix("input[").partition("]")[0]
+        item = asked[int(number)] if isinstance(asked, list) and number.isdecimal() else None
+        return "tool_use_id" if isinstance(item, FunctionCallOutput) else "id"
+
+
+def read_messages(body: bytes, *, max_bytes: int = MAX_BODY, betas: str = "") -> ReadMessages:
+    """The body of `POST /v1/messages`; `betas` is its header `anthropic-beta`. A mistake is a `SpecError`."""
+    asked = decode_messages(body, max_bytes=max_bytes)
+    if asked.max_tokens is None:
+        raise wrong("max_tokens", "Field required", "missing_field")
+    return to_request(asked, betas)
+
+
+def read_counted(body: bytes, *, max_bytes: int = MAX_BODY, betas: str = "") -> ReadMessages:
+    """The body of `POST /v1/messages/count_tokens`, which has no limit."""
+    return to_request(decode_messages(body, max_bytes=max_bytes), betas)
+
+
+def to_request(asked: MessagesBody, betas: str = "") -> ReadMessages:
+    if not asked.messages:
+        raise wrong("messages", "at least one message is required", "no_messages")
+    if asked.max_tokens is not None and asked.max_tokens < 1:
+        raise wrong("max_tokens", f"expected at least 1, got {asked.max_tokens}")
+    talk = MessagesTranslation(asked.system, asked.messages)
+    own = extras(asked) | {name: value for name in _CARRIED if (value := getattr(asked, name)) is not None}
+    if named := [one for name in betas.split(",") if (one := name.strip())]:
+        own[BETAS] = named
+    tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(asked.tools)]
+    request = Request(
+        model=asked.model,
+        input=talk.items,
+        tools=tools,
+        max_output_tokens=asked.max_tokens,
+        temperature=asked.temperature,
+        top_p=asked.top_p,
+        stream=asked.stream,
+    )
+    _choose(request, asked.tool_choice, own)
+    _think(request, asked, own)
+    _identify(request, asked.metadata, own)
+    if asked.service_tier is not None:
+        request.service_tier = _TIERS.get(asked.service_tier)
+        if request.service_tier is None:
+            own["service_tier"] = asked.service_tier
+    more: dict[str, Any] = {"stop": asked.stop_sequences or None, "top_k": asked.top_k, FIELDS: own or None}
+    more = {name: value for name, value in more.items() if value is not None}
+    display = (asked.thinking or {}).get("display")
+    return ReadMessages(with_extras(request, more) if more else request, talk.places, display == "omitted")
+
+
+# --- tools ------------------------------------------------------------------------------------------------
+
+
+def _tool(tool: MessageBlock, where: str) -> Tool:
+    kind = tool.get("type")
+    if kind not in (None, "custom"):
+        if not isinstance(kind, str):
+            raise wrong(f"{where}.type", f"expected a string, got {describe(kind)}")
+        return Opaque.make(**{**tool, "type": VENDOR + kind})
+    name, about = tool.get("name"), tool.get("description")
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        raise wrong(f"{where}.name", f"expected a name of at most {_LONGEST_NAME} characters")
+    schema = tool.get("input_schema")
+    if not isinstance(schema, dict):
+        raise wrong(f"{where}.input_schema", f"expected a JSON schema, got {describe(schema)}")
+    made = FunctionTool(name, about if isinstance(about, str) else None, schema, tool.get("strict") is True)
+    more = without(tool, "type", "name", "description", "input_schema", "strict")
+    return with_fields(made, more)
+
+
+def _choose(request: Request, choice: MessageBlock | None, own: MessageBlock) -> None:
+    """A choice of tools that only their provider runs is carried: others cannot be held to it.
+
+    The gateway can search in a provider's place, so a search can be chosen everywhere.
+    """
+    if choice is None:
+        return
+    kind, functions = choice.get("type"), list(_functions(request.tools))
+    if choice.get("disable_parallel_tool_use") is True:
+        request.parallel_tool_calls = False
+    if kind == "tool":
+        name = choice.get("name")
+        if name in functions:
+            request.tool_choice = FunctionToolChoice(str(name))
+        elif (tool := _of_provider(request.tools, name)) is not None:
+            if tool.type.startswith(MESSAGES):
+                request.tool_choice = Opaque.make(type=tool.type, name=str(name))
+            else:
+                own["tool_choice"] = choice
+        else:
+            raise wrong("tool_choice.name", f"there is no tool {describe(name)} in `tools`")
+    elif kind == "any" and not functions:
+        if not request.tools:
+            raise wrong("tool_choice", "`any` needs at least one tool in `tools`")
+        own["tool_choice"] = choice
+    elif isinstance(kind, str) and kind in _CHOICES:
+        request.tool_choice = _CHOICES[kind]
+    else:
+        raise wrong("tool_choice.type", f"expected 'auto', 'any', 'tool' or 'none', got {describe(kind)}")
+
+
+def _of_provider(tools: Iterable[Tool], name: object) -> Opaque | None:
+    return next(
+        (tool for tool in tools if isinstance(tool, Opaque) and tool.fields.get("name") == name), None
+    )
+
+
+def _functions(tools: Iterable[Tool]) -> Iterable[str]:
+    return (tool.name for tool in tools if isinstance(tool, FunctionTool))
+
+
+# --- thinking, formats, and who asks ----------------------------------------------------------------------
+
+
+def _think(request: Request, asked: MessagesBody, own: MessageBlock) -> None:
+    """What the specification says of effort, for every provider, and the exact words for one of this API."""
+    output = dict(asked.output_config or {})
+    form = output.pop("format", None) or own.pop("output_format", None)
+    if form is not None:
+        request.text = TextParam(format=_format(form))
+    effort = output.get("effort")
+    if effort is not None and effort not in _EFFORTS:
+        effort = "xhigh" if effort == "max" else None
+    if output:
+        own["output_config"] = output
+    thinking = asked.thinking
+    if thinking is None and effort is None:
+        return
+    own["thinking"] = thinking
+    kind = (thinking or {}).get("type")
+    summary = (thinking or {}).get("display") == "summarized"
+    if kind == "disabled":
+        effort = "none"
+    elif kind == "enabled":
+        budget = (thinking or {}).get("budget_tokens")
+        effort = effort or (effort_for(budget) if isinstance(budget, int) else None)
+    if effort is not None or summary:
+        request.reasoning = ReasoningParam(cast(Effort | None, effort), "auto" if summary else None)
+
+
+def _format(form: Any) -> JsonSchemaFormat:
+    where = "output_config.format"
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        raise wrong(f"{where}.type", "expected 'json_schema'")
+    if not isinstance(schema := form.get("schema"), dict):
+        raise wrong(f"{where}.schema", f"expected a JSON schema, got {describe(schema)}")
+    return JsonSchemaFormat(schema=schema)
+
+
+def _identify(request: Request, metadata: MessageBlock | None, own: MessageBlock) -> None:
+    """Who the end user is; ids that are too long for other providers are told by their hash."""
+    if metadata is None:
+        return
+    user = metadata.get("user_id")
+    if isinstance(user, str):
+        short = len(user) <= MAX_NAME
+        request.safety_identifier = user if short else hashlib.sha256(user.encode()).hexdigest()
+        if short and len(metadata) == 1:
+            return
+    own["metadata"] = metadata

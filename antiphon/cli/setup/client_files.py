@@ -1,0 +1,246 @@
+"""The files of clients as `antiphon setup` changes them: with a diff, a backup, a record, and a way back."""
+
+import contextlib
+import difflib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from antiphon.cli.common import CommandFailed
+from antiphon.cli.setup.edits import (
+    BrokenFile,
+    Conflict,
+    EditableFile,
+    FileChange,
+    Setting,
+    has_all,
+    take_out,
+    write,
+)
+from antiphon.spec.codec import UNREADABLE
+from antiphon.wires.data_folder import default_data_folder
+
+_BOM: Final = "\ufeff"
+_SECRET: Final = re.compile(r"""(\w*(?:key|token|secret|password)\w*["']?\s*[:=]\s*)(["'][^"']+["'])""", re.I)
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What was done to one file."""
+
+    file: str
+    existed: bool
+    after: str
+    """The digest of the file as it was left."""
+    changes: list[FileChange]
+    folders: list[str] = []
+    """Folders that were made for it."""
+    extras: list[str] = []
+    """Files of the program's own beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What a set-up makes of a file."""
+
+    before: str
+    base: str
+    """The text without what an earlier set-up wrote: what the backup keeps."""
+    after: str
+    changes: list[FileChange]
+
+    def diff(self, name: str, hidden: str = "") -> str:
+        lines = difflib.unified_diff(
+            self.before.splitlines(), self.after.splitlines(), name, name, n=1, lineterm=""
+        )
+        shown = (line if line.startswith("+") else _SECRET.sub(r'\1"***"', line) for line in lines)
+        text = "\n".join(shown)
+        return text.replace(hidden, "***") if hidden else text
+
+
+class ClientFile:
+    """One file of a client: read, changed, and put back."""
+
+    def __init__(self, client: str, file: Path, document: EditableFile) -> None:
+        self.shown = file
+        try:
+            self.file = file.resolve()
+        except (OSError, RuntimeError) as error:
+            raise CommandFailed(f"antiphon: {file} is a link that leads nowhere: {error}") from None
+        self._document = document
+        digest = hashlib.sha256(os.fsencode(self.file)).hexdigest()[:12]
+        self._folder = default_data_folder() / "setup"
+        self._record = self._folder / f"{client}-{digest}.json"
+        self.backup = self._folder / f"{client}-{digest}.backup"
+
+    def record(self) -> _Record | None:
+        """What an earlier set-up did here."""
+        try:
+            return msgspec.json.decode(self._record.read_bytes(), type=_Record)
+        except FileNotFoundError:
+            return None
+        except (OSError, *UNREADABLE) as error:
+            raise CommandFailed(
+                f"antiphon: cannot read {self._record}, which knows the way back: {error}"
+            ) from None
+
+    def edit(self, settings: Sequence[Setting]) -> Edited | None:
+        """The file with the settings, or None if it has them."""
+        text = self._read() or ""
+        record = self.record()
+        try:
+            if has_all(self._document, text.removeprefix(_BOM), settings):
+                return None
+            base = text
+            if record is not None:
+                kept = self._kept(text, record)
+                base = self._take_out(text, record)[0] if kept is None else kept
+            after, changes = write(self._document, base.removeprefix(_BOM), settings)
+            after = _mark(base) + after
+        except BrokenFile as error:
+            raise CommandFailed(
+                f"antiphon: {self.shown} cannot be changed: {error}; nothing was written. "
+                "Mend the file, or use --print with an empty one and copy what you need"
+            ) from None
+        except Conflict as taken:
+            raise CommandFailed(
+                f"antiphon: {self.shown} has {taken} already, which this command did not write; "
+                "nothing was changed. Rename or remove it first"
+            ) from None
+        return Edited(text, base, after, changes)
+
+    def save(self, edited: Edited, extras: dict[Path, bytes]) -> None:
+        """Writes the file, after its backup and the record of the way back."""
+        before = self.record()
+        existed = self.file.exists()
+        if before is not None and not before.existed:
+            existed = existed and bool(edited.base.strip("{}[] \r\n"))
+        self.check_writable()
+        folders = (
+            [str(one) for one in self.file.parents if not one.exists()] if before is None else before.folders
+        )
+        mode = stat.S_IMODE(self.file.stat().st_mode) if self.file.exists() else 0o600
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if existed:
+                _replace(self.backup, edited.base.encode(), mode)
+            for extra, content in extras.items():
+                _replace(extra, content, 0o600)
+            data = edited.after.encode()
+            record = _Record(
+                str(self.file), existed, _digest(data), edited.changes, folders, [str(one) for one in extras]
+            )
+            _replace(self._record, msgspec.json.encode(record), 0o600)
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            _replace(self.file, data, mode)
+        except OSError as error:
+            raise CommandFailed(
+                f"antiphon: cannot write {error.filename or self.shown}: {error.strerror}"
+            ) from None
+
+    def refresh(self, extras: dict[Path, bytes]) -> None:
+        """Writes the files of the program's own again, where a set-up has written them before."""
+        if self.record() is not None:
+            for extra, content in extras.items():
+                _replace(extra, content, 0o600)
+
+    def undo(self) -> list[str]:
+        """Puts the file back as it was, or takes out what was written, and says what it did."""
+        record = self.record()
+        if record is None:
+            raise CommandFailed(
+                f"antiphon: there is nothing to undo: {self.shown} was not written by this command"
+            )
+        text = self._read()
+        said = []
+        if text is None:
+            said.append(f"{self.shown} is gone, so there is nothing to take out of it")
+        else:
+            self.check_writable()
+            said += self._restore(text, record)
+        for name in (*record.extras, str(self.backup), str(self._record)):
+            Path(name).unlink(missing_ok=True)
+        return said
+
+    def _restore(self, text: str, record: _Record) -> list[str]:
+        kept = self._kept(text, record)
+        mode = stat.S_IMODE(self.file.stat().st_mode)
+        if kept is not None and not record.existed:
+            self.file.unlink()
+            for folder in record.folders:
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+            return [f"removed {self.shown}, which was not there before"]
+        if kept is not None:
+            _replace(self.file, kept.encode(), mode)
+            return [f"{self.shown} is as it was before, byte for byte"]
+        try:
+            after, left = self._take_out(text, record)
+        except BrokenFile as error:
+            raise CommandFailed(
+                f"antiphon: {self.shown} cannot be changed: {error}; as it was before, it is in {self.backup}"
+            ) from None
+        _replace(self.file, after.encode(), mode)
+        return [
+            f"{self.shown} was changed since: what this command wrote was taken out, and no more",
+            *(f"{name} was changed since, so it stays as it is now" for name in left),
+        ]
+
+    def check_writable(self) -> None:
+        if self.file.exists() and not (os.access(self.file, os.W_OK) and self.file.stat().st_mode & 0o222):
+            raise CommandFailed(
+                f"antiphon: {self.shown} is read-only; nothing was written. "
+                "Make it writable (chmod u+w), or use --print"
+            )
+
+    def _take_out(self, text: str, record: _Record) -> tuple[str, list[str]]:
+        after, left = take_out(self._document, text.removeprefix(_BOM), record.changes)
+        return _mark(text) + after, left
+
+    def _kept(self, text: str, record: _Record) -> str | None:
+        """The text of before, where nobody has changed the file since."""
+        if _digest(text.encode()) != record.after:
+            return None
+        if not record.existed:
+            return ""
+        try:
+            return self.backup.read_bytes().decode()
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def _read(self) -> str | None:
+        try:
+            return self.file.read_bytes().decode()
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError:
+            raise CommandFailed(f"antiphon: {self.shown} is not UTF-8 text; nothing was changed") from None
+        except OSError as error:
+            raise CommandFailed(f"antiphon: cannot read {self.shown}: {error.strerror}") from None
+
+
+def _mark(text: str) -> str:
+    """The byte order mark that some editors put first."""
+    return _BOM if text.startswith(_BOM) else ""
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _replace(file: Path, data: bytes, mode: int) -> None:
+    """Writes a file whole or not at all."""
+    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    try:
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+            opened.write(data)
+        new.chmod(mode)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,81 @@
+"""The table of clients: where each keeps its settings, and what goes into them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from antiphon.cli.setup import claude, codex, opencode, steps, vscode
+from antiphon.cli.setup.edits import EditableFile, Setting
+from antiphon.cli.setup.gateway import GatewayInfo
+from antiphon.cli.setup.options import SetupOptions
+
+
+@dataclass(frozen=True, slots=True)
+class FileClient:
+    """A client whose file is written."""
+
+    title: str
+    package: str
+    """What to install to get it."""
+    file: Callable[[SetupOptions], Path]
+    document: Callable[[], EditableFile]
+    settings: Callable[[GatewayInfo, SetupOptions], list[Setting]]
+    extras: Callable[[GatewayInfo, SetupOptions], dict[Path, bytes]]
+    """Files of our own that the settings name."""
+    notes: Callable[[GatewayInfo, SetupOptions], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedClient:
+    """A client that keeps its settings where no other program should write: its user is told the steps."""
+
+    title: str
+    steps: Callable[[GatewayInfo], str]
+
+
+FILE_CLIENTS: Final[Mapping[str, FileClient]] = {
+    "codex": FileClient(
+        "Codex",
+        "npm install -g @openai/codex",
+        codex.file,
+        codex.document,
+        codex.settings,
+        codex.extras,
+        codex.notes,
+    ),
+    "claude": FileClient(
+        "Claude Code",
+        "npm install -g @anthropic-ai/claude-code",
+        claude.file,
+        claude.document,
+        claude.settings,
+        claude.extras,
+        claude.notes,
+    ),
+    "opencode": FileClient(
+        "opencode",
+        "npm install -g opencode-ai",
+        opencode.file,
+        opencode.document,
+        opencode.settings,
+        opencode.extras,
+        opencode.notes,
+    ),
+    "vscode": FileClient(
+        "VS Code",
+        "",
+        vscode.file,
+        vscode.document,
+        vscode.settings,
+        vscode.extras,
+        vscode.notes,
+    ),
+}
+
+PRINTED_CLIENTS: Final[Mapping[str, PrintedClient]] = {
+    "zed": PrintedClient("Zed", steps.zed),
+    "goose": PrintedClient("goose", steps.goose),
+    "cline": PrintedClient("Cline", steps.cline),
+    "continue": PrintedClient("Continue", steps.continue_),
+}

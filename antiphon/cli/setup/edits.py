@@ -1,0 +1,204 @@
+"""Writes settings into the text of a client's file, and takes exactly those out again."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from antiphon.cli.setup import json_text, toml_text
+from antiphon.cli.setup.json_text import BrokenFile, JsonStep, NamedMember
+from antiphon.config import toml_text as as_toml
+
+__all__ = [
+    "BrokenFile",
+    "Conflict",
+    "EditableFile",
+    "FileChange",
+    "JsonDocument",
+    "NamedMember",
+    "Setting",
+    "TomlDocument",
+]
+
+MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value that a file shall have at a path. One that is the program's own must not be there before."""
+
+    path: tuple[JsonStep, ...]
+    value: Any
+    is_own: bool = False
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """What was written into a file: enough to take it out of a text that others have changed since."""
+
+    path: list[str | dict[str, str]]
+    value: Any
+    old: str | None
+    """The text of the value that stood there."""
+    is_own: bool
+    depth: int
+    """How much of the path was there before."""
+
+    def steps(self) -> tuple[JsonStep, ...]:
+        return tuple(NamedMember(**step) if isinstance(step, dict) else step for step in self.path)
+
+
+class Conflict(Exception):
+    """Something of the same name is there already, and was not written by this program."""
+
+
+class EditableFile(Protocol):
+    """One kind of file; a value is put as the text that the file shall have."""
+
+    def parse(self, text: str) -> Any: ...
+    def source(self, text: str, path: tuple[JsonStep, ...]) -> str | None: ...
+    def depth(self, text: str, path: tuple[JsonStep, ...]) -> int: ...
+    def put(self, text: str, path: tuple[JsonStep, ...], value: Any) -> str: ...
+    def restore(self, text: str, path: tuple[JsonStep, ...], old: str) -> str: ...
+    def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str: ...
+
+
+class JsonDocument:
+    """JSON, with comments where the file has some."""
+
+    def __init__(self, empty: str = "{}") -> None:
+        self._empty = empty
+
+    def parse(self, text: str) -> Any:
+        return json_text.parse(text if text.strip() else self._empty)
+
+    def source(self, text: str, path: tuple[JsonStep, ...]) -> str | None:
+        return json_text.source(text, path) if text.strip() else None
+
+    def depth(self, text: str, path: tuple[JsonStep, ...]) -> int:
+        return json_text.depth_of(text, path) if text.strip() else 0
+
+    def put(self, text: str, path: tuple[JsonStep, ...], value: Any) -> str:
+        text = text if text.strip() else f"{self._empty}\n"
+        return json_text.put(text, path, json_text.rendered(value, text))
+
+    def restore(self, text: str, path: tuple[JsonStep, ...], old: str) -> str:
+        return json_text.put(text, path, old)
+
+    def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str:
+        text = json_text.remove(text, path)
+        for length in range(len(path) - 1, depth, -1):
+            if lookup(self.parse(text), path[:length]) != {}:
+                break
+            text = json_text.remove(text, path[:length])
+        return text
+
+
+class TomlDocument:
+    """TOML, with a comment that says who wrote what is new."""
+
+    def __init__(self, note: str) -> None:
+        self._note = note
+
+    def parse(self, text: str) -> Any:
+        return toml_text.parse(text)
+
+    def source(self, text: str, path: tuple[JsonStep, ...]) -> str | None:
+        return toml_text.source(text, _names(path))
+
+    def depth(self, text: str, path: tuple[JsonStep, ...]) -> int:
+        return 0
+
+    def put(self, text: str, path: tuple[JsonStep, ...], value: Any) -> str:
+        if not isinstance(value, dict):
+            return toml_text.put(text, _names(path), as_toml(value), self._note)
+        lines = {key: as_toml(inner) for key, inner in value.items()}
+        return toml_text.put_table(text, _names(path), lines, self._note)
+
+    def restore(self, text: str, path: tuple[JsonStep, ...], old: str) -> str:
+        return toml_text.put(text, _names(path), old, self._note)
+
+    def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str:
+        return toml_text.remove(text, _names(path), self._note)
+
+
+def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tuple[str, list[FileChange]]:
+    """The text with the settings in it, and what had to be changed for that."""
+    expected = document.parse(text)
+    changes = []
+    new = text
+    for setting in settings:
+        current = lookup(document.parse(new), setting.path)
+        if current == setting.value:
+            continue
+        if setting.is_own and current is not MISSING:
+            raise Conflict(spelled(setting.path))
+        steps: list[str | dict[str, str]] = [
+            step._asdict() if isinstance(step, NamedMember) else step for step in setting.path
+        ]
+        old = document.source(new, setting.path)
+        changes.append(
+            FileChange(steps, setting.value, old, setting.is_own, document.depth(new, setting.path))
+        )
+        new = document.put(new, setting.path, setting.value)
+        expected = _merged(expected, setting.path, setting.value)
+        if document.parse(new) != expected:
+            raise BrokenFile(f"{spelled(setting.path)} is written in a way that cannot be changed safely")
+    return new, changes
+
+
+def take_out(document: EditableFile, text: str, changes: Sequence[FileChange]) -> tuple[str, list[str]]:
+    """The text as it would be without the changes, and the settings that somebody else has changed since."""
+    left = []
+    for change in reversed(changes):
+        path = change.steps()
+        current = lookup(document.parse(text), path)
+        if current is MISSING:
+            continue
+        if current != change.value and not change.is_own:
+            left.append(spelled(path))
+        elif change.old is None:
+            text = document.remove(text, path, change.depth)
+        else:
+            text = document.restore(text, path, change.old)
+    return text, left
+
+
+def has_all(document: EditableFile, text: str, settings: Iterable[Setting]) -> bool:
+    parsed = document.parse(text)
+    return all(lookup(parsed, setting.path) == setting.value for setting in settings)
+
+
+def lookup(value: Any, path: tuple[JsonStep, ...]) -> Any:
+    """What is at the path, or MISSING."""
+    for step in path:
+        if isinstance(step, NamedMember):
+            named = [one for one in value if isinstance(one, dict) and one.get("name") == step.name]
+            value = named[0] if isinstance(value, list) and named else MISSING
+        else:
+            value = value.get(step, MISSING) if isinstance(value, dict) else MISSING
+        if value is MISSING:
+            break
+    return value
+
+
+def spelled(path: tuple[JsonStep, ...]) -> str:
+    return ".".join(step.name if isinstance(step, NamedMember) else step for step in path)
+
+
+def _names(path: tuple[JsonStep, ...]) -> tuple[str, ...]:
+    return tuple(step for step in path if isinstance(step, str))
+
+
+def _merged(value: Any, path: tuple[JsonStep, ...], new: Any) -> Any:
+    if not path:
+        return new
+    step, rest = path[0], path[1:]
+    if isinstance(step, NamedMember):
+        if not isinstance(value, list):
+            raise BrokenFile("the file is no list")
+        others = [one for one in value if not (isinstance(one, dict) and one.get("name") == step.name)]
+        return [*others, _merged({}, rest, new)]
+    if not isinstance(value, dict):
+        raise BrokenFile(f"{step} cannot be set, because what it belongs to is no table")
+    return {**value, step: _merged(value.get(step, {}), rest, new)}

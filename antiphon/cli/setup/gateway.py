@@ -1,0 +1,176 @@
+"""What a client has to be told about the gateway: its address, its key, and what is known of its models."""
+
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+from antiphon.cli.common import MISTAKE, CommandFailed
+from antiphon.config import config_folder
+
+if TYPE_CHECKING:
+    import httpx
+
+DEFAULT_URL: Final = "http://127.0.0.1:8080/v1"
+NO_KEY: Final = "no-key"
+"""What a client sends where no key is set; a gateway without [keys] lets everybody in."""
+CODEX_VERSION: Final = "0.166.0"
+_PATIENCE: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayModel:
+    """What the gateway knows of a model; None is unknown."""
+
+    id: str
+    context_window: int | None = None
+    output_limit: int | None = None
+    has_vision: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayInfo:
+    """A gateway as clients are told of it; its first model is the one to use."""
+
+    url: str
+    """With `/v1` at its end."""
+    models: tuple[GatewayModel, ...]
+    catalogue: bytes = b""
+    """The list of models as Codex reads it from a file."""
+
+    @property
+    def root(self) -> str:
+        return self.url.removesuffix("/v1")
+
+    @property
+    def model(self) -> GatewayModel:
+        return self.models[0]
+
+
+def address(given: str | None) -> str:
+    """The gateway's address as an option or the environment says it, with `/v1`."""
+    url = (given or os.environ.get("ANTIPHON_BASE_URL") or DEFAULT_URL).strip().rstrip("/")
+    if (parts := _parts(url)) is None:
+        raise CommandFailed(
+            f"antiphon: {url.rpartition('@')[2]!r} is not the address of a gateway; "
+            f"expected one such as {DEFAULT_URL}",
+            MISTAKE,
+        )
+    return url if parts.path else f"{url}/v1"
+
+
+def _parts(url: str) -> SplitResult | None:
+    """The parts of an address that a gateway can have."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  (it is checked when it is asked for)
+    except ValueError:
+        return None
+    is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return parts if is_web and not parts.username and not parts.query else None
+
+
+def ask(url: str, wanted: list[str]) -> GatewayInfo:
+    """Asks the gateway for its models. Without a gateway, the models that are named are all that is known."""
+    import httpx
+
+    headers = {"Authorization": f"Bearer {key() or NO_KEY}"}
+    try:
+        with httpx.Client(headers=headers, timeout=_PATIENCE, trust_env=False) as http:
+            listed = _json(http.get(f"{url}/models"), url)["data"]
+            codex = http.get(f"{url}/models", params={"client_version": CODEX_VERSION})
+    except httpx.HTTPError as error:
+        if wanted:
+            print(
+                f"antiphon: no gateway answers on {url}, so the context window of the model is not known; "
+                "do this again when it runs",
+                file=sys.stderr,
+            )
+            return GatewayInfo(url, tuple(map(GatewayModel, wanted)))
+        raise CommandFailed(
+            f"antiphon: no gateway answers on {url} ({type(error).__name__}); start it with `antiphon serve`,"
+            " name another with --url, or name a model with --model"
+        ) from None
+    known = {one["id"]: _model(one) for one in listed}
+    models = [known.get(name) or GatewayModel(name) for name in wanted]
+    for name in wanted:
+        if name not in known:
+            print(f"antiphon: the gateway does not list the model {name!r}", file=sys.stderr)
+    if not wanted:
+        models = [one for name, one in known.items() if "/" not in name] or list(known.values())[:1]
+    if not models:
+        raise CommandFailed(f"antiphon: the gateway on {url} has no models; name one with --model")
+    catalogue = codex.content if codex.is_success and codex.content.startswith(b'{"models":') else b""
+    return GatewayInfo(url, tuple(models), catalogue)
+
+
+def is_up(url: str) -> bool:
+    """Does a gateway answer there?"""
+    import httpx
+
+    try:
+        return httpx.get(f"{url.removesuffix('/v1')}/healthz", timeout=2.0, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def key_file() -> Path:
+    return config_folder() / "token"
+
+
+def key() -> str:
+    """`ANTIPHON_API_KEY`, else what `antiphon token --save` has kept; empty if there is neither."""
+    if text := os.environ.get("ANTIPHON_API_KEY", "").strip():
+        return text
+    file = key_file()
+    try:
+        if file.stat().st_mode & 0o077:
+            raise CommandFailed(f"antiphon: others can read {file}; make it yours alone: chmod 600 {file}")
+        return file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def token_command() -> list[str]:
+    """The command that prints the key, as a client can start it from any folder."""
+    started = os.path.abspath(sys.argv[0])
+    if found := shutil.which("antiphon"):
+        is_same = os.path.realpath(found) == os.path.realpath(started)
+        return ["antiphon" if is_same else found, "token"]
+    if os.path.basename(started) == "antiphon":
+        return [started, "token"]
+    return [sys.executable, "-m", "antiphon", "token"]
+
+
+def token_line() -> str:
+    return shlex.join(token_command())
+
+
+def _model(listed: dict[str, Any]) -> GatewayModel:
+    known = listed.get("antiphon:model") or {}
+    taken = known.get("input_modalities")
+    return GatewayModel(
+        listed["id"],
+        known.get("context_window"),
+        known.get("output_limit"),
+        None if taken is None else "image" in taken,
+    )
+
+
+def _json(answer: "httpx.Response", url: str) -> Any:
+    if answer.status_code in (401, 403):
+        raise CommandFailed(
+            f"antiphon: the gateway on {url} wants a key: set ANTIPHON_API_KEY, "
+            "or keep one with `antiphon token --save`"
+        )
+    try:
+        found = answer.json()
+        if answer.is_success and isinstance(found["data"], list):
+            return found
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise CommandFailed(f"antiphon: {url}/models answers, but not as a gateway does ({answer.status_code})")

@@ -1,0 +1,243 @@
+"""Edits JSON with comments as text: what is not changed keeps its every byte, comments and order included."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+_SPACE: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_ATOM: Final = re.compile(r"-?\d[\w.+-]*|true|false|null")
+_INDENT: Final = re.compile(r"\n([ \t]+)\S")
+
+
+class BrokenFile(Exception):
+    """The text is not what it should be, and where."""
+
+
+class NamedMember(NamedTuple):
+    """The step into a list: the object in it whose `name` is this."""
+
+    name: str
+
+
+JsonStep = str | NamedMember
+_Path = tuple[JsonStep, ...]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A value with its place in the text; the members of an object and of a list begin at `starts`."""
+
+    start: int
+    end: int = 0
+    value: Any = None
+    steps: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    children: list["_Node"] = field(default_factory=list)
+    is_list: bool = False
+
+    def child(self, step: JsonStep) -> int | None:
+        """The number of the member that a step leads to."""
+        if isinstance(step, NamedMember):
+            for number, node in enumerate(self.children):
+                if self.is_list and isinstance(node.value, dict) and node.value.get("name") == step.name:
+                    return number
+            return None
+        # Of a name that is there twice, readers take the last.
+        found = [number for number, name in enumerate(self.steps) if name == step]
+        return found[-1] if found else None
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def document(self) -> _Node:
+        self._skip()
+        node = self._value(0)
+        self._skip()
+        if self.at < len(self.text):
+            raise self._broken("there is more after the end")
+        return node
+
+    def _value(self, depth: int) -> _Node:
+        if depth > 200:
+            raise self._broken("it is nested too deep")
+        node = _Node(self.at)
+        opening = self.text[self.at : self.at + 1]
+        if opening in ("{", "["):
+            self._members(node, "}" if opening == "{" else "]", depth)
+        elif found := _STRING.match(self.text, self.at) or _ATOM.match(self.text, self.at):
+            try:
+                node.value = json.loads(found[0])
+            except ValueError:
+                raise self._broken(f"{found[0][:40]!r} is no value") from None
+            self.at = found.end()
+        else:
+            raise self._broken("a value was expected")
+        node.end = self.at
+        return node
+
+    def _members(self, node: _Node, closing: str, depth: int) -> None:
+        node.is_list = closing == "]"
+        node.value = [] if node.is_list else {}
+        self.at += 1
+        while True:
+            self._skip()
+            if self.text[self.at : self.at + 1] == closing:
+                self.at += 1
+                return
+            node.starts.append(self.at)
+            if not node.is_list:
+                node.steps.append(self._name())
+            child = self._value(depth + 1)
+            node.children.append(child)
+            if node.is_list:
+                node.value.append(child.value)
+            else:
+                node.value[node.steps[-1]] = child.value
+            self._skip()
+            if self.text[self.at : self.at + 1] == ",":
+                self.at += 1
+            elif self.text[self.at : self.at + 1] != closing:
+                raise self._broken(f"',' or '{closing}' was expected")
+
+    def _name(self) -> str:
+        found = _STRING.match(self.text, self.at)
+        if found is None:
+            raise self._broken("a name in double quotes was expected")
+        self.at = found.end()
+        self._skip()
+        if self.text[self.at : self.at + 1] != ":":
+            raise self._broken("':' was expected")
+        self.at += 1
+        self._skip()
+        try:
+            name: str = json.loads(found[0])
+        except ValueError:
+            raise self._broken(f"{found[0][:40]!r} is no name") from None
+        return name
+
+    def _skip(self) -> None:
+        found = _SPACE.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+
+    def _broken(self, why: str) -> BrokenFile:
+        return BrokenFile(f"line {self.text.count(chr(10), 0, self.at) + 1}: {why}")
+
+
+def parse(text: str) -> Any:
+    """The value of the text; an empty text is None."""
+    return _Parser(text).document().value if text.strip() else None
+
+
+def source(text: str, path: _Path) -> str | None:
+    """The text of the value at a path, as it is written there; None if there is none."""
+    node, rest = _walk(text, path)
+    return text[node.start : node.end] if not rest else None
+
+
+def depth_of(text: str, path: _Path) -> int:
+    """How many steps of a path lead somewhere."""
+    return len(path) - len(_walk(text, path)[1])
+
+
+def put(text: str, path: _Path, value: str) -> str:
+    """The text with a value, itself written as JSON, at a path: in place of one, else at the end."""
+    node, rest = _walk(text, path)
+    if not rest:
+        return text[: node.start] + value + text[node.end :]
+    if isinstance(rest[0], NamedMember) != node.is_list or not isinstance(node.value, (dict, list)):
+        raise BrokenFile(f"{'.'.join(map(str, path)) or 'the file'} stands where another kind of value is")
+    unit, newline = _style(text)
+    outer = _indent_at(text, node.start)
+    for step in reversed(rest[1:]):
+        value = f"{{{newline}{unit}{json.dumps(step)}: {_deeper(value, unit)}{newline}}}"
+    member = (
+        value if isinstance(rest[0], NamedMember) else f"{json.dumps(rest[0], ensure_ascii=False)}: {value}"
+    )
+    inside = outer + unit
+    member = member.replace("\n", "\n" + inside)
+    if not node.children:
+        after = text[node.start + 1 : node.end - 1]
+        closing = "" if "\n" in after else newline + outer
+        return f"{text[: node.start + 1]}{newline}{inside}{member}{after}{closing}{text[node.end - 1 :]}"
+    last = node.children[-1].end
+    tail = text[last : node.end - 1]
+    kept = tail.rstrip()
+    if "\n" in text[node.start : node.end]:
+        member = f"{newline}{inside}{member}"
+    else:
+        member = f" {member.replace(newline + inside, ' ').replace(newline, ' ')}"
+    comma = "" if _has_comma(tail) else ","
+    return f"{text[:last]}{comma}{kept}{member}{tail[len(kept) :]}{text[node.end - 1 :]}"
+
+
+def remove(text: str, path: _Path) -> str:
+    """The text without the member at a path, and without the comma and the line that it took."""
+    node, rest = _walk(text, path[:-1])
+    number = None if rest else node.child(path[-1])
+    if number is None:
+        return text
+    start, end = node.starts[number], node.children[number].end
+    before = text[:start].rstrip(" \t\r\n")
+    if len(node.children) == 1:
+        tail = text[end : node.end - 1]
+        return before + _without_comma(tail) * bool(tail.strip(", \t\r\n")) + text[node.end - 1 :]
+    if number < len(node.children) - 1:
+        gap = text[end : node.starts[number + 1]]
+        kept, space = _without_comma(gap).rstrip(), text[len(before) : start]
+        if "//" in kept and "\n" not in space:
+            space = "\n"  # the rest of the line is a comment
+        return before + kept + space + text[node.starts[number + 1] :]
+    previous = node.children[number - 1].end
+    return text[:previous] + _without_comma(text[previous : len(before)]) + text[end:]
+
+
+def rendered(value: Any, text: str) -> str:
+    """A value as JSON, in the indentation that the text has; lines begin as those of the first level."""
+    unit, newline = _style(text)
+    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", newline)
+
+
+def _walk(text: str, path: _Path) -> tuple[_Node, list[JsonStep]]:
+    """The node as deep along the path as there is one, and what is left of the path."""
+    node = _Parser(text).document()
+    for number, step in enumerate(path):
+        found = node.child(step)
+        if found is None:
+            return node, list(path[number:])
+        node = node.children[found]
+    return node, []
+
+
+def _style(text: str) -> tuple[str, str]:
+    found = _INDENT.search(text)
+    return found[1] if found else "  ", "\r\n" if "\r\n" in text else "\n"
+
+
+def _indent_at(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _deeper(text: str, unit: str) -> str:
+    return text.replace("\n", "\n" + unit)
+
+
+def _has_comma(tail: str) -> bool:
+    return _without_comma(tail) != tail
+
+
+def _without_comma(text: str) -> str:
+    """The same without its first comma that stands in no comment."""
+    at = 0
+    while at < len(text):
+        found = _SPACE.match(text, at)
+        at = found.end() if found else at
+        if text[at : at + 1] == ",":
+            return text[:at] + text[at + 1 :]
+        at += 1
+    return text

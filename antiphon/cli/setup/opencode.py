@@ -1,0 +1,69 @@
+"""opencode: a provider of its own in opencode.json."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from antiphon.cli.setup.edits import EditableFile, JsonDocument, Setting
+from antiphon.cli.setup.gateway import NO_KEY, GatewayInfo, GatewayModel, key_file
+from antiphon.cli.setup.options import SetupOptions, home
+
+_NAMES = ("opencode.jsonc", "opencode.json")
+
+
+def file(options: SetupOptions) -> Path:
+    folder = Path.cwd() if options.project else home("XDG_CONFIG_HOME", ".config") / "opencode"
+    if options.profile:
+        return folder / f"{options.profile}.opencode.json"
+    return next((folder / name for name in _NAMES if (folder / name).exists()), folder / _NAMES[-1])
+
+
+def document() -> EditableFile:
+    return JsonDocument()
+
+
+def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
+    name = f"antiphon/{gateway.model.id}"
+    provider = {
+        "npm": "@ai-sdk/openai",
+        "name": "Antiphon",
+        "options": {"baseURL": gateway.url, "apiKey": options.plain_key or _key()},
+        "models": {model.id: _model(model) for model in gateway.models},
+    }
+    wanted = [
+        Setting(("model",), name),
+        Setting(("small_model",), name),
+        Setting(("provider", "antiphon"), provider, is_own=True),
+    ]
+    if not options.online:
+        wanted += [Setting(("autoupdate",), False), Setting(("share",), "disabled")]
+    return wanted
+
+
+def extras(gateway: GatewayInfo, options: SetupOptions) -> dict[Path, bytes]:
+    return {}
+
+
+def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
+    start = f"OPENCODE_CONFIG={file(options)} opencode" if options.profile else "opencode"
+    return [
+        f"start it with: {start}",
+        "its list of other models comes from elsewhere; OPENCODE_DISABLE_MODELS_FETCH=1 stops that",
+    ]
+
+
+def _key() -> str:
+    """Where opencode finds the key; a reference to nothing would make it take another vendor's."""
+    if os.environ.get("ANTIPHON_API_KEY"):
+        return "{env:ANTIPHON_API_KEY}"
+    return f"{{file:{key_file()}}}" if key_file().exists() else NO_KEY
+
+
+def _model(model: GatewayModel) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": model.id, "tool_call": True}
+    if model.has_vision:
+        told["attachment"] = True
+    if model.context_window:
+        output = model.output_limit or min(model.context_window // 4, 32_000)
+        told["limit"] = {"context": model.context_window, "output": output}
+    return told

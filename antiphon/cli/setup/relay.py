@@ -1,0 +1,133 @@
+"""Stands between a client and the gateway, hands everything on, and keeps what passed."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import httpx
+
+_HOP: Final = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
+_CALLS: Final = re.compile(r'"(?:call_id|tool_use_id)":\s*"([^"]+)"')
+_TURNS: Final = ("/responses", "/messages", "/chat/completions")
+
+
+@dataclass(slots=True)
+class RelayedRequest:
+    """One request of the client, and the gateway's answer."""
+
+    path: str
+    request: str
+    code: int = 0
+    answer: str = ""
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_turn(self) -> bool:
+        return self.path.partition("?")[0].endswith(_TURNS)
+
+    def calls(self) -> set[str]:
+        """The ids of the calls whose results the client sent."""
+        return set(_CALLS.findall(self.request))
+
+    def failure(self) -> str:
+        """What the gateway said, where it refused or failed; empty if it answered."""
+        if self.code >= 400:
+            return f"{self.code} {_message(self.answer)}"
+        failed = re.search(r'"type":\s*"(?:response\.failed|error)".*', self.answer)
+        return _message(failed[0]) if failed else ""
+
+
+class Relay:
+    """What passed, in order; requests that are under way are in it too."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.passed: list[RelayedRequest] = []
+
+    def turns(self) -> list[RelayedRequest]:
+        return [one for one in self.passed if one.is_turn]
+
+
+@contextmanager
+def relay_to(gateway: str) -> Iterator[Relay]:
+    """A relay on a free port of this machine, for the gateway at an address without `/v1`."""
+    http = httpx.Client(timeout=httpx.Timeout(10.0, read=None), trust_env=False)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _relay(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            exchange = RelayedRequest(self.path, body.decode(errors="replace"))
+            relay.passed.append(exchange)
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
+            if exchange.is_turn:
+                headers["X-Antiphon-Receipts"] = "1"
+            try:
+                with http.stream(self.command, gateway + self.path, content=body, headers=headers) as answer:
+                    self._answer(exchange, answer)
+            except httpx.HTTPError as error:
+                exchange.code, exchange.answer = 502, f"the gateway did not answer: {error!r}"
+                self.send_error(502, "the gateway did not answer")
+            except OSError:
+                self.close_connection = True  # the client went away
+
+        def _answer(self, exchange: RelayedRequest, answer: httpx.Response) -> None:
+            exchange.code = answer.status_code
+            self.send_response(answer.status_code)
+            for name, value in answer.headers.items():
+                if name.lower() not in _HOP and name.lower() not in ("date", "server", "content-encoding"):
+                    self.send_header(name, value)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            pieces = []
+            try:
+                for piece in answer.iter_bytes():
+                    pieces.append(piece)
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                    self.wfile.flush()
+                self.wfile.write(b"0\r\n\r\n")
+            finally:
+                exchange.answer = b"".join(pieces).decode(errors="replace")
+                exchange.receipts = list(_receipts(exchange.answer))
+
+        do_GET = do_POST = do_HEAD = do_DELETE = _relay
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    relay = Relay(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, name="relay", daemon=True)
+    thread.start()
+    try:
+        yield relay
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        http.close()
+
+
+def _receipts(answer: str) -> Iterator[dict[str, Any]]:
+    """The receipts in a whole answer or in the events of a stream."""
+    for line in answer.splitlines():
+        if '"antiphon:receipts"' in line:
+            try:
+                value = json.loads(line.removeprefix("data:"))
+            except ValueError:
+                continue
+            value = value.get("response", value)
+            yield from value.get("antiphon:receipts") or []
+
+
+def _message(text: str) -> str:
+    found = re.search(r'"message":\s*"((?:[^"\\]|\\.)*)"', text)
+    return found[1][:200] if found else text[:200]

@@ -1,0 +1,172 @@
+"""Edits TOML as text: what is not changed keeps its every byte, comments and order included."""
+
+import re
+import tomllib
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+from antiphon.cli.setup.json_text import BrokenFile
+from antiphon.config.mistakes import spell
+
+_Path = tuple[str, ...]
+
+_TOKEN: Final = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n|[^"\'#\[\]{}\n]+',
+    re.DOTALL,
+)
+
+
+class Statement(NamedTuple):
+    """A key with its value, or the head of a table, and the lines that it takes."""
+
+    path: tuple[str, ...]
+    """All the way from the top of the file."""
+    is_table: bool
+    start: int
+    end: int
+    value_start: int
+    value_end: int
+    level: int
+    """How many steps of the path its table has."""
+
+
+def parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BrokenFile(str(error)) from None
+
+
+def statements(text: str) -> list[Statement]:
+    """Everything that is said in a text that can be parsed, in order."""
+    found: list[Statement] = []
+    table: tuple[str, ...] = ()
+    at = 0
+    while at < len(text):
+        end, code_end = _statement_end(text, at)
+        code = text[at:code_end]
+        lead = len(code) - len(code.lstrip())
+        if code[lead : lead + 1] == "[":
+            head = code.strip().strip("[]").strip()
+            table = _key_path(head)
+            found.append(Statement(table, True, at, end, at + lead, code_end, len(table)))
+        elif code.strip():
+            key, equals = _key_end(code)
+            value = code[equals + 1 :]
+            start = at + equals + 1 + len(value) - len(value.lstrip())
+            found.append(
+                Statement(
+                    (*table, *_key_path(key)), False, at, end, start, at + len(code.rstrip()), len(table)
+                )
+            )
+        at = end
+    return found
+
+
+def source(text: str, path: _Path) -> str | None:
+    """The text of the value at a path that one statement gives; of a table, an empty one."""
+    if (one := _find(text, path)) is not None:
+        return "" if one.is_table else text[one.value_start : one.value_end]
+    return None
+
+
+def put(text: str, path: _Path, value: str, note: str = "") -> str:
+    """The text with a value, itself written as TOML, at a path; `note` is a comment for what is new.
+
+    What is new at the top goes after the last key there, what is in a table to the end of that table, and a
+    table that is new to the end of the file.
+    """
+    if (one := _find(text, path)) is not None and not one.is_table:
+        return text[: one.value_start] + value + text[one.value_end :]
+    newline = newline_of(text)
+    line = f"{spell(path[-1:])} = {value}{newline}"
+    inside = [one for one in statements(text) if one.path[: one.level] == path[:-1]]
+    if inside or len(path) == 1:
+        at = inside[-1].end if inside else 0
+        if note and len(path) == 1 and note not in text[:at]:
+            line = f"{note}{newline}{line}"
+        before = text[:at] if not at or text[:at].endswith("\n") else text[:at] + newline
+        gap = newline if not at and text.strip() else ""
+        return f"{before}{line}{gap}{text[at:]}"
+    return put_table(text, path[:-1], {path[-1]: value}, note)
+
+
+def put_table(text: str, path: _Path, values: dict[str, str], note: str) -> str:
+    """The text with a table at its end."""
+    newline = newline_of(text)
+    lines = [note, f"[{spell(path)}]", *(f"{spell((key,))} = {value}" for key, value in values.items())]
+    before = text if not text or text.endswith("\n") else text + newline
+    gap = newline if before.strip() else ""
+    return before + gap + newline.join(line for line in lines if line) + newline
+
+
+def remove(text: str, path: _Path, note: str) -> str:
+    """The text without a key, or without a table and what is in it; the note above goes with it."""
+    one = _find(text, path)
+    if one is None:
+        return text
+    gone = _belonging(text, one, note)
+    before, after = text[: gone[0].start], text[gone[-1].end :]
+    newline = newline_of(text)
+    if before.endswith(note + newline):
+        before = before[: -len(note + newline)]
+        if gone[0].is_table and before.endswith(newline * 2):
+            before = before[: -len(newline)]
+        elif not before and after.startswith(newline):
+            after = after[len(newline) :]
+    return before + after
+
+
+def _belonging(text: str, one: Statement, note: str) -> list[Statement]:
+    """A table with all that is in it; a key with its table, if that was written for this key alone."""
+    every = statements(text)
+    if one.is_table:
+        rest = every[every.index(one) + 1 :]
+        return [one, *takewhile(lambda other: other.path[: len(one.path)] == one.path, rest)]
+    beside = [
+        each for each in every if each.level == one.level and each.path[: one.level] == one.path[: one.level]
+    ]
+    is_alone = one.level > 0 and len(beside) == 2
+    return beside if is_alone and text[: beside[0].start].rstrip("\r\n").endswith(note) else [one]
+
+
+def newline_of(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _find(text: str, path: _Path) -> Statement | None:
+    return next((one for one in statements(text) if one.path == path), None)
+
+
+def _statement_end(text: str, at: int) -> tuple[int, int]:
+    """Where the statement's last line ends, and where its code ends before a comment."""
+    depth, code_end = 0, None
+    for token in _TOKEN.finditer(text, at):
+        word = token[0]
+        if word == "\n" and depth <= 0:
+            return token.end(), token.start() if code_end is None else code_end
+        if word[0] == "#":
+            if depth <= 0 and code_end is None:
+                code_end = token.start()
+        elif word in "[{":
+            depth += 1
+        elif word in "]}":
+            depth -= 1
+    return len(text), len(text) if code_end is None else code_end
+
+
+def _key_end(code: str) -> tuple[str, int]:
+    at = 0
+    while code[at] != "=":
+        found = re.match(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'', code[at:])
+        at += found.end() if found else 1
+    return code[:at], at
+
+
+def _key_path(text: str) -> tuple[str, ...]:
+    keys: list[str] = []
+    value: Any = tomllib.loads(f"{text.strip()} = 0")
+    while isinstance(value, dict):
+        key, value = next(iter(value.items()))
+        keys.append(key)
+    return tuple(keys)

@@ -1,0 +1,72 @@
+"""`antiphon work`: a machine that only works on background responses."""
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from antiphon.cli.common import (
+    MISTAKE,
+    CommandFailed,
+    add_command,
+    add_config_option,
+    load_config,
+    mistakes,
+    not_installed,
+)
+
+if TYPE_CHECKING:
+    from antiphon.cli.common import Commands
+
+ABOUT: Final = """\
+Works on the background responses of all gateways that share a store, without a port of its own.
+It needs a store that machines can share: [store] url = "postgresql://…".
+
+examples:
+  antiphon work
+  antiphon work --config /etc/antiphon.toml --work 200
+
+Gateways work on them too, unless they are started with --work 0. Ctrl-C or SIGTERM hands over what is under
+way: other workers go on with it at once.
+"""
+
+
+def add_to(commands: "Commands") -> None:
+    parser = add_command(commands, "work", work, "work on background responses, without a port", ABOUT)
+    add_config_option(parser)
+    add_work_option(parser)
+    parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default: info)")
+
+
+def add_work_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--work", metavar="N", help="how many background responses to work on at once (default: 64)"
+    )
+
+
+def work(arguments: argparse.Namespace) -> int:
+    from antiphon.config import ConfigErrors
+
+    keys = {"work": "background.work", "log_level": "log.level"}
+    config = load_config(
+        arguments,
+        {
+            key: (f"--{name.replace('_', '-')}", text)
+            for name, key in keys.items()
+            if (text := getattr(arguments, name)) is not None
+        },
+    )
+    if config.store.url is None:
+        raise CommandFailed(
+            "antiphon: a machine that only works needs a store that others share with it: "
+            'set [store] url = "postgresql://…", the one of the gateways',
+            MISTAKE,
+        )
+    if not config.background.work:
+        raise CommandFailed("antiphon: with --work 0 there is nothing to do; leave it out", MISTAKE)
+    try:
+        from antiphon.server.working import work
+    except ModuleNotFoundError as missing:
+        raise not_installed(missing) from missing
+    try:
+        return work(config)
+    except ConfigErrors as errors:  # a provider may find what the configuration alone cannot
+        raise mistakes(errors) from errors

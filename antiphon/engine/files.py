@@ -1,0 +1,137 @@
+"""Puts uploaded files in place of the ids that name them: bytes, or their text for a model that only reads.
+
+What is stored keeps the id as the client sent it.
+"""
+
+import asyncio
+import mimetypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from antiphon.engine.media import TOO_LARGE
+from antiphon.providers.base import REWRITTEN, Provider, Turn
+from antiphon.spec.codec import extras
+from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message, parts_of
+from antiphon.store import UploadedFile
+from antiphon.tools.base import HostedTool
+from antiphon.tools.file_search import TYPE, FileSearch
+from antiphon.tools.file_search.extraction import Unreadable
+from antiphon.tools.file_search.library import missing_file
+from antiphon.wires.media.base64_slices import encode_base64
+from antiphon.wires.media.data_urls import UNKNOWN
+
+_FIELD = "file_id"
+_UNREADABLE = "file_unreadable"
+
+
+class _Named(NamedTuple):
+    """A part that names a file: which, and where the client finds it."""
+
+    id: str
+    place: str
+
+
+async def with_files(
+    tool: HostedTool | None, provider: Provider, turn: Turn, items: list[Item], now: float
+) -> list[Item]:
+    """The items with what the files hold that they name."""
+    if not isinstance(tool, FileSearch) or not any(_names(item) for item in items):
+        return items
+    given = turn.request.input
+    first = len(items) - (len(given) if isinstance(given, list) else given is not None)
+    filling = _Filling(tool, provider, turn, now)
+    made: list[Item] = []
+    for n, item in enumerate(items):
+        name, parts = parts_of(item)
+        if not _names(item):
+            made.append(item)
+            continue
+        where = f"input[{n - first}].{name}" if n >= first else ""
+        filled = [
+            await filling.part(part, f"{where}[{m}].{_FIELD}" if where else "input")
+            for m, part in enumerate(parts)
+        ]
+        made.append(_holding(item, filled))
+    return made
+
+
+class _Filling:
+    """Fills in the files of one turn, of which no more are read than its limit."""
+
+    def __init__(self, tool: FileSearch, provider: Provider, turn: Turn, now: float) -> None:
+        self._tool = tool
+        self._provider = provider
+        self._turn = turn
+        self._now = now
+        self._most = self._left = tool.environment.config.media.limit
+
+    async def part(self, part: ContentPart, place: str) -> ContentPart:
+        id = _file_id(part)
+        if id is None:
+            return part
+        file = await self._tool.library.find(self._turn.tenant, id, self._now)
+        if file is None:
+            if TYPE in self._provider.capabilities.hosted_tools:
+                return part  # it may be a file of the provider's own
+            raise missing_file(id, place)
+        if isinstance(part, InputImage):
+            return replace(InputImage(detail=part.detail), image_url=await self._data_url(file, place))
+        if self._provider.capabilities.files:
+            return InputFile(filename=file.filename, file_data=await self._data_url(file, place))
+        return await self._text(file, place)
+
+    async def _data_url(self, file: UploadedFile, place: str) -> str:
+        self._left -= file.bytes
+        if self._left < 0:
+            message = (
+                f"the files of a request are {self._most:,} bytes at most; search more in a vector store"
+            )
+            raise SpecError(ErrorPayload("invalid_request", message, TOO_LARGE, place))
+        kind = mimetypes.guess_type(file.filename)[0] or UNKNOWN
+        path = self._tool.library.path(file)
+        try:
+            data = await asyncio.to_thread(lambda: encode_base64(path.read_bytes()))
+        except FileNotFoundError:
+            raise missing_file(file.id, place) from None  # deleted in the meantime
+        return f"data:{kind};base64,{data}"
+
+    async def _text(self, file: UploadedFile, place: str) -> ContentPart:
+        try:
+            text = await self._tool.extractor.text(self._tool.library.path(file), file.filename)
+        except Unreadable as reason:
+            message = f"{self._provider.name} takes no files, and this one has no text for it: {reason}"
+            raise SpecError(ErrorPayload("invalid_request", message, _UNREADABLE, place)) from None
+        self._left -= len(text)
+        if self._left < 0:
+            message = f"the files of a request have {self._most:,} characters at most"
+            raise SpecError(ErrorPayload("invalid_request", message, TOO_LARGE, place))
+        reason_why = "this provider takes no files, so the model was given the text of it"
+        self._turn.receipt(self._provider.name, place, reason_why, REWRITTEN)
+        return InputText(f"The file {file.filename!r}:\n\n{text}")
+
+
+def _names(item: Item) -> bool:
+    _, parts = parts_of(item)
+    return any(_file_id(part) is not None for part in parts)
+
+
+def _file_id(part: ContentPart) -> str | None:
+    """The id of the file that a part names and does not hold."""
+    match part:
+        case InputFile(file_data=None, file_url=None) | InputImage(image_url=None):
+            id = extras(part).get(_FIELD)
+            return id if isinstance(id, str) else None
+    return None
+
+
+def _holding(item: Item, parts: Sequence[ContentPart]) -> Item:
+    match item:
+        case Message():
+            return replace(item, content=list(parts))
+        case FunctionCallOutput() | CustomToolCallOutput():
+            return replace(item, output=list(parts))
+    return item

@@ -1,0 +1,91 @@
+"""The functions that stand for hosted tools: their names, and what a choice of tools means among them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from antiphon.spec.codec import Opaque
+from antiphon.spec.tools import AllowedTools, FunctionTool, FunctionToolChoice, Tool, ToolChoice, ToolRef
+from antiphon.stream.policy import tool_names
+from antiphon.tools.base import Function, HostedTool, ToolSession
+from antiphon.wires.tools.names import DeclaredTool, flat_name, shortened
+
+
+class OpenedTool(NamedTuple):
+    """A hosted tool of the request, with its session."""
+
+    tool: HostedTool
+    session: ToolSession
+
+
+class HostedFunction(NamedTuple):
+    """What a function of the model leads to."""
+
+    opened: OpenedTool
+    function: Function
+
+
+class FunctionNames:
+    """Every function of the hosted tools, under a name that no tool of the client has."""
+
+    def __init__(self, opened: Sequence[OpenedTool], clients: Iterable[Tool]) -> None:
+        self.functions: dict[str, HostedFunction] = {}
+        taken = tool_names(clients)
+        for one in opened:
+            for function in one.session.functions:
+                origin = DeclaredTool(function.name, one.tool.settings.name)
+                name = flat_name(DeclaredTool(function.name))
+                while name in taken:
+                    name = shortened(name, origin)
+                taken.add(name)
+                self.functions[name] = HostedFunction(one, function)
+
+    def declared(self) -> list[FunctionTool]:
+        return [
+            FunctionTool(name, one.function.description, one.function.parameters, one.function.strict)
+            for name, one in self.functions.items()
+        ]
+
+    def name(self, session: ToolSession, function: str) -> str:
+        """The model's name of a session's function."""
+        for name, one in self.functions.items():
+            if one.opened.session is session and one.function.name == function:
+                return name
+        return function
+
+    def choice(
+        self, choice: ToolChoice | None, find: Callable[[Opaque], HostedTool | None]
+    ) -> ToolChoice | None:
+        """The choice of the client, in the functions that the model has."""
+        if isinstance(choice, AllowedTools):
+            refs: list[ToolRef] = []
+            for ref in choice.tools:
+                named = self._meant(ref, find)
+                refs += [ref] if named is None else map(FunctionToolChoice, named)
+            return AllowedTools(refs, choice.mode)
+        if choice is None or isinstance(choice, str):
+            return choice
+        named = self._meant(choice, find)
+        if named is None:
+            return choice
+        if len(named) == 1:
+            return FunctionToolChoice(named[0])
+        return AllowedTools([*map(FunctionToolChoice, named)], "required") if named else "auto"
+
+    def _meant(self, ref: ToolRef, find: Callable[[Opaque], HostedTool | None]) -> list[str] | None:
+        """The names of the functions that are meant; None for a tool that is not hosted here."""
+        if isinstance(ref, FunctionToolChoice):
+            found = [name for name, one in self.functions.items() if one.function.name == ref.name]
+            return found[:1] if found and ref.name not in self.functions else None
+        tool = find(ref)
+        sessions = {id(one.opened.session): one.opened for one in self.functions.values()}
+        meant = [one for one in sessions.values() if one.tool is tool]
+        if tool is None:
+            return None
+        return [self.name(one.session, function) for one in meant for function in one.session.chosen(ref)]
+
+
+def after_first(choice: ToolChoice | None) -> ToolChoice | None:
+    """The choice for later model turns: what forced a call has been done, what restricts them holds on."""
+    if isinstance(choice, AllowedTools):
+        return AllowedTools(choice.tools, "none" if choice.mode == "none" else "auto")
+    return "none" if choice == "none" else None

@@ -1,0 +1,357 @@
+"""The hosted loop: a provider that asks the model, runs its hosted calls, and asks it again.
+
+It is one response all the while. Hosted results go back to the model inside it; calls of the client's own
+functions end it, with the hosted results of the same turn already in it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from antiphon.engine.context import Resolved
+from antiphon.engine.hosted.calls import CallRunner, Ready
+from antiphon.engine.hosted.functions import FunctionNames, OpenedTool, after_first
+from antiphon.engine.hosted.history import ModelTurnId
+from antiphon.engine.hosted.model_turn import ModelTurn
+from antiphon.engine.hosted.plan import HostedPlan, HostedTools, RequestedTool
+from antiphon.engine.hosted.progress import HostedProgress, ProgressLog, StartedCall, StartedCalls, raw_items
+from antiphon.engine.hosted.taken_calls import TakenCalls, TurnCalls
+from antiphon.engine.routing.continuation import UNFINISHED, Unfinished, resumable
+from antiphon.providers.base import Capabilities, Sink, Turn, WrappingSink
+from antiphon.spec import ids
+from antiphon.spec.items import FunctionCall, Item
+from antiphon.spec.request import Request
+from antiphon.spec.response import Response, Usage
+from antiphon.spec.tools import AllowedTools
+from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
+from antiphon.stream.policy import POLICY, Policy, restricts
+from antiphon.tools.base import HostedCall, Scope
+from antiphon.tools.citations import Citations, CitingSink
+
+_LEAST_TOKENS = 16
+"""No server takes a smaller `max_output_tokens`."""
+
+
+class _Composing(Protocol):
+    """Whoever makes the response."""
+
+    response: Response
+
+    @property
+    def seal(self) -> Callable[[str], str]:
+        """Makes a proof of reasoning unreadable, for the provider that is asked now."""
+
+    def snapshot(self) -> Response:
+        """The response as it stands."""
+
+    def item_id(self, key: Key) -> str:
+        """The id of the item that is open under this key, if there is one."""
+
+
+_Ask = Callable[[Turn, Sink, Callable[[], Response], Unfinished | None], Awaitable[None]]
+"""Has the model answer one turn: what it has said in it so far, and what it goes on with."""
+
+
+class HostedLoop:
+    """Answers one request. The model is whatever `ask` asks: one provider, or the targets of a route."""
+
+    name = "hosted"
+
+    def __init__(
+        self,
+        tools: HostedTools,
+        plan: HostedPlan,
+        resolved: Resolved,
+        composing: _Composing,
+        ask: _Ask,
+        capabilities: Capabilities,
+    ) -> None:
+        """`resolved` is the context for `ask` to read from; what is said and run is added to its items."""
+        self.capabilities = capabilities
+        self._tools = tools
+        self._plan = plan
+        self._resolved = resolved
+        self._start = len(resolved.items)
+        self._composing = composing
+        self._ask = ask
+        self.progress = HostedProgress()
+        self.journal: ProgressLog | None = None
+        """Where the progress is written, if another process may have to go on with this response."""
+        self.told: Mapping[str, Set[str]] | None = None
+        """Set where this process goes on with another's: the events that each open item has had."""
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        citations = Citations()
+        beginning = Beginning(CitingSink(sink, citations))
+        async with AsyncExitStack() as closing:
+            opened = await self._open(turn, beginning, citations, closing)
+            names = FunctionNames(opened, self._plan.turn.tools)
+            tools = self._tools
+            runner = CallRunner(
+                tools.settings, tools.history, beginning, turn.tenant, turn.request_id, self.journal
+            )
+            begun: Unfinished | None = None
+            if self.told is not None and self._composing.snapshot().output:
+                beginning.drop()  # what tools say before the model does has been said
+            if not self.progress.is_begun:
+                await self._resume(opened, names, runner, beginning)
+            if self.told is not None:
+                begun = await self._take_up(turn.request, names, runner, beginning, self.told)
+                if begun is None:
+                    return
+            await self._turns(turn.request, names, beginning, runner, begun)
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        return None
+
+    async def models(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        return
+
+    # --- before the model speaks --------------------------------------------------------------------------
+
+    async def _open(
+        self, turn: Turn, beginning: "Beginning", citations: Citations, closing: AsyncExitStack
+    ) -> list[OpenedTool]:
+        resolved = self._resolved
+
+        async def one(wanted: RequestedTool, held: list[AnyDelta]) -> OpenedTool:
+            scope = Scope(
+                request=turn.request,
+                tenant=turn.tenant,
+                response_id=self._composing.response.id,
+                items=resolved.items[: self._start],
+                given=resolved.input,
+                put=held.extend,
+                param=wanted.param,
+                cite=citations.add,
+            )
+            session = await wanted.tool.open(wanted.declared, scope)
+            closing.push_async_callback(session.close)
+            return OpenedTool(wanted.tool, session)
+
+        wanted = self._plan.wanted
+        held: list[list[AnyDelta]] = [[] for _ in wanted]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(*each)) for each in zip(wanted, held, strict=True)]
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+        beginning.hold([delta for deltas in held for delta in deltas])
+        return [task.result() for task in tasks]
+
+    async def _resume(
+        self, opened: Sequence[OpenedTool], names: FunctionNames, runner: CallRunner, beginning: "Beginning"
+    ) -> None:
+        """Run what the client has allowed since the last response."""
+        ready: list[Ready] = []
+        for one in opened:
+            for resumed in await one.session.resumed():
+                key = f"antiphon:resumed:{len(ready)}"
+                call = HostedCall(resumed.function, key, beginning.put_all, resumed.about)
+                name = names.name(one.session, resumed.function)
+                made = FunctionCall(call_id=ids.new_id(ids.CALL), name=name, arguments=resumed.arguments)
+                ready.append(Ready(one, call, made))
+        self.progress.is_begun = True
+        if not ready:
+            return
+        beginning.accepted()
+        for one_ready in ready:
+            session = one_ready.opened.session
+            session.begin(one_ready.call)
+            session.write(one_ready.call, one_ready.made.arguments)
+        turn = ModelTurnId(f"{self._composing.response.id}:resumed", is_last=False)
+        allowed = TurnCalls(turn, [one.made for one in ready], ready, None)
+        await self._run_calls(await self._started(allowed), runner)
+
+    async def _take_up(
+        self,
+        request: Request,
+        names: FunctionNames,
+        runner: CallRunner,
+        beginning: "Beginning",
+        told: Mapping[str, Set[str]],
+    ) -> Unfinished | None:
+        """Go on where another process stopped: what was said of the model turn; None if that is the end."""
+        progress, composing = self.progress, self._composing
+        beginning.accepted()
+        self._add(progress.earlier())
+        taken = TakenCalls(composing, names, beginning.put_all, told)
+        if progress.started is not None:
+            made = await taken.taken(progress.started, runner)
+            await self._run_calls(made, runner)
+            if self._ends(made, request, beginning):
+                return None
+        else:
+            taken.fail_half_written(self._tools.item_types)
+        before = resumable(composing.snapshot(), request, progress.shown)
+        if before is None:
+            beginning.put([Failure(UNFINISHED)])
+        return before
+
+    # --- model turns --------------------------------------------------------------------------------------
+
+    async def _turns(
+        self,
+        request: Request,
+        names: FunctionNames,
+        beginning: "Beginning",
+        runner: CallRunner,
+        begun: Unfinished | None,
+    ) -> None:
+        progress = self.progress
+        while True:
+            number, usage, most = progress.turns, progress.usage, request.max_tool_calls
+            left = None if most is None else max(0, most - progress.calls)
+            asked = self._request(names, number, usage)
+            if asked is None:
+                beginning.put([Finish("length")])
+                return
+            tools = [*self._plan.turn.tools, *names.declared()]
+            turn = replace(self._plan.turn, request=asked, tools=tools, items=[])
+            said = ModelTurn(
+                beginning,
+                number,
+                names,
+                usage,
+                self._composing.response,
+                lambda blob: self._composing.seal(blob),
+                begun,
+            )
+            bounded = replace(asked, max_tool_calls=left)
+            sink = Policy(said, bounded, turn.note(POLICY)) if restricts(bounded) else said
+            await self._ask(turn, sink, said.snapshot, begun)
+            begun = None
+            if said.finish is None:
+                return  # it failed, which has been put, or it broke off
+            if said.is_cut or not said.calls:
+                beginning.put([said.finish])
+                return
+            made = await self._made(said)
+            await self._run_calls(made, runner)
+            if self._ends(made, request, beginning):
+                return
+            await beginning.ready()
+
+    def _request(self, names: FunctionNames, number: int, usage: Usage | None) -> Request | None:
+        """The request of one model turn; None when there are no tokens left for an answer."""
+        base = self._plan.turn.request
+        choice = names.choice(base.tool_choice, self._tools.matching)
+        if number:
+            is_kept = isinstance(base.tool_choice, AllowedTools) or base.tool_choice == "none"
+            choice = after_first(choice) if is_kept else None
+        most = base.max_output_tokens
+        if most is not None and usage is not None:
+            most -= usage.output_tokens
+            if most <= 0:
+                return None
+            most = max(most, _LEAST_TOKENS)
+        added = self._resolved.items[self._start :]
+        return replace(
+            base,
+            input=[*self._resolved.input, *added] if added else base.input,
+            tools=[*base.tools, *names.declared()],
+            tool_choice=choice,
+            max_output_tokens=most,
+        )
+
+    async def _made(self, said: ModelTurn) -> TurnCalls:
+        """The hosted calls of a turn, which may be run now."""
+        progress, output = self.progress, said.output()
+        made = [item for item in output if isinstance(item, FunctionCall) and said.is_hosted(item)]
+        assert said.finish is not None
+        is_waiting = said.call_count() > len(made)
+        turn = ModelTurnId(f"{self._composing.response.id}:{progress.turns}", is_waiting)
+        progress.turns += 1
+        progress.calls += said.call_count()
+        if said.usage is not None:
+            progress.usage = said.usage if progress.usage is None else progress.usage.plus(said.usage)
+        ready = [
+            Ready(hosted.opened, call, one) for (hosted, call), one in zip(said.calls, made, strict=True)
+        ]
+        return await self._started(TurnCalls(turn, output, ready, said.finish, is_waiting))
+
+    async def _started(self, made: TurnCalls) -> TurnCalls:
+        """The calls, once it is written that they are run, where another process may have to go on."""
+        if self.journal is None:
+            return made
+        calls = [
+            StartedCall(
+                one.made.call_id,
+                one.made.name,
+                one.made.arguments,
+                self._composing.item_id(one.call.key),
+                one.call.about if made.finish is None else None,
+            )
+            for one in made.ready
+        ]
+        reason = None if made.finish is None else made.finish.reason
+        self.progress.started = StartedCalls(made.turn, raw_items(made.said), calls, reason, made.is_waiting)
+        await self.journal.commit()
+        ready = [one._replace(started=call) for one, call in zip(made.ready, calls, strict=True)]
+        return replace(made, ready=ready)
+
+    async def _run_calls(self, made: TurnCalls, runner: CallRunner) -> None:
+        """Run the hosted calls of a turn, and give the model what came of them."""
+        outputs = await runner.run(made.ready, made.turn)
+        made.is_waiting = made.is_waiting or any(one is None for one in outputs)
+        self._add([*made.said, *made.results, *(one for one in outputs if one is not None)])
+        if self.journal is not None:
+            progress = self.progress
+            progress.started, progress.added = None, raw_items(self._resolved.items[self._start :])
+            progress.shown = len(self._composing.snapshot().output)
+            self.journal.note()
+
+    def _ends(self, made: TurnCalls, request: Request, beginning: "Beginning") -> bool:
+        """Was this the last turn? Then the end of the response is put."""
+        if made.finish is None:
+            return False
+        if made.finish.reason == "max_tool_calls" or made.is_waiting:
+            beginning.put([made.finish])
+            return True
+        if self.progress.turns >= self._tools.settings.turns and request.max_tool_calls is None:
+            beginning.put([Finish("max_tool_calls")])
+            return True
+        return False
+
+    def _add(self, items: Sequence[Item]) -> None:
+        self._resolved.items = [*self._resolved.items, *items]
+        self._resolved.is_plain = False
+
+
+class Beginning(WrappingSink):
+    """Holds back what tools have to say before the model does, until the upstream has accepted.
+
+    So an upstream that refuses is still a plain error.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._held: list[AnyDelta] = []
+
+    def hold(self, deltas: list[AnyDelta]) -> None:
+        self._held += deltas
+
+    def drop(self) -> None:
+        self._held = []
+
+    def accepted(self) -> None:
+        self._sink.accepted()
+        self._release()
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        self._release()
+        return self._sink.put(deltas)
+
+    def put_all(self, deltas: list[AnyDelta]) -> None:
+        self.put(deltas)
+
+    def _release(self) -> None:
+        if self._held:
+            held, self._held = self._held, []
+            self._sink.put(held)

@@ -1,0 +1,134 @@
+"""One model turn of a response with hosted tools: the sink that keeps the hosted calls for the gateway.
+
+What the model says goes on to the client, except that a call of a hosted function becomes the item of its
+tool, and that the end of the turn is not yet the end of the response.
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from antiphon.engine.hosted.functions import FunctionNames, HostedFunction
+from antiphon.engine.routing.continuation import Unfinished
+from antiphon.providers.base import Sink, WrappingSink
+from antiphon.spec.items import CustomToolCall, FunctionCall, Item
+from antiphon.spec.response import Response, Usage
+from antiphon.stream.composer import Composer
+from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, Key, TextDelta, UsageDelta
+from antiphon.stream.open_items import OpenCall
+from antiphon.tools.base import HostedCall
+
+
+class ModelTurn(WrappingSink):
+    """Records what the model says in one turn, and takes out the calls of hosted functions."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        number: int,
+        names: FunctionNames,
+        before: Usage | None,
+        response: Response,
+        seal: Callable[[str], str],
+        begun: Unfinished | None = None,
+    ) -> None:
+        """`begun` is what was said of this turn before it broke off, and is gone on with."""
+        super().__init__(sink)
+        self.finish: Finish | None = None
+        """How the model ended its turn; None if it has not, or failed."""
+        self.usage: Usage | None = None
+        self.calls: list[tuple[HostedFunction, HostedCall]] = []
+        """The calls of hosted functions, in the order in which they began."""
+        self._number = number
+        self._names = names
+        self._before = before
+        self._shown: dict[OpenCall, HostedCall] = {}
+        self._unnamed: dict[Key, list[CallDelta]] = {}
+        self._batch: list[AnyDelta] | None = None
+        empty = replace(response, output=[], usage=None)
+        self._said = Composer(empty, clock=lambda: 0.0, muted=True, seal=seal)
+        self._earlier = [] if begun is None else begun.items
+        if begun is not None and begun.text:
+            self._said.feed([TextDelta(begun.text)])
+
+    @property
+    def is_cut(self) -> bool:
+        """Has the turn come to no good end, so that nothing of it may be run?"""
+        return self.finish is None or self.finish.reason not in ("stop", "tool_calls", "max_tool_calls")
+
+    def snapshot(self) -> Response:
+        """What the model has said in this turn, as a response of its own."""
+        said = self._said.snapshot()
+        return replace(said, output=[*self._earlier, *said.output]) if self._earlier else said
+
+    def output(self) -> list[Item]:
+        """All items of the turn, with hosted calls as the function calls that the model made."""
+        return [*self._earlier, *self._said.response.output]
+
+    def is_hosted(self, item: Item) -> bool:
+        return isinstance(item, FunctionCall) and item.name in self._names.functions
+
+    def call_count(self) -> int:
+        return sum(isinstance(item, FunctionCall | CustomToolCall) for item in self.output())
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        batch = self._batch = []
+        try:
+            for delta in deltas:
+                self._said.feed((delta,))
+                self._pass_on(delta, batch)
+        finally:
+            self._batch = None
+        return self._sink.put(batch) if batch else True
+
+    def _pass_on(self, delta: AnyDelta, batch: list[AnyDelta]) -> None:
+        if isinstance(delta, CallDelta):
+            self._call(delta, batch)
+        elif isinstance(delta, Finish):
+            # Calls that never got a name are the client's to judge.
+            batch += [self._keyed(one) for pieces in self._unnamed.values() for one in pieces]
+            self.finish = delta
+        elif isinstance(delta, UsageDelta):
+            self.usage = delta.usage.balanced()
+            batch.append(UsageDelta(self.usage if self._before is None else self._before.plus(self.usage)))
+        elif isinstance(delta, ItemEnd) and delta.key is not None and self._is_hosted_key(delta.key):
+            return
+        else:
+            batch.append(self._keyed(delta))
+
+    def _call(self, delta: CallDelta, batch: list[AnyDelta]) -> None:
+        call = self._said.open_call(delta.key)
+        if call is None:
+            self._unnamed.setdefault(delta.key, []).append(delta)
+            return
+        waiting = self._unnamed.pop(delta.key, [])
+        hosted = self._names.functions.get(call.name)
+        if hosted is None or delta.kind != "function":
+            batch += [self._keyed(one) for one in (*waiting, delta)]
+            return
+        session = hosted.opened.session
+        if (shown := self._shown.get(call)) is None:
+            key = f"antiphon:hosted:{self._number}:{len(self.calls)}"
+            shown = self._shown[call] = HostedCall(hosted.function.name, key, self._put_own)
+            self.calls.append((hosted, shown))
+            session.begin(shown)
+        if piece := "".join(one.arguments for one in (*waiting, delta)):
+            session.write(shown, piece)
+
+    def _put_own(self, deltas: list[AnyDelta]) -> None:
+        """What a tool puts: in its place among what the model says, or on its own later."""
+        if self._batch is not None:
+            self._batch += deltas
+        else:
+            self._sink.put(deltas)
+
+    def _is_hosted_key(self, key: Key) -> bool:
+        call = self._said.open_call(key)
+        return call is not None and call.name in self._names.functions
+
+    def _keyed(self, delta: AnyDelta) -> AnyDelta:
+        """Under a key of this turn: the next turn may use the same keys for others."""
+        key = getattr(delta, "key", None)
+        if key is None or not self._number:
+            return delta
+        return replace(delta, key=f"antiphon:{self._number}:{key}")

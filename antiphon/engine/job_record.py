@@ -1,0 +1,86 @@
+"""What is kept of a running background response so that another process can go on with it.
+
+It may hold credentials of the caller's tools, so it is sealed for one tenant and one response. What the
+request brought as input is not in it: the store has that in the row of the response.
+"""
+
+import zlib
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from antiphon.engine.engine import Caller
+from antiphon.engine.hosted.progress import HostedProgress
+from antiphon.spec.codec import UNREADABLE
+from antiphon.spec.decode import decode_request
+from antiphon.spec.items import Item
+from antiphon.spec.request import Request, encode_request
+from antiphon.spec.routing import RouteHint
+from antiphon.stream.dialects import of_log
+from antiphon.wires.sealing import Seal, SealBroken
+
+
+class UnreadableJob(Exception):
+    """A job that this gateway cannot open: it has other sealing keys, or another version."""
+
+
+class JobRecord(Struct, omit_defaults=True):
+    """A request and its caller, and how far hosted tools have come with it."""
+
+    request: Raw
+    key: str = ""
+    receipts: bool = False
+    strict: bool = False
+    request_id: str = ""
+    is_large: bool = False
+    via: str = ""
+    hint: RouteHint | None = None
+    hosted: HostedProgress | None = None
+
+    @classmethod
+    def of(cls, request: Request, caller: Caller) -> "JobRecord":
+        return cls(
+            Raw(encode_request(replace(request, input=None))),
+            caller.key,
+            caller.receipts,
+            caller.strict,
+            caller.request_id,
+            caller.is_large,
+            caller.via,
+            caller.hint,
+        )
+
+    def asked(self, given: list[Item]) -> Request:
+        """The request, with the input that it brought."""
+        return replace(decode_request(bytes(self.request)), input=given)
+
+    def caller(self, tenant: str, dialect: str | None) -> Caller:
+        return Caller(
+            tenant,
+            self.key,
+            of_log(dialect),
+            self.receipts,
+            self.strict,
+            self.request_id,
+            self.is_large,
+            self.via,
+            self.hint,
+        )
+
+    def sealed(self, seal: Seal, tenant: str, response: str) -> bytes:
+        raw = zlib.compress(msgspec.json.encode(self), 1)
+        return seal.seal(raw, tenant=tenant, purpose=_purpose(response)).encode()
+
+    @classmethod
+    def opened(cls, sealed: bytes, seal: Seal, tenant: str, response: str) -> "JobRecord":
+        try:
+            raw: Any = seal.open(sealed.decode(), tenant=tenant, purpose=_purpose(response))
+            return msgspec.json.decode(zlib.decompress(raw), type=cls)
+        except (SealBroken, zlib.error, *UNREADABLE) as error:
+            raise UnreadableJob(str(error)) from error
+
+
+def _purpose(response: str) -> str:
+    return f"background job {response}"

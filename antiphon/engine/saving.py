@@ -1,0 +1,88 @@
+"""How a run is kept: as the store has it, and as a WebSocket remembers it."""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.engine.context import Memory
+from antiphon.engine.run import Run, Save
+from antiphon.spec.codec import encode
+from antiphon.spec.items import Item
+from antiphon.spec.long_values import encode_each, encode_long
+from antiphon.spec.response import Response
+from antiphon.store.base import Context, NewResponse, Store
+from antiphon.store.base import StoredItem as StoredItem
+from antiphon.wires.worker_thread import in_worker_thread
+
+_OUTPUT = b'"output":['
+"""No field before it holds an object that could have the same name."""
+
+
+class RunRecords(Protocol):
+    """Whoever makes the record of a finished run."""
+
+    @property
+    def store(self) -> Store: ...
+
+    def record(self, run: Run, tenant: str) -> NewResponse: ...
+
+
+class Saving(Struct, eq=False):
+    """How a run is kept: smaller than a function with all that it needs, for as long as a stream is open."""
+
+    engine: RunRecords
+    tenant: str
+    memory: Memory | None
+    keep: Save | None
+
+    __repr__ = object.__repr__  # which shows no prompt
+
+    def __call__(self, run: Run) -> Awaitable[None]:
+        if self.memory is None and self.keep is None and not run.turn.is_large:
+            return self.engine.store.save(self.engine.record(run, self.tenant))
+        return self._kept(run)
+
+    async def _kept(self, run: Run) -> None:
+        is_large = run.turn.is_large
+        if run.turn.request.store:
+            record = self.engine.record
+            new = await in_worker_thread(record, run, self.tenant) if is_large else record(run, self.tenant)
+            await self.engine.store.save(new)
+        if self.memory is not None and run.response.status in ("completed", "incomplete"):
+            context = await in_worker_thread(remembered, run) if is_large else remembered(run)
+            self.memory.keep(run.response.id, context)
+        if self.keep is not None:
+            await self.keep(run)
+
+
+def encode_all(items: list[Item], is_large: bool = False) -> bytes:
+    """Items as one fragment; large ones in pieces, so that no call takes long."""
+    if is_large:
+        return b"".join(encode_each(items))
+    return encode(items[0]) if len(items) == 1 else b",".join([encode(item) for item in items])
+
+
+def encode_around(response: Response, output: bytes) -> bytes:
+    """A response in JSON; its output is encoded already, and put in where that belongs."""
+    around = encode(replace(response, output=[]))
+    at = around.find(_OUTPUT) + len(_OUTPUT)
+    return b"".join((around[:at], output, around[at:]))
+
+
+def stored(items: list[Item], is_large: bool = False) -> list[StoredItem]:
+    encoded = encode_long if is_large else encode
+    return [StoredItem(item.id or None, encoded(item)) for item in items]
+
+
+def remembered(run: Run) -> Context:
+    """The run as a WebSocket remembers it."""
+    previous = run.resolved.previous
+    return Context(
+        response=run.response.id,
+        status=run.response.status,
+        before=previous.fragments() if previous else (),
+        input=encode_all(run.resolved.input, run.turn.is_large),
+        output=encode_all(run.response.output),
+    )

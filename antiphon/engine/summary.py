@@ -1,0 +1,138 @@
+"""Has any model write the summary that a `compaction` item holds.
+
+A request whose last item is a `compaction_trigger` is answered with that one item and nothing else, for
+upstreams that know no such thing.
+"""
+
+from msgspec.structs import replace
+
+from antiphon.engine.truncation import blocks
+from antiphon.providers.base import (
+    TRUNCATED,
+    Provider,
+    Sink,
+    Turn,
+    UpstreamError,
+    WrappingProvider,
+    WrappingSink,
+)
+from antiphon.spec.codec import Opaque
+from antiphon.spec.content import InputText
+from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
+from antiphon.spec.items import Item, Message
+from antiphon.spec.request import Request
+from antiphon.spec.response import Usage
+from antiphon.stream.client_calls import COMPACTION_TRIGGER
+from antiphon.stream.deltas import AnyDelta, Failure, Finish, ItemDelta, TextDelta, UsageDelta
+from antiphon.wires.compaction import sealed_summary
+from antiphon.wires.sealing import Seal
+
+_TASK = (
+    "Write a summary of our conversation so far, for yourself, so that you can go on with it later. "
+    "Keep names, numbers, code words, decisions, open questions and what the user wants. "
+    "Write only the summary."
+)
+_USUAL_WINDOW = 65_536
+_LONGEST, _SHORTEST = 8192, 128
+
+
+def trigger() -> Opaque:
+    return Opaque.make(type=COMPACTION_TRIGGER)
+
+
+def asks_for_summary(items: list[Item]) -> bool:
+    last = items[-1] if items else None
+    return isinstance(last, Opaque) and last.type == COMPACTION_TRIGGER
+
+
+class Summarising(WrappingProvider):
+    """A provider that has another one write the summary, and puts it as one item."""
+
+    def __init__(self, provider: Provider, seal: Seal) -> None:
+        super().__init__(provider)
+        self._seal = seal
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        items, request = turn.items[:-1], self._request(turn.request)
+        while True:
+            asked = replace(turn, request=request, items=[*items, _task()], tools=())
+            heard = _Heard(sink)
+            raised: UpstreamError | SpecError | None = None
+            try:
+                await self._provider.answer(asked, heard)
+            except (UpstreamError, SpecError) as error:
+                raised = error
+            finally:
+                turn.upstream_status, turn.upstream_id = asked.upstream_status, asked.upstream_id
+            failure = raised.payload if raised is not None else heard.failure
+            if failure is None:
+                break
+            newer = _newer_half(items) if failure.code == CONTEXT_LENGTH_EXCEEDED else []
+            if newer:
+                items = newer
+                continue
+            if raised is not None:
+                raise raised
+            sink.put([Failure(failure)])
+            return
+        if left_out := len(turn.items) - 1 - len(items):
+            reason = f"the {left_out} oldest items did not fit, so the summary is without them"
+            turn.receipt("gateway", "input", reason, TRUNCATED)
+        if heard.is_cut:
+            reason = "the summary reached its limit of tokens, so its end is missing"
+            turn.receipt("gateway", "output", reason, TRUNCATED)
+        sink.put([*heard.told(self._seal, turn.tenant), Finish()])
+
+    def _request(self, request: Request) -> Request:
+        """What the model is asked: no tools, no format, and no more words than a small part of its window."""
+        window = self.capabilities.context_window or _USUAL_WINDOW
+        return Request(
+            model=request.model,
+            input=request.input,
+            instructions=request.instructions,
+            max_output_tokens=max(_SHORTEST, min(_LONGEST, window // 64)),
+            truncation="auto",
+            prompt_cache_key=request.prompt_cache_key,
+        )
+
+
+class _Heard(WrappingSink):
+    """Keeps the words of an answer, and how it ended."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self.failure: ErrorPayload | None = None
+        self.is_cut = False
+        self._words: list[str] = []
+        self._usage: Usage | None = None
+
+    def put(self, deltas: list[AnyDelta]) -> bool:
+        for delta in deltas:
+            match delta:
+                case TextDelta(text):
+                    self._words.append(text)
+                case UsageDelta(usage):
+                    self._usage = usage
+                case Failure(error):
+                    self.failure = error
+                case Finish(reason="length"):
+                    self.is_cut = True
+        return True
+
+    def told(self, seal: Seal, tenant: str) -> list[AnyDelta]:
+        text = "".join(self._words).strip()
+        if not text:
+            message = "the model wrote no summary; try again, or name another model"
+            raise SpecError(ErrorPayload("model_error", message, code="empty_summary", param="model"), 502)
+        item: list[AnyDelta] = [ItemDelta(sealed_summary(text, seal, tenant))]
+        return item if self._usage is None else [*item, UsageDelta(self._usage)]
+
+
+def _task() -> Message:
+    return Message(role="user", content=[InputText(_TASK)])
+
+
+def _newer_half(items: list[Item]) -> list[Item]:
+    """The newer half, with a call and its output on the same side; empty if there is nothing to part."""
+    parts = blocks(items)
+    return [item for part in parts[(len(parts) + 1) // 2 :] for item in part]

@@ -1,0 +1,174 @@
+"""Goes on with a background response whose process has stopped, from its log and its job; or ends it.
+
+Finished items stay, and so does everything that clients have seen of the others. Open text goes on where it
+stopped, open reasoning is completed with what it has. Anything else that is open is the end of the response.
+"""
+
+from msgspec import Struct
+
+from antiphon.engine.caller import Begun, Caller
+from antiphon.engine.engine import Engine
+from antiphon.engine.hosted.loop import HostedLoop
+from antiphon.engine.hosted.progress import HostedProgress
+from antiphon.engine.job import Ending
+from antiphon.engine.job_record import JobRecord
+from antiphon.engine.routing.continuation import UNFINISHED, Resuming, Unfinished, resumable
+from antiphon.engine.routing.router import RouteProvider
+from antiphon.engine.run import Run
+from antiphon.engine.saving import stored
+from antiphon.spec.codec import encode
+from antiphon.spec.decode import decode_response, decode_stored_items
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.events import AnyEvent
+from antiphon.spec.items import CustomToolCall, FunctionCall
+from antiphon.spec.response import CONTINUED, Receipt
+from antiphon.store.base import Change, Context, Store, StoredResponse, array
+from antiphon.stream import lifecycle
+from antiphon.stream.composer import Composer
+from antiphon.stream.dialects import of_log
+from antiphon.stream.framing import single_line
+from antiphon.stream.reader import Reader
+from antiphon.stream.sent_events import SentEvents
+
+RESTARTED = ErrorPayload(
+    "server_error",
+    "the gateway stopped while it was working on this response; send the request again",
+    code="server_restarted",
+)
+UNREADABLE_JOB = ErrorPayload(
+    "server_error",
+    "what is stored of this request could not be opened by the gateway that was to work on it: it has other "
+    "sealing keys, or another version; send the request again",
+    code="unreadable_job",
+)
+MOST_ATTEMPTS = 5
+TOO_OFTEN = ErrorPayload(
+    "server_error",
+    f"the gateway stopped {MOST_ATTEMPTS} times while it was working on this response; it may be the cause",
+    code="too_many_attempts",
+)
+TAKEOVER = "takeover"
+"""Who a receipt names for what is decided here."""
+_PAGE = 1000
+
+
+class Restored(Struct):
+    """A response of another process, ready to be gone on with."""
+
+    run: Run
+    caller: Caller
+    record: JobRecord
+    last: int
+    """The number of the last event in the log."""
+    events: list[AnyEvent]
+    """Those that come first: they end what was left open."""
+
+
+async def sent_events(store: Store, response: StoredResponse) -> SentEvents:
+    """What the log of a response tells."""
+    reader, sent = Reader(), SentEvents(next_number=of_log(response.dialect).first_sequence_number)
+    while logged := await store.events_after(response.tenant, response.id, sent.next_number - 1, _PAGE):
+        for line in logged:
+            reader.feed(line.data)
+            for event in reader.events:
+                sent.add(event)
+        sent.next_number = logged[-1].sequence + 1
+    return sent
+
+
+async def restored(engine: Engine, response: StoredResponse) -> Restored | None:
+    """The run that goes on with it; None for a response of an older version, which has no job.
+
+    `UnreadableJob` if the job cannot be opened, `SpecError` if the request would be refused now.
+    """
+    sealed = await engine.store.job(response.tenant, response.id)
+    if sealed is None:
+        return None
+    record = JobRecord.opened(sealed, engine.seal, response.tenant, response.id)
+    sent = await sent_events(engine.store, response)
+    context = await engine.store.context(response.tenant, response.id)
+    given = decode_stored_items(array([context.input])) if context is not None else []
+    caller = record.caller(response.tenant, response.dialect)
+    request = record.asked(given)
+    before: Context | None = None
+    if context is not None and request.previous_response_id is not None:
+        # What it continues may have been deleted since; its own row keeps what it needs of that.
+        before = Context(request.previous_response_id, "completed", context.before, b"", b"")
+    run = await engine.start(request, caller, begun=Begun(decode_response(response.body), before))
+    events = _go_on(run, sent, record.hosted, response)
+    return Restored(run, caller, record, sent.next_number - 1, events)
+
+
+async def final_change(
+    store: Store,
+    orphan: StoredResponse,
+    owner: str,
+    now: int,
+    ending: Ending = lambda composer: composer.fail(RESTARTED),
+) -> Change:
+    """The change that ends it, with the events that close what its log has left open.
+
+    They are spelled in the dialect of the log. Nothing else is known of it.
+    """
+    sent = await sent_events(store, orphan)
+    composer = Composer(decode_response(orphan.body), clock=lambda: now, error_event=False)
+    composer.resume(sent)
+    events: list[AnyEvent] = []
+    if lifecycle.RESPONSE[sent.state]:  # else it has ended by now, and the change is refused
+        events = ending(composer) if sent.error is None else composer.fail(sent.error)
+    response = composer.response
+    dialect = of_log(orphan.dialect).for_response(response)
+    return Change(
+        id=orphan.id,
+        owner=owner,
+        status=response.status,
+        body=encode(response),
+        output=stored(response.output),
+        first_event=sent.next_number,
+        events=[single_line(dialect.encode(event)) for event in events],
+        at=now,
+        attempt=orphan.attempt,
+    )
+
+
+def _go_on(
+    run: Run, sent: SentEvents, progress: HostedProgress | None, response: StoredResponse
+) -> list[AnyEvent]:
+    """Tell the run what was said, and give it what it goes on with."""
+    composer = run.composer
+    if sent.state in (lifecycle.ABSENT, lifecycle.CREATED, lifecycle.QUEUED) and (
+        response.status == "in_progress" or sent.items
+    ):
+        sent.state = lifecycle.IN_PROGRESS  # some dialects leave events out
+    composer.resume(sent)
+    if sent.error is not None:
+        return composer.fail(sent.error)
+    events = composer.go_on(sent)
+    before = resumable(composer.snapshot(), run.turn.request)
+    if isinstance(run.provider, HostedLoop):
+        run.provider.told = sent.told
+        run.provider.progress = progress or HostedProgress()
+        composer.response.usage = run.provider.progress.usage
+    elif before is None:
+        return [*events, *composer.fail(UNFINISHED)]
+    elif before.items or before.text:
+        if isinstance(run.provider, RouteProvider):
+            run.provider.unfinished = before
+        else:
+            run.provider = Resuming(run.provider, before)
+        if run.checks is not None:
+            calls = [item for item in before.items if isinstance(item, FunctionCall | CustomToolCall)]
+            run.checks.calls_made = len(calls)
+    if response.attempt:
+        run.turn.receipts.append(_receipt(before, response.attempt))
+    return events
+
+
+def _receipt(before: Unfinished | None, attempt: int) -> Receipt:
+    reason = f"the process that worked on it stopped; attempt {attempt + 1} "
+    if before is None or not (before.place or before.items):
+        return Receipt("output", CONTINUED, f"{reason}goes on with the response", TAKEOVER)
+    if not before.text:
+        return Receipt("output", CONTINUED, f"{reason}goes on after the items that are finished", TAKEOVER)
+    place = f"goes on with this text at character {len(before.text):,}"
+    return Receipt(before.place, CONTINUED, f"{reason}{place}", TAKEOVER)

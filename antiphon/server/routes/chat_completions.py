@@ -1,0 +1,95 @@
+"""`/v1/chat/completions`: a run for clients of OpenAI's chat completions; a stored one can be read again."""
+
+from functools import partial
+
+from msgspec.structs import replace
+
+from antiphon.bridges.chat_completions import (
+    ChatCompletionChunks,
+    ReadCompletion,
+    encode_completion,
+    read_completion,
+    untold,
+)
+from antiphon.providers.base import UpstreamError
+from antiphon.server import idempotency
+from antiphon.server.api.objects import DeletedCompletion
+from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.routes import stored_responses
+from antiphon.server.streaming import answer_whole, receipt_headers, stream_run
+from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.decode import decode_response
+from antiphon.spec.errors import SpecError
+from antiphon.store import RUNNING, StoredResponse
+from antiphon.stream.dialects import OPENAI
+
+_SEARCH = Opaque.make(type="web_search")
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    read = partial(read_completion, searches=gateway.engine.hosted.runs(_SEARCH))
+    if IDEMPOTENCY_KEY in exchange.head.headers:
+        await idempotency.create_once(gateway, exchange, read, _create, _repeat)
+    else:
+        await _create(gateway, exchange, await exchange.decoded(read, gateway.config.server.body_limit))
+
+
+async def _create(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -> None:
+    exchange.watch()
+    try:
+        await _answer(gateway, exchange, asked)
+    except (SpecError, UpstreamError) as error:
+        error.payload = asked.theirs(error.payload)
+        raise
+
+
+async def _answer(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -> None:
+    request = asked.request
+    exchange.caller = replace(exchange.caller, dialect=OPENAI)
+    run = await gateway.engine.start(request, exchange.caller)
+    for receipt in asked.receipts:
+        run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
+    if request.stream:
+        await stream_run(gateway, exchange, run, _encoder(asked))
+        return
+    told = partial(encode_completion, is_older=asked.is_older, named=asked.param)
+    await answer_whole(gateway, exchange, run, told=told, untold=untold)
+
+
+async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadCompletion, found: StoredResponse) -> None:
+    """The completion that this request has made."""
+    exchange.caller = replace(exchange.caller, dialect=OPENAI)
+    if asked.request.stream:
+        exchange.watch()
+        await stored_responses.stream_again(
+            gateway, exchange, found, asked.request, lambda _: _encoder(asked)
+        )
+        return
+    response = decode_response(found.body)
+    body = encode_completion(response, is_older=asked.is_older, named=asked.param)
+    await exchange.answer(body, headers=receipt_headers(response.receipts))
+
+
+def _encoder(asked: ReadCompletion) -> ChatCompletionChunks:
+    request = asked.request
+    has_more = bool(request.include or request.top_logprobs or request.stream_options)
+    return ChatCompletionChunks(
+        asked.param, has_usage=asked.has_usage, is_older=asked.is_older, has_more=has_more
+    )
+
+
+async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    exchange.caller = replace(exchange.caller, dialect=OPENAI)
+    found = await stored_responses.find(gateway, exchange)
+    if found.status in RUNNING:
+        raise stored_responses.missing(found.id)
+    response = decode_response(found.body)
+    receipts = [*(response.receipts or ()), *untold(response)]
+    await exchange.answer(encode_completion(response), headers=receipt_headers(receipts))
+
+
+async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    exchange.caller = replace(exchange.caller, dialect=OPENAI)
+    id = await stored_responses.deleted(gateway, exchange)
+    await exchange.answer(encode(DeletedCompletion(id=id)))

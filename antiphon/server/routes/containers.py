@@ -1,0 +1,71 @@
+"""`/v1/containers`: folders for the code that a model runs, and what it left there."""
+
+from pathlib import Path
+from urllib.parse import unquote
+
+from antiphon.server.api.file_objects import ContainerBody, ContainerFile, ContainerFileList, ContainerObject
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.json_body import json_body
+from antiphon.spec.codec import encode
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.tools.base import ToolFailure
+from antiphon.tools.code_interpreter import CodeInterpreter
+from antiphon.tools.code_interpreter.containers import listed
+from antiphon.wires.worker_thread import in_worker_thread
+
+_NOT_A_PAGE = ((b"content-disposition", b"attachment"), (b"x-content-type-options", b"nosniff"))
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    tool, tenant, now = _tool(gateway), exchange.caller.tenant, gateway.engine.clock()
+    body = await json_body(gateway, exchange, ContainerBody, optional=True)
+    files = await tool.uploaded(tenant, body.file_ids, "file_ids")
+    try:
+        id = tool.containers.new(tenant, now)
+    except ToolFailure as full:
+        raise SpecError(ErrorPayload("too_many_requests", str(full), "too_many_containers"), 429) from None
+    await tool.put(tenant, id, files)
+    await exchange.answer(encode(ContainerObject(id=id, created_at=int(now), name=body.name)))
+
+
+async def list_files(gateway: Gateway, exchange: Exchange) -> None:
+    container = exchange.params["id"]
+    files = [
+        ContainerFile(
+            id=id,
+            container_id=container,
+            created_at=int(file.stat().st_mtime),
+            bytes=file.stat().st_size,
+            path=f"/mnt/data/{unquote(file.name)}",
+        )
+        for id, file in listed(_found(gateway, exchange)).items()
+    ]
+    await exchange.answer(encode(ContainerFileList(data=files)))
+
+
+async def content(gateway: Gateway, exchange: Exchange) -> None:
+    """The bytes of a file; never as a page that a browser would show, for a model has written it."""
+    file = listed(_found(gateway, exchange)).get(exchange.params["item"])
+    if file is None:
+        raise _missing(f"there is no file {exchange.params['item']!r} in this container")
+    body = await in_worker_thread(file.read_bytes)
+    await exchange.answer(body, content_type=b"application/octet-stream", headers=_NOT_A_PAGE)
+
+
+def _found(gateway: Gateway, exchange: Exchange) -> Path:
+    id = exchange.params["id"]
+    path = _tool(gateway).containers.find(exchange.caller.tenant, id)
+    if path is None:
+        raise _missing(f"there is no container {id!r}, or no longer")
+    return path
+
+
+def _tool(gateway: Gateway) -> CodeInterpreter:
+    tool = gateway.engine.hosted.tools["code_interpreter"]
+    assert isinstance(tool, CodeInterpreter)
+    return tool
+
+
+def _missing(message: str) -> SpecError:
+    return SpecError(ErrorPayload("not_found", message, code="not_found"), 404)

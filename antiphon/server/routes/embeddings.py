@@ -1,0 +1,28 @@
+"""`POST /v1/embeddings`: vectors of texts, from the providers that give them."""
+
+from functools import partial
+
+from msgspec.structs import replace
+
+from antiphon.bridges.chat_completions.embeddings import encode_embeddings, read_embedding
+from antiphon.engine.embeddings import embed
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.streaming import receipt_headers, target_headers
+from antiphon.spec.limits import LARGE
+from antiphon.stream.dialects import OPENAI
+from antiphon.wires.worker_thread import in_worker_thread
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    asked = await exchange.decoded(read_embedding, gateway.config.server.body_limit)
+    exchange.caller = caller = replace(exchange.caller, dialect=OPENAI)
+    exchange.watch()
+    found, turn = await embed(gateway.engine, asked.task, caller)
+    for name in asked.unknown:
+        turn.receipt("embeddings", name, "this parameter is not part of the API")
+    model = asked.task.model or gateway.engine.default_model
+    told = partial(encode_embeddings, found, model, is_packed=asked.is_packed)
+    is_large = sum(map(len, found.vectors)) > LARGE
+    body = await in_worker_thread(told) if is_large else told()
+    await exchange.answer(body, headers=(*receipt_headers(turn.receipts), *target_headers(turn)))

@@ -1,0 +1,131 @@
+"""`/v1/files`: files that a request, or a vector store, can name by their id."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from antiphon.server.api.file_objects import DeletedFile, FileList, FileObject
+from antiphon.server.exchange import Exchange
+from antiphon.server.forms import Form, read_form
+from antiphon.server.gateway import Gateway
+from antiphon.server.paging import Paging, unknown_cursor
+from antiphon.spec.codec import encode
+from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.store import UnknownCursor, UploadedFile
+from antiphon.tools.file_search.library import missing_file
+
+PURPOSES = ("assistants", "batch", "evals", "fine-tune", "user_data", "vision")
+_PIECE = 256 * 1024
+_SECONDS = range(3600, 2592001)
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    """A form: the file goes to the disk as it comes."""
+    library, now = gateway.library, gateway.engine.clock()
+    async with library.receiving() as incoming:
+
+        async def take(pieces: Sequence[bytes]) -> None:
+            await asyncio.to_thread(incoming.write, pieces)
+
+        form = await read_form(exchange, library.limit, take)
+        purpose, seconds = _purpose(form), _seconds(form)
+        kept = await library.keep(incoming, exchange.caller.tenant, form.filename, purpose, now, seconds)
+    await exchange.answer(encode(_shown(kept)))
+
+
+async def listed(gateway: Gateway, exchange: Exchange) -> None:
+    paging, purpose = Paging.of(exchange), exchange.query("purpose")
+    try:
+        page = await gateway.store.files(
+            exchange.caller.tenant,
+            purpose=purpose,
+            after=paging.after,
+            limit=paging.limit,
+            newest_first=paging.newest_first,
+        )
+    except UnknownCursor:
+        raise unknown_cursor(paging.after, "file") from None
+    shown = [_shown(one) for one in page.files]
+    first, last = (shown[0].id, shown[-1].id) if shown else (None, None)
+    await exchange.answer(encode(FileList(data=shown, first_id=first, last_id=last, has_more=page.more)))
+
+
+async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(encode(_shown(await _find(gateway, exchange))))
+
+
+async def content(gateway: Gateway, exchange: Exchange) -> None:
+    """The bytes, never as a page that a browser would show."""
+    file = await _find(gateway, exchange)
+    name = quote(file.filename, safe="")
+    headers = (
+        (b"content-disposition", f"attachment; filename*=UTF-8''{name}".encode()),
+        (b"x-content-type-options", b"nosniff"),
+    )
+    try:
+        opened = await asyncio.to_thread(_opened, gateway.library.path(file))
+    except FileNotFoundError:
+        raise missing_file(file.id) from None  # deleted in the meantime
+    try:
+        exchange.open_stream(b"application/octet-stream", headers)
+        while piece := await asyncio.to_thread(opened.read, _PIECE):
+            if not exchange.put(piece):
+                await exchange.ready()
+    finally:
+        opened.close()
+    await exchange.finish()
+
+
+def _opened(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    id = exchange.params["id"]
+    if not await gateway.library.delete(exchange.caller.tenant, id):
+        raise missing_file(id)
+    await exchange.answer(encode(DeletedFile(id=id)))
+
+
+async def _find(gateway: Gateway, exchange: Exchange) -> UploadedFile:
+    id = exchange.params["id"]
+    found = await gateway.library.find(exchange.caller.tenant, id, gateway.engine.clock())
+    if found is None:
+        raise missing_file(id)
+    return found
+
+
+def _purpose(form: Form) -> str:
+    given = form.fields.get("purpose")
+    if given not in PURPOSES:
+        got = "nothing" if given is None else repr(given[:60])
+        message = f"expected one of {', '.join(PURPOSES)}; got {got}"
+        raise SpecError(invalid_param("purpose", message).with_code("invalid_value"))
+    return given
+
+
+def _seconds(form: Form) -> int | None:
+    given = form.fields.get("expires_after[seconds]")
+    anchor = form.fields.get("expires_after[anchor]")
+    if given is None and anchor is None:
+        return None
+    if anchor != "created_at":
+        message = "expected 'created_at'"
+        raise SpecError(invalid_param("expires_after.anchor", message).with_code("invalid_value"))
+    if given is None or not given.isdecimal() or len(given) > 9 or int(given) not in _SECONDS:
+        message = f"expected a number of seconds from {_SECONDS.start:,} to {_SECONDS.stop - 1:,}"
+        raise SpecError(invalid_param("expires_after.seconds", message).with_code("invalid_value"))
+    return int(given)
+
+
+def _shown(file: UploadedFile) -> FileObject:
+    return FileObject(
+        id=file.id,
+        bytes=file.bytes,
+        created_at=file.created_at,
+        expires_at=file.expires_at,
+        filename=file.filename,
+        purpose=file.purpose,
+    )

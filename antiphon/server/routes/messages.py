@@ -1,0 +1,142 @@
+"""`POST /v1/messages` and `POST /v1/messages/count_tokens`: the Messages API, for any model."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from antiphon.bridges.encoder import Headers
+from antiphon.bridges.messages.message import untold, whole
+from antiphon.bridges.messages.request import ReadMessages, read_counted, read_messages
+from antiphon.bridges.messages.searches import SEARCH
+from antiphon.bridges.messages.stream import MessageStream
+from antiphon.engine.capabilities import estimated_tokens
+from antiphon.engine.engine import Caller
+from antiphon.engine.run import Run
+from antiphon.providers.base import Turn, UpstreamError
+from antiphon.server import idempotency
+from antiphon.server.api.messages import MessageTokens
+from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.routes import stored_responses
+from antiphon.server.streaming import receipt_headers, stream_run, target_headers
+from antiphon.spec.codec import encode
+from antiphon.spec.content import InputFile, InputImage
+from antiphon.spec.decode import decode_response
+from antiphon.spec.errors import SpecError
+from antiphon.spec.items import parts_of
+from antiphon.spec.response import Receipt, Response
+from antiphon.store import StoredResponse
+from antiphon.stream.deltas import Finish
+from antiphon.stream.dialects import Dialect
+from antiphon.wires.messages.vendor import VENDOR
+
+# What a message can hold beside the core of the specification; the rest leaves a receipt.
+_MESSAGES = Dialect("messages", vocabulary=frozenset({VENDOR, "custom_tool_call", SEARCH}))
+_OF_A_PICTURE = 1_600
+"""How many tokens a picture or a file is taken for where nobody counts them."""
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    if IDEMPOTENCY_KEY in exchange.head.headers:
+        await idempotency.create_once(gateway, exchange, _reader(exchange, read_messages), _create, _repeat)
+    else:
+        await _create(gateway, exchange, await _read(gateway, exchange, read_messages))
+
+
+async def _create(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> None:
+    exchange.watch()
+    try:
+        run = await gateway.engine.start(asked.request, _caller(exchange))
+        if asked.request.stream:
+            await stream_run(gateway, exchange, run, _encoder(exchange, asked, lambda: run.composer.ending))
+        else:
+            await _answer_whole(gateway, exchange, run, asked)
+    except (SpecError, UpstreamError) as error:
+        error.payload = asked.theirs(error.payload)
+        raise
+
+
+async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadMessages, found: StoredResponse) -> None:
+    """The message that this request has made."""
+    exchange.caller = _caller(exchange)
+    if asked.request.stream:
+        exchange.watch()
+        await stored_responses.stream_again(
+            gateway, exchange, found, asked.request, lambda _: _encoder(exchange, asked, lambda: None)
+        )
+        return
+    response = decode_response(found.body)
+    await _answer_with(exchange, asked, response, None, response.receipts or ())
+
+
+def _encoder(exchange: Exchange, asked: ReadMessages, ending: Callable[[], Finish | None]) -> MessageStream:
+    return MessageStream(
+        ending, omits_thinking=asked.omits_thinking, request_id=exchange.request_id, named=asked.param
+    )
+
+
+async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
+    """As exactly as the provider can tell, else an estimate."""
+    asked = await _read(gateway, exchange, read_counted)
+    engine, caller = gateway.engine, _caller(exchange)
+    provider, turn = engine.target(asked.request, caller)
+    try:
+        resolved = await engine.resolve(asked.request, caller)
+        turn.is_large = resolved.is_large
+        turn.items = await engine.shown(resolved, provider, turn)
+        count: int | None = None
+        if provider.capabilities.counts_tokens:
+            try:
+                turn.items = await engine.embedded(provider, turn, turn.items)
+                count = await provider.count_tokens(turn)
+            except UpstreamError:
+                count = None
+    except SpecError as error:
+        error.payload = asked.theirs(error.payload)
+        raise
+    await exchange.answer(encode(MessageTokens(input_tokens=_estimate(turn) if count is None else count)))
+
+
+async def _read(gateway: Gateway, exchange: Exchange, read: Callable[..., ReadMessages]) -> ReadMessages:
+    return await exchange.decoded(_reader(exchange, read), gateway.config.server.body_limit)
+
+
+def _reader(exchange: Exchange, read: Callable[..., ReadMessages]) -> Callable[..., ReadMessages]:
+    return partial(read, betas=exchange.header(b"anthropic-beta") or "")
+
+
+def _caller(exchange: Exchange) -> Caller:
+    return replace(exchange.caller, dialect=_MESSAGES)
+
+
+async def _answer_whole(gateway: Gateway, exchange: Exchange, run: Run, asked: ReadMessages) -> None:
+    gateway.begin(run)
+    try:
+        response = await run.result()
+        if (problem := run.problem) is not None:
+            raise SpecError(problem.payload, problem.status)
+        ending, headers = run.composer.ending, target_headers(run.turn)
+        await _answer_with(exchange, asked, response, ending, run.turn.receipts, headers)
+    finally:
+        gateway.end(run)
+
+
+async def _answer_with(
+    exchange: Exchange,
+    asked: ReadMessages,
+    response: Response,
+    ending: Finish | None,
+    receipts: Sequence[Receipt],
+    headers: Headers = (),
+) -> None:
+    body = whole(response, ending, omits_thinking=asked.omits_thinking, named=asked.param)
+    named = (b"request-id", exchange.request_id.encode("latin-1", "replace"))
+    counted = receipt_headers([*receipts, *untold(response)])
+    await exchange.answer(body, headers=(named, *counted, *headers))
+
+
+def _estimate(turn: Turn) -> int:
+    parts = [part for item in turn.items for part in parts_of(item)[1]]
+    pictures = sum(isinstance(part, InputImage | InputFile) for part in parts)
+    return estimated_tokens(turn) + _OF_A_PICTURE * pictures

@@ -1,0 +1,37 @@
+"""`POST /v1/alpha/search`: the searches that Codex makes beside its responses."""
+
+from contextlib import suppress
+
+from antiphon.server.api.objects import StandaloneSearchAnswer
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.json_body import json_body
+from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.decode import decode_items
+from antiphon.spec.errors import SpecError
+from antiphon.spec.items import Item, Message
+from antiphon.tools.web_search.standalone import StandaloneSearch, StandaloneSearchBody
+from antiphon.tools.web_search.tool import WebSearch
+
+_SEARCH = Opaque.make(type="web_search")
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    body = await json_body(gateway, exchange, StandaloneSearchBody)
+    exchange.watch()
+    tool, caller = gateway.engine.hosted.tools["web_search"], exchange.caller
+    assert isinstance(tool, WebSearch)
+    if why := gateway.engine.hosted.refusal(tool, _SEARCH, "commands", caller.key):
+        output = f"The web cannot be searched here: {why}."
+    else:
+        output = await StandaloneSearch(tool).answer(body, _said(body), caller.tenant)
+    await exchange.answer(encode(StandaloneSearchAnswer(output=output)))
+
+
+def _said(body: StandaloneSearchBody) -> list[Item]:
+    """The conversation, as far as it was sent."""
+    if isinstance(body.input, str):
+        return [Message(role="user", content=body.input)]
+    with suppress(SpecError):  # it only says which addresses were named
+        return decode_items(encode(body.input or []))
+    return []

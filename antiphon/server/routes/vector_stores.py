@@ -1,0 +1,253 @@
+"""`/v1/vector_stores`: collections of files, and the search in them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from antiphon.server.api import file_objects as objects
+from antiphon.server.exchange import Exchange
+from antiphon.server.gateway import Gateway
+from antiphon.server.json_body import json_body
+from antiphon.server.paging import Paging, unknown_cursor
+from antiphon.spec.codec import encode
+from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.ids import new_id
+from antiphon.store import IndexedFile, UnknownCursor, UploadedFile, VectorStore
+from antiphon.tools.file_search import STORE
+from antiphon.tools.file_search.chunking import Chunking
+from antiphon.tools.file_search.embedding import EmbeddingFailed
+from antiphon.tools.file_search.filters import condition
+from antiphon.tools.file_search.library import missing_file
+from antiphon.tools.file_search.search import missing_store
+from antiphon.tools.file_search.search_options import (
+    attributes_of,
+    chunking_of,
+    ranking_of,
+    results_of,
+    wrong,
+)
+
+_DAY = 86400
+_MOST_QUERIES = 8
+_LONGEST_QUERY = 4096
+
+
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    body = await json_body(gateway, exchange, objects.VectorStoreBody, optional=True)
+    tenant, now = exchange.caller.tenant, gateway.engine.clock()
+    chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
+    files = [
+        await _uploaded(gateway, tenant, id, now, f"file_ids[{n}]")
+        for n, id in enumerate(body.file_ids or ())
+    ]
+    days = body.expires_after.days if body.expires_after else None
+    made = VectorStore(
+        id=new_id(STORE),
+        tenant=tenant,
+        name=body.name or "",
+        metadata=encode(body.metadata or {}),
+        created_at=int(now),
+        last_active_at=int(now),
+        days=days,
+        expires_at=None if days is None else int(now) + days * _DAY,
+    )
+    await gateway.store.add_vector_store(made)
+    for file in files:
+        await gateway.file_search.index.add(made, file, {}, chunking, now)
+    await _answer(exchange, await gateway.store.vector_store(tenant, made.id) or made)
+
+
+async def listed(gateway: Gateway, exchange: Exchange) -> None:
+    paging = Paging.of(exchange)
+    try:
+        page = await gateway.store.vector_stores(
+            exchange.caller.tenant, after=paging.after, limit=paging.limit, newest_first=paging.newest_first
+        )
+    except UnknownCursor:
+        raise unknown_cursor(paging.after, "vector store") from None
+    shown = [_shown(one) for one in page.stores]
+    first, last = _ends([one.id for one in shown])
+    answer = objects.VectorStoreList(data=shown, first_id=first, last_id=last, has_more=page.more)
+    await exchange.answer(encode(answer))
+
+
+async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    await _answer(exchange, await _find(gateway, exchange))
+
+
+async def update(gateway: Gateway, exchange: Exchange) -> None:
+    body = await json_body(gateway, exchange, objects.VectorStoreBody, optional=True)
+    found, now = await _find(gateway, exchange), int(gateway.engine.clock())
+    for name in ("file_ids", "chunking_strategy"):
+        if getattr(body, name) is not None:
+            raise wrong(name, "a vector store gets its files one by one; post them to its files")
+    changes: dict[str, Any] = {"last_active_at": now}
+    if body.name is not None:
+        changes["name"] = body.name
+    if body.metadata is not None:
+        changes["metadata"] = encode(body.metadata)
+    days = found.days if body.expires_after is None else body.expires_after.days
+    changes |= {"days": days, "expires_at": None if days is None else now + days * _DAY}
+    changed = replace(found, **changes)
+    if not await gateway.store.edit_vector_store(changed):
+        raise missing_store(found.id)
+    await _answer(exchange, changed)
+
+
+async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    id = exchange.params["id"]
+    if not await gateway.store.delete_vector_store(exchange.caller.tenant, id):
+        raise missing_store(id)
+    await exchange.answer(encode(objects.DeletedVectorStore(id=id)))
+
+
+async def add_file(gateway: Gateway, exchange: Exchange) -> None:
+    """The file is read before the answer is given, so that the answer says what came of it."""
+    body = await json_body(gateway, exchange, objects.VectorStoreFileBody)
+    store, now = await _find(gateway, exchange), gateway.engine.clock()
+    attributes = attributes_of(body.attributes, "attributes")
+    chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
+    file = await _uploaded(gateway, store.tenant, body.file_id, now, "file_id")
+    indexed = await gateway.file_search.index.add(store, file, attributes, chunking, now)
+    if indexed is None:
+        raise missing_file(file.id, "file_id")
+    await exchange.answer(encode(_shown_file(store.id, indexed)))
+
+
+async def files(gateway: Gateway, exchange: Exchange) -> None:
+    store, paging, status = await _find(gateway, exchange), Paging.of(exchange), exchange.query("filter")
+    if status not in (None, "completed", "failed", "in_progress", "cancelled"):
+        raise wrong("filter", "expected 'completed' or 'failed'")
+    if status in ("in_progress", "cancelled"):  # no file is ever in such a state here
+        empty = objects.VectorStoreFileList(data=[], first_id=None, last_id=None, has_more=False)
+        await exchange.answer(encode(empty))
+        return
+    try:
+        page = await gateway.store.indexed_files(
+            store.tenant,
+            store.id,
+            status=status,
+            after=paging.after,
+            limit=paging.limit,
+            newest_first=paging.newest_first,
+        )
+    except UnknownCursor:
+        raise unknown_cursor(paging.after, "file") from None
+    shown = [_shown_file(store.id, one) for one in page.files]
+    first, last = _ends([one.id for one in shown])
+    answer = objects.VectorStoreFileList(data=shown, first_id=first, last_id=last, has_more=page.more)
+    await exchange.answer(encode(answer))
+
+
+async def file(gateway: Gateway, exchange: Exchange) -> None:
+    store, id = await _find(gateway, exchange), exchange.params["item"]
+    found = await gateway.store.indexed_file(store.tenant, store.id, id)
+    if found is None:
+        raise missing_file(id)
+    await exchange.answer(encode(_shown_file(store.id, found)))
+
+
+async def remove_file(gateway: Gateway, exchange: Exchange) -> None:
+    store, id = await _find(gateway, exchange), exchange.params["item"]
+    if not await gateway.store.remove_indexed_file(store.tenant, store.id, id):
+        raise missing_file(id)
+    await exchange.answer(encode(objects.DeletedVectorStoreFile(id=id)))
+
+
+async def search(gateway: Gateway, exchange: Exchange) -> None:
+    body = await json_body(gateway, exchange, objects.VectorStoreSearchBody)
+    store, tool = await _find(gateway, exchange), gateway.file_search
+    queries = [body.query] if isinstance(body.query, str) else body.query
+    if not 1 <= len(queries) <= _MOST_QUERIES or not all(0 < len(one) <= _LONGEST_QUERY for one in queries):
+        message = (
+            f"expected a text of up to {_LONGEST_QUERY:,} characters, or a list of up to {_MOST_QUERIES}"
+        )
+        raise wrong("query", message)
+    try:
+        found = await tool.index.search(
+            [store],
+            queries,
+            None if body.filters is None else condition(body.filters, "filters"),
+            results_of(body.max_num_results, "max_num_results", tool.results),
+            ranking_of(body.ranking_options, "ranking_options"),
+            gateway.engine.clock(),
+        )
+    except EmbeddingFailed as reason:
+        raise SpecError(ErrorPayload("server_error", str(reason), "embeddings_failed"), 502) from None
+    results = [
+        objects.SearchResult(
+            file_id=one.file_id,
+            filename=one.filename,
+            score=one.score,
+            attributes=one.attributes,
+            content=[objects.FoundText(text=one.text)],
+        )
+        for one in found
+    ]
+    await exchange.answer(encode(objects.SearchResultPage(search_query=queries, data=results)))
+
+
+async def _find(gateway: Gateway, exchange: Exchange) -> VectorStore:
+    id = exchange.params["id"]
+    found = await gateway.file_search.index.find(exchange.caller.tenant, id, gateway.engine.clock())
+    if found is None:
+        raise missing_store(id)
+    return found
+
+
+async def _uploaded(gateway: Gateway, tenant: str, id: str, now: float, param: str) -> UploadedFile:
+    found = await gateway.library.find(tenant, id, now)
+    if found is None:
+        raise missing_file(id, param)
+    return found
+
+
+async def _answer(exchange: Exchange, store: VectorStore) -> None:
+    await exchange.answer(encode(_shown(store)))
+
+
+def _shown(store: VectorStore) -> objects.VectorStoreObject:
+    counts = objects.FileCounts(
+        completed=store.completed, failed=store.failed, total=store.completed + store.failed
+    )
+    expiry = None
+    if store.days is not None:
+        expiry = objects.ExpiresAfter(anchor="last_active_at", days=store.days)
+    return objects.VectorStoreObject(
+        id=store.id,
+        created_at=store.created_at,
+        name=store.name,
+        usage_bytes=store.usage_bytes,
+        file_counts=counts,
+        expires_after=expiry,
+        expires_at=store.expires_at,
+        last_active_at=store.last_active_at,
+        metadata=msgspec.json.decode(store.metadata, type=dict[str, str]),
+    )
+
+
+def _shown_file(store: str, indexed: IndexedFile) -> objects.VectorStoreFile:
+    error = None
+    if indexed.error_code is not None:
+        error = objects.LastError(code=indexed.error_code, message=indexed.error or "")
+    return objects.VectorStoreFile(
+        id=indexed.file,
+        created_at=indexed.created_at,
+        vector_store_id=store,
+        usage_bytes=indexed.usage_bytes,
+        status=indexed.status,
+        last_error=error,
+        attributes=msgspec.json.decode(indexed.attributes),
+        chunking_strategy=_strategy(Chunking(indexed.chunk_size, indexed.overlap)),
+    )
+
+
+def _strategy(chunking: Chunking) -> dict[str, Any]:
+    sizes = {"max_chunk_size_tokens": chunking.size, "chunk_overlap_tokens": chunking.overlap}
+    return {"type": "static", "static": sizes}
+
+
+def _ends(ids: Sequence[str]) -> tuple[str | None, str | None]:
+    return (ids[0], ids[-1]) if ids else (None, None)

@@ -1,0 +1,1 @@
+"""The store on PostgreSQL, for gateways on several machines; it needs the extra `postgres`."""

@@ -1,0 +1,137 @@
+"""The SQL of background responses: owners and heartbeats, changes of state, cancelling, taking over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.store.base import RUNNING, Change, StoreConflict, StoredResponse, fragment
+from antiphon.store.bodies import named_in, splice
+from antiphon.store.postgres import chats, conversations, responses
+from antiphon.store.postgres.connection import Connection, execute, one, rows
+from antiphon.store.postgres.event_log import joined
+from antiphon.store.postgres.schema import CLAIMING, LOCK
+
+# A terminal response has no owner, so a row with this owner is running.
+MINE = """
+    SELECT key, tenant, input, items, chat FROM responses
+    WHERE id = %s AND owner = %s AND attempt = %s FOR NO KEY UPDATE
+"""
+CHANGE = """
+    UPDATE responses SET status = %s, owner = %s, body = %b, spliced = %s,
+        output = CASE WHEN %s THEN %b::bytea ELSE output END, items = %s,
+        job = CASE WHEN %s THEN coalesce(%b, job) END
+    WHERE key = %s
+"""
+UNNAME = "DELETE FROM items WHERE response = %s AND id = ANY(%s)"
+NAME = "INSERT INTO items (id, response) SELECT unnest(%s::text[]), %s ON CONFLICT DO NOTHING"
+LOG = "INSERT INTO events (response, seq, last, data) VALUES (%s, %s, %s, %b) ON CONFLICT DO NOTHING"
+WAS_CHANGED = """
+    SELECT 1 FROM responses WHERE id = %s AND status = %s AND body = %b AND owner IS NOT DISTINCT FROM %s
+    AND attempt = %s
+"""
+BEAT = """
+    INSERT INTO owners (id, heartbeat) VALUES (%s, %s)
+    ON CONFLICT (id) DO UPDATE SET heartbeat = excluded.heartbeat
+"""
+ORPHANED = "owner IS NOT NULL AND owner NOT IN (SELECT id FROM owners)"
+
+
+async def update(db: Connection, change: Change) -> bool:
+    row = await one(db, MINE, (change.id, change.owner, change.attempt))
+    if row is None:
+        return False
+    key, tenant, input, items, chat = row
+    output = fragment([item.data for item in change.output or ()])
+    body, spliced = splice(change.body, output)
+    names = items
+    if change.output is not None:
+        given = named_in(input) + [item.id for item in change.output if item.id is not None]
+        names = list(dict.fromkeys(given))
+        await execute(db, UNNAME, (key, [id for id in items if id not in names]))
+        await execute(db, NAME, (names, key))
+    is_running = change.status in RUNNING
+    owner = change.owner if is_running else None
+    at = None if spliced < 0 else spliced
+    replaces = change.output is not None
+    changed = (change.status, owner, bytes(body), at, replaces, output or None, names)
+    await execute(db, CHANGE, (*changed, is_running, change.job, key))
+    await log(db, key, change.first_event, change.events)
+    if change.append is not None:
+        await conversations.join(db, tenant, change.id, change.append)
+    if chat is not None and not is_running:
+        await chats.ended(db, chat, tenant, change.id, change.at)
+    return True
+
+
+async def log(db: Connection, key: int, first: int, events: Sequence[bytes]) -> None:
+    """Logs events of a response whose row is held."""
+    if events and not await execute(db, LOG, (key, first, first + len(events) - 1, joined(events))):
+        raise StoreConflict(f"An event numbered {first} is already logged.")
+
+
+async def append_events(
+    db: Connection, id: str, owner: str, first: int, events: Sequence[bytes], attempt: int, job: bytes
+) -> bool:
+    """Logs events and replaces the job, in one transaction."""
+    row = await one(db, MINE, (id, owner, attempt))
+    if row is None:
+        return False
+    await log(db, row[0], first, events)
+    await execute(db, "UPDATE responses SET job = %b WHERE key = %s", (job, row[0]))
+    return True
+
+
+async def has_job(db: Connection, id: str, attempt: int, job: bytes) -> bool | None:
+    """Has the job of a response been replaced by this one? The answer to that may have been lost."""
+    found = await one(
+        db, "SELECT 1 FROM responses WHERE id = %s AND attempt = %s AND job = %b", (id, attempt, job)
+    )
+    return True if found is not None else None
+
+
+async def job(db: Connection, tenant: str, id: str) -> bytes | None:
+    row = await one(db, "SELECT job FROM responses WHERE id = %s AND tenant = %s", (id, tenant))
+    return None if row is None else row[0]
+
+
+async def was_changed(db: Connection, change: Change) -> bool | None:
+    """Has this change been made? Its answer may have been lost."""
+    body, _ = splice(change.body, fragment([item.data for item in change.output or ()]))
+    owner = change.owner if change.status in RUNNING else None
+    found = await one(db, WAS_CHANGED, (change.id, change.status, bytes(body), owner, change.attempt))
+    return True if found is not None else None
+
+
+async def request_cancel(db: Connection, tenant: str, id: str) -> StoredResponse | None:
+    await execute(
+        db,
+        "UPDATE responses SET cancel_requested = true WHERE id = %s AND tenant = %s AND owner IS NOT NULL",
+        (id, tenant),
+    )
+    return await responses.get(db, tenant, id)
+
+
+async def heartbeat(db: Connection, owner: str, now: float) -> list[str]:
+    await execute(db, BEAT, (owner, now))
+    found = await rows(
+        db, "SELECT id FROM responses WHERE owner = %s AND cancel_requested ORDER BY key", (owner,)
+    )
+    return [id for (id,) in found]
+
+
+async def claim_orphans(db: Connection, me: str, now: float, stale_before: float) -> list[StoredResponse]:
+    # One claimer after the other: who waits sees who the others are, and what they have taken.
+    await execute(db, LOCK, (CLAIMING,))
+    await execute(db, BEAT, (me, now))
+    await execute(db, "DELETE FROM owners WHERE heartbeat < %s AND id != %s", (stale_before, me))
+    claimed = await rows(
+        db, f"UPDATE responses SET owner = %s, attempt = attempt + 1 WHERE {ORPHANED} RETURNING key", (me,)
+    )
+    found = await rows(
+        db, f"{responses.STORED} WHERE key = ANY(%s) ORDER BY key", ([key for (key,) in claimed],)
+    )
+    return [responses.stored(row) for row in found]
+
+
+async def release(db: Connection, owner: str) -> None:
+    await execute(db, "DELETE FROM owners WHERE id = %s", (owner,))

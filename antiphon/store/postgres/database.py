@@ -1,0 +1,277 @@
+"""The pool of connections to PostgreSQL: reads, and writes that are each one transaction.
+
+A connection that is lost is replaced, and what was asked over it is asked again, for as long as a caller can
+wait. The one thing that cannot be known is whether a COMMIT was carried out whose answer got lost: then the
+caller's `verify` looks for what it has written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from antiphon.store.base import StoreConflict, StoreError, StoreUnavailable
+from antiphon.store.postgres.connection import (
+    AGAIN,
+    SETTINGS,
+    STATEMENT_LIMIT,
+    Connection,
+    explain,
+    is_lost,
+    one,
+    set_up,
+)
+
+log = logging.getLogger(__name__)
+# The pool tells of each attempt to connect; here it is said once that PostgreSQL is gone, or back.
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+
+T = TypeVar("T")
+
+_Work = Callable[[Connection], Awaitable[T]]
+
+PATIENCE = 3.0
+"""How many seconds a caller waits for a connection."""
+LIMIT = STATEMENT_LIMIT + 5.0
+"""How many seconds anything may take before PostgreSQL is given up: it may have been stopped or cut off."""
+MOST_WAITING = 10_000
+TRIES = 5
+PAUSE = 0.05
+"""Seconds before something is asked again over another connection."""
+
+
+class Uncertain(Exception):
+    """The connection was lost while PostgreSQL carried out a COMMIT."""
+
+
+def described(url: str) -> str:
+    """Where a database is, without the password; a `StoreError` if the address is none."""
+    try:
+        known = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise _wrong_address(re.split('[:"]', str(error))[0].strip()) from None
+    # A password with a character that is not encoded is read as something else, which would be shown.
+    if "@" in str(known.get("dbname") or "") or "@" in str(known.get("host") or "")[1:]:
+        raise _wrong_address("there is an @ too many")
+    if not str(known.get("port") or "0").replace(",", "").isdigit():
+        raise _wrong_address("the port is not a number")
+    host = known.get("host") or known.get("hostaddr") or "the local socket"
+    port = f":{known['port']}" if known.get("port") else ""
+    return f"{host}{port}/{known.get('dbname') or ''}"
+
+
+def _wrong_address(why: str) -> StoreError:
+    return StoreError(
+        f"The address of PostgreSQL cannot be read ({why}). It looks like postgresql://user:password@host:5432/"
+        "database, and in user and password @ is written as %40, / as %2F, : as %3A, ? as %3F and % as %25."
+    )
+
+
+class Database:
+    """Reads and writes over a pool of at most `connections`. Open it on the event loop that uses it."""
+
+    def __init__(self, url: str, *, connections: int = 10, patience: float = PATIENCE) -> None:
+        self.url = url
+        self.where = described(url)
+        self.reads = self.writes = 0
+        self.read_seconds = self.write_seconds = 0.0
+        self.limit = LIMIT
+        self._patience = patience
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+        self._is_gone = False
+        self.answered = 0.0
+        """The time of the event loop at which PostgreSQL last did what it was asked."""
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            url,
+            connection_class=psycopg.AsyncConnection[tuple[Any, ...]],
+            kwargs=SETTINGS,
+            min_size=min(2, connections),
+            max_size=connections,
+            open=False,
+            configure=set_up,
+            name="antiphon",
+            timeout=patience,
+            max_waiting=MOST_WAITING,
+            # The pool waits longer and longer between attempts; after this time whoever asks begins anew.
+            reconnect_timeout=patience,
+        )
+
+    async def open(self) -> None:
+        try:
+            # One connection by itself first, whose error says what is wrong.
+            db = await psycopg.AsyncConnection.connect(self.url, **SETTINGS)
+            await db.close()
+            await self._pool.open()
+        except psycopg.Error as error:
+            reason = str(error).strip().replace("\n", " ")
+            raise StoreUnavailable(f"PostgreSQL at {self.where} cannot be opened: {reason}") from None
+
+    async def check_writable(self) -> None:
+        """Raises a `StoreUnavailable` where nothing can be written, as on a replica."""
+        found = await self.read(lambda db: one(db, "SHOW transaction_read_only"))
+        if found == ("on",):
+            raise explain(errors.ReadOnlySqlTransaction(), self.where)
+
+    async def close(self) -> None:
+        """Finishes what is under way; closing twice does nothing more."""
+        self._closed = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._pool.close()
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise StoreError("The store is closed.")
+
+    async def read(self, work: _Work[T]) -> T:
+        """What `work` finds; it is asked again over another connection if one is lost."""
+        self.check_open()
+        deadline, started = self._deadline(), time.perf_counter()
+        self.reads += 1
+        try:
+            async with asyncio.timeout(self.limit):
+                while True:
+                    try:
+                        async with self._connection(deadline) as db:
+                            return await work(db)
+                    except psycopg.Error as error:
+                        if not is_lost(error) or _now() >= deadline:
+                            raise explain(error, self.where) from error
+                    await asyncio.sleep(PAUSE)
+        except TimeoutError as error:
+            raise self.unavailable() from error
+        finally:
+            self.read_seconds += time.perf_counter() - started
+
+    async def write(
+        self,
+        work: _Work[T],
+        verify: _Work[T | None] | None = None,
+        *,
+        pipelined: bool = False,
+        limit: float | None = None,
+    ) -> T:
+        """Carries out `work` in a transaction, also if the caller goes away meanwhile.
+
+        It may be begun again when the connection is lost, or when it met another one. `verify` gives what
+        `work` would have given if that has been committed already. Pipelined work waits for no answer but
+        those that it fetches.
+        """
+        self.check_open()
+        self.writes += 1
+        task = asyncio.create_task(self._write(work, verify, pipelined, limit or self.limit))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be there any more to hear of it
+
+    async def _write(
+        self, work: _Work[T], verify: _Work[T | None] | None, pipelined: bool, limit: float
+    ) -> T:
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(limit):
+                return await self._until_written(work, verify, pipelined)
+        except TimeoutError as error:
+            raise self._unknown() from error
+        finally:
+            self.write_seconds += time.perf_counter() - started
+
+    async def _until_written(self, work: _Work[T], verify: _Work[T | None] | None, pipelined: bool) -> T:
+        deadline, tries, doubt = self._deadline(), 0, False
+        while True:
+            try:
+                async with self._connection(deadline) as db:
+                    if doubt and verify is not None and (found := await verify(db)) is not None:
+                        return found
+                    try:
+                        result = await _transact(db, work, pipelined)
+                    except StoreConflict:
+                        # Perhaps with itself: the transaction whose answer got lost was still under way.
+                        if doubt and verify is not None and (found := await verify(db)) is not None:
+                            return found
+                        raise
+                    if doubt and not result and verify is not None:
+                        found = await verify(db)
+                        return result if found is None else found
+                    return result
+            except Uncertain as error:
+                if verify is None:
+                    raise self._unknown() from error
+                # From here on for as long as it takes to know, within the limit.
+                deadline, doubt = max(deadline, self._deadline()), True
+            except psycopg.Error as error:
+                tries += 1
+                is_lasting = not is_lost(error) or _now() >= deadline
+                if is_lasting and not (isinstance(error, AGAIN) and tries < TRIES):
+                    raise (self._unknown() if doubt else explain(error, self.where)) from error
+            await asyncio.sleep(PAUSE)
+
+    @asynccontextmanager
+    async def _connection(self, deadline: float) -> AsyncIterator[Connection]:
+        left = max(0.01, deadline - _now())
+        try:
+            async with self._pool.connection(timeout=left) as db:
+                if self._is_gone:
+                    self._is_gone = False
+                    log.warning("PostgreSQL at %s is there again", self.where)
+                yield db
+            self.answered = asyncio.get_running_loop().time()
+        except PoolTimeout:
+            if not self._is_gone:
+                self._is_gone = True
+                log.error("PostgreSQL at %s cannot be reached", self.where)
+            raise
+
+    def _deadline(self) -> float:
+        return _now() + self._patience
+
+    def unavailable(self) -> StoreUnavailable:
+        return StoreUnavailable(f"PostgreSQL at {self.where} does not answer. Try again.")
+
+    def _unknown(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"The connection to PostgreSQL at {self.where} was lost, and it is not known whether the change "
+            "was written. Look whether it was, or try again."
+        )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def _transact(db: Connection, work: _Work[T], pipelined: bool) -> T:
+    try:
+        if pipelined:
+            async with db.pipeline():
+                await db.execute("BEGIN")
+                result = await work(db)
+        else:
+            await db.execute("BEGIN")
+            result = await work(db)
+    except BaseException:
+        with suppress(psycopg.Error):
+            await db.rollback()
+        raise
+    try:
+        await db.execute("COMMIT")
+    except psycopg.Error as error:
+        if is_lost(error):
+            raise Uncertain from error
+        raise
+    return result

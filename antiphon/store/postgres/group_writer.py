@@ -1,0 +1,149 @@
+"""Writes new responses and events of many callers in one transaction.
+
+While PostgreSQL carries out one group, the next comes together. When a group fails, its jobs are tried again
+one by one, so that one bad write fails alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+
+from antiphon.store.base import ItemPosition, StoreConflict, StoreUnavailable
+from antiphon.store.postgres import event_log, responses
+from antiphon.store.postgres.connection import Connection, one
+from antiphon.store.postgres.database import Database
+from antiphon.store.postgres.event_log import EventBatch
+from antiphon.store.postgres.responses import PostgresPlan
+
+MOST = 128
+"""How many jobs go into one transaction."""
+MOST_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class GroupedWrite:
+    """A new response, whose result is its position, or a batch of events, whose result is whether it fits."""
+
+    future: asyncio.Future[Any]
+    what: PostgresPlan | EventBatch
+    result: ItemPosition | bool | None = None
+    error: Exception | None = None
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class GroupWriter:
+    def __init__(self, database: Database) -> None:
+        self.groups = 0
+        self._database = database
+        self._waiting: list[GroupedWrite] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def write(self, what: PostgresPlan | EventBatch) -> Any:
+        """Returns once it is committed; it is written also if the caller goes away."""
+        job = GroupedWrite(asyncio.get_running_loop().create_future(), what)
+        self._waiting.append(job)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        return await job.future
+
+    async def close(self) -> None:
+        """Waits for what is under way."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                group, behind = self._next(), len(self._waiting)
+                await self._carry_out(group)
+                if any(isinstance(job.error, StoreUnavailable) for job in group):
+                    self._give_up(behind)
+        finally:
+            self._task = None
+
+    def _give_up(self, count: int) -> None:
+        """Those behind a group have waited as long as it has, and are not tried one group after another."""
+        late, self._waiting = self._waiting[:count], self._waiting[count:]
+        for job in late:
+            job.error = self._database.unavailable()
+            job.settle()
+
+    def _next(self) -> list[GroupedWrite]:
+        group: list[GroupedWrite] = []
+        size = 0
+        while self._waiting and len(group) < MOST and size < MOST_BYTES:
+            group.append(self._waiting.pop(0))
+            size += group[-1].what.size
+        return group
+
+    async def _carry_out(self, group: Sequence[GroupedWrite]) -> None:
+        self.groups += 1
+
+        async def write(db: Connection) -> bool:
+            await write_group(db, group)
+            return True
+
+        async def verify(db: Connection) -> bool | None:
+            # All of it is one transaction, so that one of them stands for the others.
+            written = [job for job in group if job.error is None and job.result]
+            return True if not written or await is_written(db, written[0].what) else None
+
+        try:
+            await self._database.write(write, verify, pipelined=True)
+        except Exception as error:
+            if len(group) > 1 and not isinstance(error, StoreUnavailable):
+                for job in group:
+                    await self._carry_out([job])
+                return
+            for job in group:
+                job.error = _explained(error, job.what)
+        for job in group:
+            job.settle()
+
+
+async def write_group(db: Connection, group: Sequence[GroupedWrite]) -> None:
+    """Writes jobs, and notes the result of each."""
+    saves = [job for job in group if isinstance(job.what, PostgresPlan)]
+    logs = [job for job in group if isinstance(job.what, EventBatch)]
+    # Both are under way before the answer to either is read.
+    saving = await responses.begin_insert(
+        db, [job.what for job in saves if isinstance(job.what, PostgresPlan)]
+    )
+    logging = await event_log.begin_log(db, [job.what for job in logs if isinstance(job.what, EventBatch)])
+    places = await responses.placed(saving)
+    for n, job in enumerate(saves):
+        assert isinstance(job.what, PostgresPlan)
+        job.error, job.result = None, places.get(n)
+        if job.result is None:
+            try:
+                job.result = await responses.insert_branch(db, job.what)
+            except StoreConflict as conflict:
+                job.error = conflict
+    mine = await event_log.logged(logging)
+    for n, job in enumerate(logs):
+        job.error, job.result = None, n in mine
+
+
+async def is_written(db: Connection, what: PostgresPlan | EventBatch) -> bool:
+    if isinstance(what, PostgresPlan):
+        return await responses.is_stored(db, what.response.tenant, what.response.id)
+    found = await one(db, event_log.IS_LOGGED, (what.first, what.last, what.data, what.id))
+    return found is not None
+
+
+def _explained(error: Exception, what: PostgresPlan | EventBatch) -> Exception:
+    if isinstance(what, EventBatch) and isinstance(error.__cause__, UniqueViolation):
+        return StoreConflict(f"An event numbered {what.first} is already logged.")
+    return error

@@ -1,0 +1,111 @@
+"""procrastinate's access to its tables, so that a worker outlives a PostgreSQL that is away for a while.
+
+As it comes, a worker ends with the first query that fails, and its heartbeats end without a word; its jobs
+would be taken over although they go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+import psycopg_pool
+from procrastinate.connector import BaseConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager, NotificationCallback
+
+from antiphon.store.postgres.listening import Listener
+from antiphon.store.postgres.presence import Presence
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.5
+_AWAY = (psycopg.OperationalError, psycopg_pool.PoolTimeout, psycopg.InterfaceError)
+
+
+def is_away(error: ConnectorException) -> bool:
+    """Could PostgreSQL not be asked? Else it has answered with an error."""
+    return isinstance(error.__cause__, _AWAY)
+
+
+class LastingJobManager(JobManager):
+    """Holds the lock of a registered worker, and hears of jobs on the connection that the process has."""
+
+    def __init__(self, connector: BaseConnector, listener: Listener, presence: Presence) -> None:
+        super().__init__(connector)
+        self.is_stopping = False
+        """Nothing is tried again any more."""
+        self._listener = listener
+        self._presence = presence
+        self._left: set[int | None] = set()
+
+    def leave(self, job: Job) -> None:
+        """Let a job stay as it is when its task ends: others find that its worker is gone."""
+        self._left.add(job.id)
+
+    async def register_worker(self) -> int:
+        worker = await super().register_worker()
+        await self._presence.hold(worker)
+        return worker
+
+    async def unregister_worker(self, worker_id: int) -> None:
+        try:
+            await super().unregister_worker(worker_id)
+        except ConnectorException as error:
+            log.info("worker %d could not be unregistered: %s", worker_id, error.__cause__)
+        await self._presence.release()
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        try:
+            await super().update_heartbeat(worker_id)
+        except ConnectorException as error:
+            log.warning("the heartbeat of background work failed: %s", error.__cause__)
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        try:
+            return await super().fetch_job(queues, worker_id)
+        except ConnectorException as error:
+            if not is_away(error):
+                raise
+            return None  # it polls, so it asks again soon
+
+    async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:
+        try:
+            return await super().list_jobs_to_abort_async(queue)
+        except ConnectorException as error:
+            if not is_away(error):
+                raise
+            return ()  # it polls, so it asks again soon
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        if job.id in self._left:
+            self._left.discard(job.id)
+            return
+        while True:
+            try:
+                await super().finish_job(job, status, delete_job)
+                return
+            except ConnectorException as error:
+                if not is_away(error):
+                    return  # another job has taken its place
+                if self.is_stopping:
+                    return  # its response has ended, so whoever finds it has nothing to do
+            await asyncio.sleep(_RETRY)
+
+    async def listen_for_jobs(
+        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
+    ) -> None:
+        heard: set[asyncio.Task[Any]] = set()
+
+        async def hear(notification: Any) -> None:
+            await on_notification(channel="", notification=notification)
+
+        def on_job(notification: Any) -> None:
+            task = asyncio.create_task(hear(notification))
+            heard.add(task)
+            task.add_done_callback(heard.discard)
+
+        self._listener.on_job = on_job
+        await asyncio.Event().wait()

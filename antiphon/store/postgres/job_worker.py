@@ -1,0 +1,159 @@
+"""The worker of this process: it takes the jobs of background responses, and those that the dead left."""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+import psycopg_pool
+from procrastinate import JobContext
+from procrastinate.exceptions import ConnectorException
+from procrastinate.job_context import AbortReason
+from procrastinate.worker import Worker
+
+from antiphon.store.base import StoreError
+from antiphon.store.postgres.connection import SETTINGS
+from antiphon.store.postgres.database import Database
+from antiphon.store.postgres.dead_workers import STALLED, DeadWorkerSearch
+from antiphon.store.postgres.job_manager import LastingJobManager
+from antiphon.store.postgres.jobs import OWNER, QUEUE, TASK, Jobs
+from antiphon.store.postgres.listening import Listener
+from antiphon.store.postgres.presence import Presence
+from antiphon.store.work_queue import JobHandler
+
+log = logging.getLogger(__name__)
+
+_POLL = 0.5
+"""Seconds between two looks for jobs. The next job of a conversation is found by looking alone."""
+_BEAT = 1.0
+_FORGOTTEN = 3600.0
+"""Seconds after which the row of a silent worker is removed."""
+_LEAVE = 3.0
+"""Seconds that responses have at the end to be handed over."""
+_PAUSE = 1.0
+"""Seconds before the next try after something has failed."""
+
+
+class JobWorker:
+    """A `WorkQueue` on procrastinate, with connections of its own: a heartbeat must not wait for others."""
+
+    owner = OWNER
+
+    def __init__(self, database: Database, jobs: Jobs, listener: Listener) -> None:
+        self._pool = psycopg_pool.AsyncConnectionPool(
+            database.url,
+            kwargs=SETTINGS,
+            min_size=1,
+            max_size=2,
+            open=False,
+            name="antiphon-jobs",
+            timeout=STALLED,
+            # After a failure it connects again as soon as it is asked, instead of waiting ever longer.
+            reconnect_timeout=_BEAT,
+            check=psycopg_pool.AsyncConnectionPool.check_connection,
+        )
+        self._app = jobs.app
+        self._jobs = jobs
+        self._database = database
+        self._manager = LastingJobManager(jobs.app.connector, listener, Presence(database.url))
+        self._app.job_manager = self._manager
+        self._worker: Worker | None = None
+        self._search = DeadWorkerSearch(database, jobs, listener, self._id)
+        self._working: asyncio.Task[None] | None = None
+        self._searching: asyncio.Task[None] | None = None
+
+    async def open(self, handler: JobHandler, slots: int) -> None:
+        await self._pool.open()
+        await self._app.open_async(self._pool)
+
+        async def work(context: JobContext, *, tenant: str, response: str, attempt: int) -> None:
+            await self._work(handler, context, tenant, response, attempt)
+
+        self._app.task(name=TASK, queue=QUEUE, pass_context=True)(work)
+        self._working = asyncio.create_task(self._supervise(slots))
+        self._searching = asyncio.create_task(self._search.run())
+
+    async def stop(self) -> None:
+        self._manager.is_stopping = True
+        if self._worker is not None:
+            self._worker.stop()  # type: ignore[no-untyped-call]
+
+    async def hand_over(self, id: str, attempt: int) -> None:
+        await self._database.write(lambda db: self._jobs.replace(db, id, attempt))
+
+    async def close(self) -> None:
+        """Let what was left be handed over; it takes a few seconds at most."""
+        await self.stop()
+        if self._working is not None:
+            await asyncio.wait({self._working}, timeout=2 * _LEAVE)
+        for task in (self._searching, self._working):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        await self._pool.close()
+
+    def _id(self) -> int | None:
+        return None if self._worker is None else self._worker.worker_id
+
+    async def _supervise(self, slots: int) -> None:
+        while not self._manager.is_stopping:
+            self._worker = Worker(
+                self._app,
+                queues=[QUEUE],
+                name=None,
+                concurrency=slots,
+                fetch_job_polling_interval=_POLL,
+                abort_job_polling_interval=_POLL,
+                update_heartbeat_interval=_BEAT,
+                stalled_worker_timeout=_FORGOTTEN,
+                delete_jobs="always",
+                install_signal_handlers=False,
+                shutdown_graceful_timeout=_LEAVE,
+            )
+            try:
+                await self._worker.run()  # type: ignore[no-untyped-call]
+            except ConnectorException as error:
+                reason = str(error.__cause__).partition("\n")[0]
+                log.error("the worker of background responses failed, starting another: %s", reason)
+            except Exception:
+                log.exception("the worker of background responses failed, starting another")
+            if not self._manager.is_stopping:
+                await asyncio.sleep(_PAUSE)
+
+    async def _work(
+        self, handler: JobHandler, context: JobContext, tenant: str, id: str, attempt: int
+    ) -> None:
+        """Work on a response; an aborted job is one that somebody has cancelled."""
+        working = asyncio.create_task(self._until_ended(handler, tenant, id, attempt))
+        while not working.done():
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                if context.abort_reason() is not AbortReason.USER_REQUEST:
+                    working.cancel()
+                    self._manager.leave(context.job)
+                    raise
+                handler.stop_work(id)
+                task = asyncio.current_task()
+                assert task is not None
+                task.uncancel()
+            except StoreError as error:
+                log.warning("background response %s could not be handed over: %s", id, error)
+                self._manager.leave(context.job)
+
+    async def _until_ended(self, handler: JobHandler, tenant: str, id: str, attempt: int) -> None:
+        """A `StoreError` comes only while this process stops."""
+        while True:
+            try:
+                await handler.work(tenant, id, attempt)
+                return
+            except StoreError as error:
+                if self._manager.is_stopping:
+                    raise
+                log.warning("background response %s cannot be worked on yet: %s", id, error)
+            except Exception:
+                log.exception("the work on background response %s failed", id)
+                with suppress(StoreError):
+                    await self.hand_over(id, attempt)
+                    return
+            await asyncio.sleep(_PAUSE)

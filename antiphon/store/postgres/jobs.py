@@ -1,0 +1,123 @@
+"""The jobs that stand for running background responses, in the tables of procrastinate.
+
+A response and its job are written in one transaction. A job is for one attempt, and the job for the next
+attempt is made in the transaction that ends it: procrastinate's own retry would let a process that was only
+slow end the job of the one that went on.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import LiteralString
+
+import psycopg
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.schema import SchemaManager
+from procrastinate.types import JSONValue
+
+from antiphon.store.postgres.connection import Connection
+
+QUEUE = "antiphon"
+TASK = "antiphon:work"
+OWNER = "queue"
+"""The owner of all responses that have a job: whoever works on one is known by its attempt."""
+PRESENCE = 0x416E7469
+"""The class of the session locks by which a worker shows that its process lives; the key is its id."""
+
+SCHEMA = (
+    SchemaManager.get_schema(),
+    "CREATE INDEX procrastinate_jobs_response ON procrastinate_jobs ((args ->> 'response'))",
+)
+
+_OF_RESPONSE = """
+    SELECT id, lock, priority, args FROM procrastinate_jobs
+    WHERE args ->> 'response' = %s AND status = 'doing' FOR UPDATE
+"""
+_OF_ATTEMPT = """
+    SELECT id, lock, priority, args FROM procrastinate_jobs
+    WHERE args ->> 'response' = %s AND (args ->> 'attempt')::int = %s AND status = 'doing' FOR UPDATE
+"""
+_OF_WORKERS = """
+    SELECT id, lock, priority, args FROM procrastinate_jobs
+    WHERE status = 'doing' AND queue_name = %s AND (worker_id IS NULL OR worker_id = ANY(%s))
+    FOR UPDATE SKIP LOCKED
+"""
+_NEXT_ATTEMPT = """
+    UPDATE responses SET attempt = attempt + 1
+    WHERE id = %s AND attempt = %s AND owner IS NOT NULL RETURNING attempt
+"""
+# A worker whose process is dead holds no lock; one that hangs, or whose host is gone, has an old heartbeat.
+_WORKERS = """
+    SELECT doing.worker_id,
+        worker.id IS NULL OR worker.last_heartbeat < now() - make_interval(secs => %s), lock.objid IS NULL
+    FROM (SELECT DISTINCT worker_id FROM procrastinate_jobs WHERE status = 'doing' AND queue_name = %s) doing
+    LEFT JOIN procrastinate_workers worker ON worker.id = doing.worker_id
+    LEFT JOIN pg_locks lock ON lock.locktype = 'advisory' AND lock.granted AND lock.classid::bigint = %s
+        AND lock.objid::bigint = worker.id AND lock.objsubid = 2
+        AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    WHERE doing.worker_id IS DISTINCT FROM %s
+"""
+
+
+class Jobs:
+    """What is done with jobs inside a transaction of somebody else."""
+
+    def __init__(self) -> None:
+        self.app = App(connector=PsycopgConnector())
+
+    async def add(self, connection: Connection, tenant: str, response: str, lock: str | None) -> None:
+        """The job of a new response. Jobs with the same `lock` are worked on one after another."""
+        await self._defer(connection, {"tenant": tenant, "response": response, "attempt": 0}, lock, 0)
+
+    async def abort(self, connection: Connection, tenant: str, response: str) -> None:
+        """Ask the worker of a response to stop. A job that has not begun is left alone."""
+        for id, _, _, work in await (await connection.execute(_OF_RESPONSE, (response,))).fetchall():
+            if work["tenant"] != tenant:
+                continue
+            with _errors_of_psycopg():
+                await self.app.job_manager.cancel_job_by_id_async(id, abort=True, connection=connection)
+
+    async def silent_workers(
+        self, connection: Connection, me: int | None, stalled_after: float
+    ) -> tuple[set[int | None], set[int | None]]:
+        """Workers with jobs whose heartbeat is too old, and those whose process seems to be gone."""
+        rows = await (await connection.execute(_WORKERS, (stalled_after, QUEUE, PRESENCE, me))).fetchall()
+        return {id for id, is_stalled, _ in rows if is_stalled}, {id for id, _, is_gone in rows if is_gone}
+
+    async def replace(self, connection: Connection, response: str, attempt: int) -> int:
+        """Have the attempt after this one begin, unless it has. How many jobs were replaced?"""
+        return await self._replace(connection, _OF_ATTEMPT, (response, attempt))
+
+    async def replace_all(self, connection: Connection, workers: Iterable[int | None]) -> int:
+        """Have the next attempt of all that these workers, or forgotten ones, worked on begin."""
+        return await self._replace(connection, _OF_WORKERS, (QUEUE, list(workers)))
+
+    async def _replace(self, connection: Connection, query: LiteralString, given: Sequence[object]) -> int:
+        rows = await (await connection.execute(query, given)).fetchall()
+        for id, lock, priority, work in rows:
+            await connection.execute("SELECT procrastinate_finish_job_v1(%s, 'failed', true)", (id,))
+            bumped = await connection.execute(_NEXT_ATTEMPT, (work["response"], work["attempt"]))
+            if (row := await bumped.fetchone()) is not None:  # else the response has ended
+                # Before those that wait for the same lock, for it was there before them.
+                await self._defer(connection, work | {"attempt": row[0]}, lock, priority + 1)
+        return len(rows)
+
+    async def _defer(
+        self, connection: Connection, work: dict[str, JSONValue], lock: str | None, priority: int
+    ) -> None:
+        configured = self.app.configure_task(
+            TASK, queue=QUEUE, lock=lock, priority=priority, connection=connection
+        )
+        with _errors_of_psycopg():
+            await configured.defer_async(**work)
+
+
+@contextmanager
+def _errors_of_psycopg() -> Iterator[None]:
+    """Raises what psycopg raised, as any other statement of the transaction does, and not what it became."""
+    try:
+        yield
+    except ConnectorException as error:
+        if isinstance(error.__cause__, psycopg.Error):
+            raise error.__cause__ from None
+        raise

@@ -1,0 +1,103 @@
+"""A connection of its own that is there again after it was lost: for LISTEN, and for locks of a session."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import psycopg
+
+from antiphon.store.base import StoreUnavailable
+from antiphon.store.postgres.connection import SETTINGS, Connection
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.2
+_CHECK = 5.0
+"""Seconds of silence after which the server is asked whether it is still there."""
+
+
+class LastingSession:
+    """Connects, has `prepare` set the connection up, and hands on what it hears; again after each loss.
+
+    `changed` is called with True once it is connected and with False once it is lost.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        prepare: Callable[[Connection], Awaitable[None]],
+        heard: Callable[[str, str], None] | None = None,
+        changed: Callable[[bool], None] | None = None,
+    ) -> None:
+        self.since: float | None = None
+        """The time of the event loop since when it is connected, without a break; None while it is not."""
+        self.lost = 0.0
+        """The time of the event loop at which it was last connected."""
+        self._conninfo = conninfo
+        self._prepare = prepare
+        self._heard = heard
+        self._changed = changed
+        self._connected = asyncio.Event()
+        self._is_failing = False  # which was said already
+        self._task: asyncio.Task[None] | None = None
+        self._reason = "it does not answer"
+        """Why it is not connected."""
+
+    async def open(self, patience: float | None = None) -> None:
+        """Returns once it is connected; a `StoreUnavailable` says why it is not after so many seconds."""
+        self._task = asyncio.create_task(self._keep())
+        try:
+            async with asyncio.timeout(patience):
+                await self._connected.wait()
+        except TimeoutError:
+            await self.close()
+            raise StoreUnavailable(f"A connection to PostgreSQL was refused: {self._reason}") from None
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                await self._follow()
+            except (psycopg.Error, OSError) as error:
+                self._reason = " ".join(str(error).split())
+                if not self._is_failing:
+                    log.warning("there is no connection to PostgreSQL, connecting again: %s", self._reason)
+                self._is_failing = True
+            except Exception:
+                # Nothing would be heard any more without this task.
+                log.exception("a connection to PostgreSQL failed, connecting again")
+            finally:
+                self._set(None)
+            await asyncio.sleep(_RETRY)
+
+    async def _follow(self) -> None:
+        connection = await psycopg.AsyncConnection.connect(self._conninfo, **SETTINGS)
+        try:
+            await self._prepare(connection)
+            self._set(asyncio.get_running_loop().time())
+            while True:
+                async for notice in connection.notifies(timeout=_CHECK):
+                    if self._heard is not None:
+                        self._heard(notice.channel, notice.payload)
+                await connection.execute("SELECT 1")
+        finally:
+            await connection.close()
+
+    def _set(self, since: float | None) -> None:
+        was, self.since = self.since, since
+        if since is None:
+            self._connected.clear()
+            if was is not None:
+                self.lost = asyncio.get_running_loop().time()
+        else:
+            self._connected.set()
+            self._is_failing = False
+        if self._changed is not None and (was is None) != (since is None):
+            self._changed(since is not None)

@@ -1,0 +1,138 @@
+"""How the embedded store is opened: its connections, what was left by processes that died, and its files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from antiphon.store.base import StoreBusy, StoreError, StoreFull
+from antiphon.store.folder import make_folder
+from antiphon.store.sqlite.backlog import adopt
+from antiphon.store.sqlite.cell import Cell
+from antiphon.store.sqlite.chat_texts import prepare_index
+from antiphon.store.sqlite.disk_space import Reserve, reason
+from antiphon.store.sqlite.journal import Journal, abandoned, finish
+from antiphon.store.sqlite.schema import migrate
+from antiphon.store.sqlite.writer import explain
+
+log = logging.getLogger(__name__)
+
+FILE = "antiphon.db"
+READERS = 2
+
+
+def connect(
+    path: Path, busy_timeout: float, synchronous: Literal["normal", "full"], max_bytes: int | None
+) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        use_log(db, time.monotonic() + busy_timeout)
+        db.execute(f"PRAGMA synchronous = {synchronous}")
+        # 16 MB of log between checkpoints: a quarter less CPU for each save than with SQLite's default of 4.
+        db.execute("PRAGMA wal_autocheckpoint = 4000")
+        db.execute("PRAGMA journal_size_limit = 67108864")
+        # What a statement may have to undo is kept in memory, not in a file that is made for each group.
+        db.execute("PRAGMA temp_store = MEMORY")
+        if max_bytes is not None:
+            (page,) = db.execute("PRAGMA page_size").fetchone()
+            db.execute(f"PRAGMA max_page_count = {max(1, max_bytes // page)}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def use_log(db: sqlite3.Connection, deadline: float) -> None:
+    """Waits while another opens the same new database: here SQLite itself gives up at once."""
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(0.005)
+
+
+def take_over(db: sqlite3.Connection, path: Path) -> None:
+    """Finish what processes that died have left in their journals."""
+    left = abandoned(path)
+    if not left:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        adopt(db, left)
+        db.execute("COMMIT")
+    except BaseException:
+        db.rollback()
+        for journal in left:
+            journal.release()
+        raise
+    finish(left)
+
+
+Prepared = tuple[list[sqlite3.Connection], Cell, Journal, Reserve]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a store is opened, in a thread."""
+
+    path: Path
+    synchronous: Literal["normal", "full"]
+    busy_timeout: float
+    max_bytes: int | None
+
+    def prepare(self) -> Prepared:
+        make_folder(self.path.parent)
+        reserve = Reserve(self.path)
+        try:
+            try:
+                prepared = self._open(is_last=False)
+            except (sqlite3.OperationalError, OSError) as error:
+                if not reserve.exists or isinstance(explain(error), StoreBusy):
+                    raise
+                with reserve.lent():
+                    prepared = self._open(is_last=True)
+        except (sqlite3.Error, OSError, StoreError) as error:
+            why = reason(error) if isinstance(error, OSError) else explain(error)
+            kind = StoreFull if isinstance(why, StoreFull) else StoreError
+            raise kind(f"The store {self.path} cannot be opened. {why}") from error
+        reserve.count_journals()
+        if not reserve.take():
+            log.warning("the disk of the store %s is nearly full: nothing new is stored", self.path)
+        return *prepared, reserve
+
+    def _open(self, is_last: bool) -> tuple[list[sqlite3.Connection], Cell, Journal]:
+        connections: list[sqlite3.Connection] = []
+        try:
+            # SQLite gives the files it adds the mode of this one. Only a new one is opened here: closing
+            # it would take away the locks of whoever else has it open in this process.
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            for _ in range(1 + READERS):
+                connections.append(connect(self.path, self.busy_timeout, self.synchronous, self.max_bytes))
+            migrate(connections[0])
+            prepare_index(connections[0])
+            self._take_over(connections[0], is_last)
+            cell = Cell(self.path.with_name(f"{FILE}-cell"))
+            return connections, cell, Journal(self.path, sync=self.synchronous == "full")
+        except BaseException:
+            for db in connections:
+                db.close()
+            raise
+
+    def _take_over(self, db: sqlite3.Connection, is_last: bool) -> None:
+        try:
+            take_over(db, self.path)
+        except sqlite3.OperationalError as error:
+            if not is_last or not isinstance(explain(error), StoreFull):
+                raise
+            log.error("what a process that died left in its journal stays there until there is room")

@@ -1,0 +1,288 @@
+"""`code_interpreter`: Python that the model writes, run where it can do no harm."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from antiphon.config import ToolSettings
+from antiphon.config.kinds import Bytes, Count, Seconds
+from antiphon.spec.codec import Opaque
+from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
+from antiphon.store import UploadedFile
+from antiphon.tools.base import (
+    Function,
+    HostedCall,
+    HostedTool,
+    Outcome,
+    Scope,
+    ToolEnvironment,
+    ToolFailure,
+    ToolSession,
+)
+from antiphon.tools.citations import Source
+from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
+from antiphon.tools.code_interpreter.containers import PREFIX, Containers, file_id
+from antiphon.tools.code_interpreter.engine import CodeEngine, Ran
+from antiphon.tools.code_interpreter.monty import Monty
+from antiphon.tools.code_interpreter.slots import FairSlots
+from antiphon.tools.file_search.library import Library, missing_file
+from antiphon.wires.worker_thread import in_worker_thread
+
+TYPE = "code_interpreter"
+CALL = "code_interpreter_call"
+OUTPUTS = "code_interpreter_call.outputs"
+_PARAMETERS = {
+    "type": "object",
+    "properties": {"code": {"type": "string", "description": "The Python code to run."}},
+    "required": ["code"],
+    "additionalProperties": False,
+}
+_MARGIN = 20.0
+"""How much longer than the code a call may take, until its sandbox has ended by itself."""
+
+
+class CodeSettings(ToolSettings, frozen=True, kw_only=True):
+    engine: Literal["monty", "bubblewrap"] = "monty"
+    """A small Python without files, or a full one in a sandbox of the kernel."""
+    timeout: Seconds = 60.0
+    """How long the code of one call may take."""
+    limit: Bytes = 64 * 1024
+    memory: Bytes = 512 * 1024 * 1024
+    disk: Bytes = 64 * 1024 * 1024
+    """How much the files of one container may take."""
+    processes: Count = 32
+    containers: Count = 4
+    """How many containers a tenant may have."""
+    runs: Count = 8
+    """How many pieces of code may run at once, half of them for one tenant; another one waits."""
+    idle: Seconds = 1200.0
+    """A container that has not been used for so long is removed."""
+
+
+class CodeInterpreter(HostedTool):
+    Settings: ClassVar[type[ToolSettings]] = CodeSettings
+    types = frozenset({TYPE})
+    items = frozenset({CALL})
+    includes = frozenset({OUTPUTS})
+    is_plain = True
+
+    def __init__(self, settings: CodeSettings, environment: ToolEnvironment) -> None:
+        super().__init__(settings, environment)
+        limits = settings.timeout, settings.memory, settings.limit
+        self._engine: CodeEngine
+        if settings.engine == "monty":
+            self._engine = Monty(*limits)
+        else:
+            self._engine = Bubblewrap(*limits, settings.disk, settings.processes)
+        self._idle = settings.idle
+        self.containers = Containers(environment.folder / "containers", settings.idle, settings.containers)
+        self.containers.prune(environment.clock())
+        self._pruning: asyncio.Task[None] | None = None
+        self._slots = FairSlots(settings.runs)
+        self._locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+        self._library = Library(environment.store, environment.folder, environment.config.files)
+
+    def unavailable(self, declared: Opaque) -> str | None:
+        return self._engine.unavailable()
+
+    async def open(self, declared: Opaque, scope: Scope) -> ToolSession:
+        where, tenant = f"{scope.param}.container", scope.tenant
+        asked = declared.fields.get("container", {"type": "auto"})
+        if isinstance(asked, str):
+            if self.containers.find(tenant, asked) is None:
+                message = f"there is no container {asked!r}, or no longer; send {{'type': 'auto'}} for one"
+                raise SpecError(invalid_param(where, message))
+            return _Session(self, scope, asked)
+        if not isinstance(asked, dict) or asked.get("type") != "auto":
+            message = "expected the id of a container, or an object with the type 'auto'"
+            raise SpecError(invalid_param(where, message))
+        ids = asked.get("file_ids") or []
+        if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
+            raise SpecError(invalid_param(f"{where}.file_ids", "expected the ids of uploaded files"))
+        files = await self.uploaded(tenant, ids, f"{where}.file_ids")
+        return _Session(self, scope, _last_container(scope.items), files)
+
+    async def uploaded(self, tenant: str, ids: Sequence[str], param: str) -> list[UploadedFile]:
+        """The files that a container is to begin with; `SpecError` if one cannot be had."""
+        found: list[UploadedFile] = []
+        for n, id in enumerate(ids):
+            file = await self._library.find(tenant, id, self.environment.clock())
+            if file is None:
+                raise missing_file(id, f"{param}[{n}]")
+            found.append(file)
+        assert isinstance(self.settings, CodeSettings)
+        if found and self.settings.engine == "monty":
+            message = (
+                'the small Python has no files; with [tools.code_interpreter] engine = "bubblewrap" there are'
+            )
+            raise SpecError(invalid_param(param, message))
+        if sum(file.bytes for file in found) > self.settings.disk:
+            message = f"the files are larger than the {self.settings.disk:,} bytes that a container may hold"
+            raise SpecError(invalid_param(param, message))
+        return found
+
+    async def put(self, tenant: str, container: str, files: Sequence[UploadedFile]) -> None:
+        """Copy files into a container, under their names."""
+        path = self.containers.find(tenant, container)
+        for file in files if path is not None else ():
+            assert path is not None
+            with suppress(FileNotFoundError):  # deleted in the meantime
+                await in_worker_thread(self.containers.put, path, file.filename, self._library.path(file))
+
+    def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
+        fields = item.fields
+        code, outputs = fields.get("code"), fields.get("outputs")
+        said = [one.get("logs") for one in outputs or () if isinstance(one, dict) and one.get("logs")]
+        call = FunctionCall(call_id=item.id, name="python", arguments=json.dumps({"code": code or ""}))
+        output = "\n".join(map(str, said)) or "(no output was recorded)"
+        return [call, FunctionCallOutput(call_id=item.id, output=output)]
+
+    async def run(self, code: str, path: Path, tenant: str) -> tuple[Ran, list[str]]:
+        """Run code in a container; what came of it, and the names of the files that it wrote."""
+        clock = self.environment.clock
+        if self._pruning is None or self._pruning.done():
+            self._pruning = asyncio.create_task(self._prune())
+        with self.containers.used(path, clock()):
+            await in_worker_thread(self.containers.remove)
+            # One after the other in a container: each begins with the files that the one before has left.
+            async with self._locks.setdefault(path, asyncio.Lock()), self._slots.taken(tenant):
+                ran = await self._engine.run(code, path)
+                changed: list[str] = []
+                if ran.files is not None:
+                    changed = await in_worker_thread(self.containers.keep, path, ran.files, clock())
+        return ran, changed
+
+    async def _prune(self) -> None:
+        """Remove containers as they become old, until there are none."""
+        others = 1
+        while others:
+            await asyncio.sleep(self._idle + 1)
+            expired, others = await in_worker_thread(self.containers.expired, self.environment.clock())
+            self.containers.take_out(expired)
+            await in_worker_thread(self.containers.remove)
+
+    async def close(self) -> None:
+        if self._pruning is not None:
+            self._pruning.cancel()
+            await asyncio.wait([self._pruning])
+
+    def function(self) -> Function:
+        return Function("python", self._engine.description, _PARAMETERS, True)
+
+
+class _Call(Struct):
+    """What is known of a call while it runs."""
+
+    container: str = ""
+    code: str | None = None
+
+
+class _Session(ToolSession):
+    def __init__(
+        self, tool: CodeInterpreter, scope: Scope, container: str, files: Sequence[UploadedFile] = ()
+    ) -> None:
+        """`container` is the one that the conversation has used so far, if any; `files` are to be in it."""
+        self._files = files
+        self._tool = tool
+        self._scope = scope
+        self._shows_outputs = OUTPUTS in scope.request.include
+        self._before = container
+        self._container = container if tool.containers.find(scope.tenant, container) else ""
+        self.functions = [tool.function()]
+        assert isinstance(tool.settings, CodeSettings)
+        self.timeout = tool.settings.timeout + _MARGIN
+
+    def begin(self, call: HostedCall) -> None:
+        # The item names its container from the beginning; that there may be no more of them is told by `run`.
+        refusal: ToolFailure | None = None
+        if not self._container:
+            try:
+                self._container = self._tool.containers.new(
+                    self._scope.tenant, self._tool.environment.clock()
+                )
+            except ToolFailure as failure:
+                refusal = failure
+        call.about = refusal or _Call(self._container)
+        call.item(type=CALL, status="in_progress", code=None, container_id=self._container, outputs=None)
+        call.event("response.code_interpreter_call.in_progress")
+
+    async def run(self, call: HostedCall) -> Outcome:
+        if isinstance(call.about, ToolFailure):
+            raise call.about
+        about: _Call = call.about
+        about.code = code = _code_of(call.arguments)
+        call.event("response.code_interpreter_call_code.delta", delta=code)
+        call.event("response.code_interpreter_call_code.done", code=code)
+        call.event("response.code_interpreter_call.interpreting")
+        path = self._tool.containers.find(self._scope.tenant, about.container)
+        if path is None:
+            raise ToolFailure("the container is gone; call again, and it gets another one")
+        files, self._files = self._files, ()
+        await self._tool.put(self._scope.tenant, about.container, files)
+        ran, changed = await self._tool.run(code, path, self._scope.tenant)
+        call.event("response.code_interpreter_call.completed")
+        said = ran.text + self._about(ran, changed, about.container)
+        if self._before and self._before != about.container:
+            said += f"\n(the container {self._before} is gone with its files: this one began empty)"
+            self._before = ""
+        return Outcome(said or "(it printed nothing)", self._item(call, "completed", ran), failed=ran.failed)
+
+    def failure(self, call: HostedCall, message: str) -> Outcome:
+        return Outcome(message, self._item(call, "failed", Ran(message)), failed=True)
+
+    def _about(self, ran: Ran, changed: Sequence[str], container: str) -> str:
+        """For the model: the figures that the user sees, and how to cite a file."""
+        told = ""
+        if ran.images:
+            told += f"\n(figures shown to the user: {len(ran.images)})"
+        for name in changed[:20]:
+            told += f"\n(file: {name}; cite it as {self._scope.cite(_citation(container, name))})"
+        return told
+
+    def _item(self, call: HostedCall, status: str, ran: Ran) -> dict[str, Any]:
+        about = call.about if isinstance(call.about, _Call) else _Call()
+        outputs: list[dict[str, str]] | None = None
+        if self._shows_outputs:
+            outputs = [{"type": "logs", "logs": ran.text}] if ran.text else []
+            outputs += [{"type": "image", "url": _data_url(image)} for image in ran.images]
+        made = {"type": CALL, "status": status, "code": about.code, "container_id": about.container}
+        return {**made, "outputs": outputs}
+
+
+def _last_container(items: Sequence[Item]) -> str:
+    for item in reversed(items):
+        if isinstance(item, Opaque) and item.type == CALL:
+            id = item.fields.get("container_id")
+            return id if isinstance(id, str) and id.startswith(PREFIX) else ""
+    return ""
+
+
+def _code_of(arguments: str) -> str:
+    try:
+        code = json.loads(arguments)["code"]
+        code.encode()  # half of a character, which JSON can write, is nothing that could be shown
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        code = None
+    if not isinstance(code, str):
+        raise ToolFailure('the arguments must be an object with the code: {"code": "print(1)"}')
+    return code
+
+
+def _citation(container: str, name: str) -> Source:
+    def annotation(start: int, end: int) -> Opaque:
+        about = {"container_id": container, "file_id": file_id(name), "filename": name}
+        return Opaque.make(type="container_file_citation", **about, start_index=start, end_index=end)
+
+    return Source(annotation=annotation, text=name)
+
+
+def _data_url(image: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(image).decode()}"

@@ -1,0 +1,150 @@
+"""The folders that runs of code keep their files in, from one call of a conversation to the next.
+
+A container belongs to one tenant and to this machine. One that nobody has used for a while is removed; so is
+the one that was used longest ago, when its tenant wants one more than there may be.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from antiphon.spec import ids
+from antiphon.tools.base import ToolFailure
+
+PREFIX, _GONE = "cntr_", "gone_"
+_ID = re.compile(rf"{PREFIX}[0-9A-Za-z]{{1,64}}")
+FILE_PREFIX = "cfile_"
+_LONGEST_NAME = 250
+
+
+class Containers:
+    def __init__(self, folder: Path, idle: float, most: int) -> None:
+        """`idle` is after how many seconds a container goes, `most` how many a tenant may have."""
+        self._folder = folder
+        self._idle = idle
+        self._most = most
+        self._running: Counter[Path] = Counter()
+        self._gone: list[Path] = []
+
+    def find(self, tenant: str, id: str) -> Path | None:
+        """Where the files of a container are; None if there is none of this name, or no longer."""
+        if not _ID.fullmatch(id):
+            return None
+        path = self._of(tenant) / id
+        return path if path.is_dir() else None
+
+    def new(self, tenant: str, now: float) -> str:
+        """Make one; `ToolFailure` if code runs in all those that the tenant may have."""
+        mine = self._of(tenant)
+        mine.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = sorted(mine.glob(f"{PREFIX}*"), key=lambda path: path.stat().st_mtime)
+        idle = [path for path in held if not self._running[path]]
+        for path in idle[: max(0, len(held) - self._most + 1)]:
+            self.take_out([path])
+            held.remove(path)
+        if len(held) >= self._most:
+            raise ToolFailure(f"code runs in all {self._most} containers that there may be; try again later")
+        id = ids.new_id(PREFIX)
+        (mine / id).mkdir()
+        self._touch(mine / id, now)
+        return id
+
+    @contextmanager
+    def used(self, path: Path, now: float) -> Iterator[None]:
+        """While this lasts, the container stays."""
+        self._running[path] += 1
+        try:
+            self._touch(path, now)
+            yield
+        finally:
+            self._running[path] -= 1
+            if not self._running[path]:
+                del self._running[path]
+
+    def keep(self, path: Path, files: dict[str, bytes], now: float) -> list[str]:
+        """Make the container hold just these; the names of those that are new or have changed."""
+        before = {file.name: file for file in path.iterdir()}
+        changed: list[str] = []
+        for name, data in files.items():
+            stored = quote(name, safe="")
+            old = before.pop(stored, None)
+            if old is None or old.read_bytes() != data:
+                (path / stored).write_bytes(data)
+                (path / stored).chmod(0o644)
+                changed.append(name)
+        for gone in before.values():
+            gone.unlink()
+        self._touch(path, now)
+        return changed
+
+    def put(self, path: Path, name: str, source: Path) -> None:
+        """Add a copy of a file; a name that is too long loses its beginning."""
+        target = path / quote(name, safe="")[-_LONGEST_NAME:]
+        shutil.copyfile(source, target)
+        target.chmod(0o644)
+
+    def prune(self, now: float) -> None:
+        """Remove those that nobody has used for too long, and what an earlier run has left half removed."""
+        self._gone += self._folder.glob(f"*/{_GONE}*")
+        self.take_out(self.expired(now)[0])
+        self.remove()
+
+    def expired(self, now: float) -> tuple[list[Path], int]:
+        """Those that nobody has used for too long, and how many there are of others."""
+        found: list[Path] = []
+        others = 0
+        for path in self._folder.glob(f"*/{PREFIX}*"):
+            with suppress(OSError):
+                if path.stat().st_mtime < now - self._idle:
+                    found.append(path)
+                else:
+                    others += 1
+        return found, others
+
+    def take_out(self, paths: Iterable[Path]) -> None:
+        """Let nobody find them any more, unless code runs in them. Takes no time, whatever they hold."""
+        for path in paths:
+            if not self._running[path]:
+                with suppress(OSError):
+                    self._gone.append(path.rename(path.with_name(f"{_GONE}{path.name}")))
+
+    def remove(self) -> None:
+        """Remove the files of those that were taken out."""
+        while self._gone:
+            shutil.rmtree(self._gone.pop(), ignore_errors=True)
+
+    def _of(self, tenant: str) -> Path:
+        return self._folder / hashlib.sha256(tenant.encode()).hexdigest()[:32]
+
+    def _touch(self, path: Path, now: float) -> None:
+        path.chmod(0o755)  # read by a user that belongs to nobody
+        os.utime(path, (now, now))
+
+
+def can_keep(name: str, names: Container[str]) -> bool:
+    """Can a file of this name, which nobody vouches for, be kept beside the others?"""
+    parts = name.split("/")
+    if "\0" in name or not {"", ".", ".."}.isdisjoint(parts):
+        return False
+    if any("/".join(parts[:n]) in names for n in range(1, len(parts))):
+        return False  # what would be its folder is a file
+    try:
+        return len(quote(name, safe="")) <= 250
+    except UnicodeEncodeError:
+        return False
+
+
+def listed(path: Path) -> dict[str, Path]:
+    """The files of a container by their id."""
+    return {file_id(unquote(file.name)): file for file in sorted(path.iterdir())}
+
+
+def file_id(name: str) -> str:
+    """The id of a file in its container: always the same for one name."""
+    return FILE_PREFIX + hashlib.sha256(name.encode()).hexdigest()[:24]

@@ -1,0 +1,49 @@
+"""What runs a piece of code, and what came of it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+_PAUSE = 0.01
+
+
+class Ran(Struct):
+    """What came of one run."""
+
+    text: str
+    """What the code printed, and the value of its last expression."""
+    failed: bool = False
+    images: Sequence[bytes] = ()
+    """Figures, as PNG."""
+    files: dict[str, bytes] | None = None
+    """What the folder holds afterwards; None if there is no folder, or what it holds has not come out."""
+
+
+class CodeEngine(Protocol):
+    """One way to run Python where it can do no harm."""
+
+    @property
+    def description(self) -> str:
+        """For the model: what it can do, and what it cannot."""
+
+    def unavailable(self) -> str | None:
+        """Why nothing is run, in a sentence."""
+
+    async def run(self, code: str, folder: Path) -> Ran:
+        """Run code, with a copy of the files in this folder. Cancelled, it is stopped at once."""
+
+
+async def read_at_most(stream: asyncio.StreamReader, most: int) -> bytes:
+    """All that comes, of which the first `most` bytes are kept. Whoever sends more has to wait for it."""
+    kept: list[bytes] = []
+    size = 0
+    while piece := await stream.read(64 * 1024):
+        if size < most:
+            kept.append(piece[: most - size])
+        size += len(piece)
+        if size > most:
+            await asyncio.sleep(_PAUSE)
+    return b"".join(kept)

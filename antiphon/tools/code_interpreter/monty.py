@@ -1,0 +1,58 @@
+"""Monty: a small Python inside a child process, without files, network or imports of others."""
+
+import asyncio
+import json
+import os
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+
+from antiphon.tools.base import ToolFailure
+from antiphon.tools.code_interpreter.engine import Ran, read_at_most
+from antiphon.wires.child_process import start_module
+
+_CHILD = "antiphon.tools.code_interpreter.monty_child"
+_GRACE = 10.0
+"""How much longer than its time limit the child may take, to start and to end."""
+
+
+class Monty:
+    description = (
+        "Runs Python code and returns what it prints and the value of its last expression. It is a small "
+        "Python: functions, comprehensions, f-strings, math, json, re, datetime and csv work; there are no "
+        "files, no network, no other packages, and nothing is kept from one call to the next."
+    )
+
+    def __init__(self, seconds: float, memory: int, output: int) -> None:
+        self._seconds = seconds
+        self._memory = memory
+        self._output = output
+
+    def unavailable(self) -> str | None:
+        if find_spec("pydantic_monty") is None:
+            return "no code can be run, because pydantic-monty is not installed: pip install 'antiphon[code]'"
+        return None
+
+    async def run(self, code: str, folder: Path) -> Ran:
+        asked = {"code": code, "seconds": self._seconds, "memory": self._memory, "limit": self._output}
+        child = await start_module(_CHILD, {}, stderr=asyncio.subprocess.DEVNULL)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            async with asyncio.timeout(self._seconds + _GRACE):
+                # It stays open: the child ends when it is closed, also because this process was killed.
+                child.stdin.write(json.dumps(asked).encode() + b"\n")
+                # A character can take six bytes in JSON.
+                told = await read_at_most(child.stdout, 6 * self._output + 1024)
+                await child.wait()
+        except (TimeoutError, ConnectionError):
+            told = b""
+        finally:
+            child.stdin.close()
+            if child.returncode is None:
+                os.killpg(child.pid, signal.SIGKILL)  # it has a child of its own
+                await child.wait()
+        try:
+            return Ran(**json.loads(told))
+        except (ValueError, TypeError):
+            raise ToolFailure("the code broke the process that ran it, or took too long") from None

@@ -1,0 +1,110 @@
+"""A filter of system calls for the sandbox, as the bytes of a classic BPF program.
+
+What code in the sandbox never needs and attacks on the kernel begin with is refused: new namespaces, mounts,
+tracing, keys, kernel modules, and the large interfaces with a history of holes. So is memory that belongs to
+no process and to no folder, because nobody could see how much of it there is. Of sockets there are only those
+within the machine, whose buffers stay as small as they begin.
+"""
+
+import errno
+import platform
+import struct
+from typing import Final, NamedTuple
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+_KILL = 0x80000000
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
+_AF_UNIX, _SOL_SOCKET, _SO_SNDBUF, _SO_RCVBUF = 1, 1, 7, 8
+_X32 = 0x40000000
+_NEW_NAMESPACES: Final = 0x7E020000
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+
+
+class _Machine(NamedTuple):
+    audit: int
+    clone: int
+    clone3: int
+    socket: int
+    socketpair: int
+    setsockopt: int
+    refused: tuple[int, ...]
+
+
+_MACHINES: Final = {
+    # ptrace, pivot_root, mount, umount2, swapon, swapoff, reboot, init_module, delete_module, quotactl,
+    # kexec_load, add_key, request_key, keyctl, unshare, move_pages, perf_event_open, name_to_handle_at,
+    # open_by_handle_at, setns, process_vm_readv, process_vm_writev, kcmp, finit_module, kexec_file_load,
+    # bpf, userfaultfd, io_uring_setup, io_uring_enter, io_uring_register, open_tree, move_mount, fsopen,
+    # fsconfig, fsmount, fspick, mount_setattr, memfd_create, memfd_secret, shmget, msgget, mq_open
+    "x86_64": _Machine(
+        0xC000003E,
+        *(56, 435),
+        *(41, 53, 54),
+        (
+            *(101, 155, 165, 166, 167, 168, 169, 175, 176, 179, 246, 248, 249, 250, 272, 279, 298, 303),
+            *(304, 308, 310, 311, 312, 313, 320, 321, 323, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442),
+            *(319, 447, 29, 68, 240),
+        ),
+    ),
+    "aarch64": _Machine(
+        0xC00000B7,
+        *(220, 435),
+        *(198, 199, 208),
+        (
+            *(117, 41, 40, 39, 224, 225, 142, 105, 106, 60, 104, 217, 218, 219, 97, 239, 241, 264, 265, 268),
+            *(270, 271, 272, 273, 294, 280, 282, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442),
+            *(279, 447, 194, 186, 180),
+        ),
+    ),
+}
+
+
+def program() -> bytes | None:
+    """The filter for this machine; None for a kind of machine whose calls are not known here."""
+    machine = _MACHINES.get(platform.machine())
+    if machine is None:
+        return None
+    refuse, no_such_call = _REFUSE | errno.EPERM, _REFUSE | errno.ENOSYS
+    steps = [
+        _step(_LOAD, _ARCHITECTURE),
+        _step(_EQUAL, machine.audit, 1, 0),
+        _step(_RETURN, _KILL),
+        _step(_LOAD, _NUMBER),
+        # The second table of numbers that x86 has would go round the first.
+        _step(_AT_LEAST, _X32, 0, 1),
+        _step(_RETURN, refuse),
+        # Its flags are in memory, where a filter cannot look, so that libraries have to use `clone`.
+        _step(_EQUAL, machine.clone3, 0, 1),
+        _step(_RETURN, no_such_call),
+    ]
+    for number in machine.refused:
+        steps += [_step(_EQUAL, number, 0, 1), _step(_RETURN, refuse)]
+    for number in (machine.socket, machine.socketpair):
+        steps += [
+            _step(_EQUAL, number, 0, 4),
+            _step(_LOAD, _FIRST_ARGUMENT),
+            _step(_EQUAL, _AF_UNIX, 0, 1),
+            _step(_RETURN, _ALLOW),
+            _step(_RETURN, _REFUSE | errno.EAFNOSUPPORT),
+        ]
+    steps += [
+        _step(_EQUAL, machine.setsockopt, 0, 7),
+        _step(_LOAD, _SECOND_ARGUMENT),
+        _step(_EQUAL, _SOL_SOCKET, 0, 3),
+        _step(_LOAD, _THIRD_ARGUMENT),
+        _step(_EQUAL, _SO_SNDBUF, 2, 0),
+        _step(_EQUAL, _SO_RCVBUF, 1, 0),
+        _step(_RETURN, _ALLOW),
+        _step(_RETURN, refuse),
+        _step(_EQUAL, machine.clone, 0, 3),
+        _step(_LOAD, _FIRST_ARGUMENT),
+        _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
+        _step(_RETURN, refuse),
+        _step(_RETURN, _ALLOW),
+    ]
+    return b"".join(steps)
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)

@@ -1,0 +1,93 @@
+"""The bytes of uploaded files, in a folder, each under the digest of its content; equal ones stand once."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from antiphon.spec.ids import new_id
+
+_ABANDONED = 86400.0
+"""A file that has come for longer than this will not come any more."""
+
+
+class Incoming:
+    """A file while it comes. Its methods touch the disk, so they are for a worker thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._hash = hashlib.sha256()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+    def write(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            self._hash.update(piece)
+            self._file.write(piece)
+            self.size += len(piece)
+
+    def finish(self) -> str:
+        """All has come; its digest."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return self._hash.hexdigest()
+
+    def discard(self) -> None:
+        """Forget it, unless it has been kept."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class ContentFolder:
+    """Several processes may use it; a lock keeps one from removing what another is about to use again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._coming = folder / "incoming"
+
+    def begin(self) -> Incoming:
+        return Incoming(self._coming / new_id("upload_"))
+
+    def path(self, digest: str) -> Path:
+        return self._folder / digest[:2] / digest
+
+    def keep(self, incoming: Incoming, digest: str) -> None:
+        """From now on it is here. Whoever calls this holds the lock until it is known who uses it."""
+        path = self.path(digest)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.replace(incoming.path, path)
+
+    def remove(self, digest: str) -> None:
+        """Whoever calls this holds the lock alone, and knows that nobody uses it."""
+        self.path(digest).unlink(missing_ok=True)
+
+    def digests(self) -> Iterator[str]:
+        for folder in self._folder.glob("??"):
+            for path in folder.iterdir():
+                yield path.name
+
+    def drop_abandoned(self, now: float) -> None:
+        """Remove what began to come and never ended: its process has died."""
+        for path in self._coming.glob("*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < now - _ABANDONED:
+                    path.unlink()
+
+    @contextmanager
+    def locked(self, *, alone: bool) -> Iterator[bool]:
+        """The lock, with others or alone. False if that is not possible now; nobody waits here."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(file)

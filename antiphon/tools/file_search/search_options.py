@@ -1,0 +1,97 @@
+"""What a request may say about a search and about chunks, checked."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.tools.file_search.chunking import Chunking
+
+MOST_RESULTS = 50
+_RANKERS = ("auto", "none", "default-2024-11-15", "default_2024_08_21")
+_SIZES = range(100, 4097)
+_LONGEST_KEY, _LONGEST_VALUE, _MOST_ATTRIBUTES = 64, 512, 16
+
+
+class Ranking(Struct, frozen=True):
+    score_threshold: float = 0.0
+    embedding_weight: float = 1.0
+    text_weight: float = 1.0
+
+
+def wrong(param: str, message: str) -> SpecError:
+    return SpecError(invalid_param(param, message).with_code("invalid_value"))
+
+
+def results_of(given: Any, param: str, usual: int) -> int:
+    if given is None:
+        return usual
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST_RESULTS:
+        raise wrong(param, f"expected a number from 1 to {MOST_RESULTS}")
+    return given
+
+
+def ranking_of(given: Any, param: str) -> Ranking:
+    if given is None:
+        return Ranking()
+    fields = _object(given, param)
+    if fields.get("ranker") not in (None, *_RANKERS):
+        raise wrong(f"{param}.ranker", f"expected one of {', '.join(_RANKERS)}")
+    threshold = _number(fields.get("score_threshold") or 0, f"{param}.score_threshold", most=1)
+    if fields.get("hybrid_search") is None:
+        return Ranking(threshold)
+    where = f"{param}.hybrid_search"
+    weights = _object(fields["hybrid_search"], where)
+    meaning, text = (
+        _number(weights.get(name), f"{where}.{name}") for name in ("embedding_weight", "text_weight")
+    )
+    if not meaning + text:
+        raise wrong(where, "one of the weights has to be more than 0")
+    return Ranking(threshold, meaning, text)
+
+
+def chunking_of(given: Any, param: str) -> Chunking:
+    if given is None:
+        return Chunking()
+    fields = _object(given, param)
+    if fields.get("type") == "auto":
+        return Chunking()
+    if fields.get("type") != "static":
+        raise wrong(f"{param}.type", "expected 'auto' or 'static'")
+    where = f"{param}.static"
+    sizes = _object(fields.get("static"), where)
+    size, overlap = sizes.get("max_chunk_size_tokens"), sizes.get("chunk_overlap_tokens")
+    if isinstance(size, bool) or not isinstance(size, int) or size not in _SIZES:
+        message = f"expected a number from {_SIZES.start} to {_SIZES.stop - 1}"
+        raise wrong(f"{where}.max_chunk_size_tokens", message)
+    if isinstance(overlap, bool) or not isinstance(overlap, int) or not 0 <= overlap <= size // 2:
+        raise wrong(f"{where}.chunk_overlap_tokens", "expected a number from 0 to half of the chunk's size")
+    return Chunking(size, overlap)
+
+
+def attributes_of(given: Any, param: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    fields = _object(given, param)
+    if len(fields) > _MOST_ATTRIBUTES:
+        raise wrong(param, f"a file has {_MOST_ATTRIBUTES} attributes at most")
+    for name, value in fields.items():
+        if len(name) > _LONGEST_KEY:
+            raise wrong(param, f"the name of an attribute has {_LONGEST_KEY} characters at most")
+        is_short = not isinstance(value, str) or len(value) <= _LONGEST_VALUE
+        if not isinstance(value, str | int | float | bool) or not is_short:
+            message = f"expected a number, a boolean, or a text of {_LONGEST_VALUE} characters at most"
+            raise wrong(f"{param}.{name}", message)
+    return fields
+
+
+def _object(given: Any, param: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise wrong(param, "expected an object")
+    return given
+
+
+def _number(given: Any, param: str, most: float = 1e6) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= most:
+        raise wrong(param, f"expected a number from 0 to {most:g}")
+    return float(given)

@@ -1,0 +1,110 @@
+"""An `mcp` tool as a request declares it, as typed data."""
+
+import re
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.spec.codec import Opaque
+from antiphon.spec.errors import SpecError, invalid_param
+
+_LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+# The transport's own, and those that say where a request goes.
+_OURS = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+
+
+class ToolFilter(Struct):
+    """Tools by their names, or those that only read, or both."""
+
+    tool_names: list[str] | None = None
+    read_only: bool | None = None
+
+    def matches(self, name: str, reads_only: bool) -> bool:
+        if self.tool_names is None and self.read_only is None:
+            return False
+        return (self.tool_names is None or name in self.tool_names) and (
+            self.read_only is None or self.read_only == reads_only
+        )
+
+
+class ApprovalFilter(Struct):
+    always: ToolFilter | list[str] | None = None
+    never: ToolFilter | list[str] | None = None
+
+
+class DeclaredServer(Struct, kw_only=True):
+    """A server and what of it the model may use."""
+
+    server_label: str
+    server_url: str | None = None
+    server_description: str | None = None
+    connector_id: str | None = None
+    tunnel_id: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+    allowed_tools: list[str] | ToolFilter | None = None
+    require_approval: Literal["always", "never"] | ApprovalFilter | None = None
+    refresh: bool = msgspec.field(name="antiphon:refresh", default=False)
+
+    __repr__ = object.__repr__  # which shows no credential
+
+    def allows(self, name: str, reads_only: bool) -> bool:
+        """May the model use this tool at all?"""
+        allowed = self.allowed_tools
+        if allowed is None:
+            return True
+        return _filter(allowed).matches(name, reads_only)
+
+    def needs_approval(self, name: str, reads_only: bool, default: str) -> bool:
+        """Has the client to allow each call of this tool?
+
+        A filter for some tools leaves the others as its opposite: who lists what is never asked about is
+        asked about the rest. Where both list a tool, it is asked about.
+        """
+        asked = self.require_approval or default
+        if not isinstance(asked, ApprovalFilter):
+            return asked == "always"
+        if asked.always is not None and _filter(asked.always).matches(name, reads_only):
+            return True
+        if asked.never is not None:
+            return not _filter(asked.never).matches(name, reads_only)
+        return asked.always is None
+
+
+def _filter(given: list[str] | ToolFilter) -> ToolFilter:
+    return ToolFilter(tool_names=given) if isinstance(given, list) else given
+
+
+def read(declared: Opaque, param: str) -> DeclaredServer:
+    """The declaration; what is wrong with it is a `SpecError` that names the place, and no credential."""
+    try:
+        found = msgspec.convert(_without_nulls(declared.fields), DeclaredServer)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        place = f"{param}{where.rstrip('`')}"
+        raise SpecError(invalid_param(place, what)) from None
+    if not _LABEL.fullmatch(found.server_label):
+        message = "a label has 1 to 64 letters, digits, `_`, `-` and `.`"
+        raise SpecError(invalid_param(f"{param}.server_label", message))
+    for name, value in (found.headers or {}).items():
+        if not _HEADER.fullmatch(name) or not _is_sendable(value) or name.lower() in _OURS:
+            message = (
+                "a header has a name and a value that can be sent, and is not one of the transport's own"
+            )
+            raise SpecError(invalid_param(f"{param}.headers", message))
+    if not _is_sendable(found.authorization or ""):
+        message = "a token has printable ASCII characters only"
+        raise SpecError(invalid_param(f"{param}.authorization", message))
+    return found
+
+
+def _is_sendable(value: str) -> bool:
+    return value.isascii() and (value.isprintable() or not value)
+
+
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,128 @@
+"""The HTTP client that the MCP package is given: it asks only what it may, and reads only so much.
+
+Imported when a connection is opened, because it brings the package's own HTTP library along.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from antiphon.providers.http.failures import Forbidden
+from antiphon.providers.http.resolving import Resolver, demand_public
+from antiphon.tools.mcp.links import HttpFailure, McpAnswerTooLarge, NotAllowed
+from antiphon.tools.mcp.structure import JsonStructure
+
+_Note = Callable[[Exception], None]
+
+
+class _PublicBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to public addresses alone: to the very one that was looked at."""
+
+    def __init__(self, inner: httpcore2.AsyncNetworkBackend) -> None:
+        self._inner = inner
+        self._resolver = Resolver()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (the package's own interface)
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._resolver.resolve(host, port)
+        demand_public(host, addresses)
+        failure: Exception | None = None
+        for address in addresses:
+            try:
+                return await self._inner.connect_tcp(
+                    address.place[0], port, timeout, local_address, socket_options
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure or Forbidden(host)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+class _Guarded(httpx2.AsyncBaseTransport):
+    """Looks at every request, also those that follow a redirect, and counts the bytes of each answer."""
+
+    def __init__(
+        self,
+        inner: httpx2.AsyncHTTPTransport,
+        allows: Callable[[str], bool],
+        note: _Note,
+        limit: int,
+    ) -> None:
+        self._inner = inner
+        self._note = note
+        self._allows = allows
+        self._limit = limit
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if not self._allows(str(request.url)):
+            self._note(NotAllowed())
+            raise NotAllowed
+        try:
+            response = await self._inner.handle_async_request(request)
+        except Forbidden as error:
+            self._note(error)
+            raise
+        if request.method == "POST" and response.status_code >= 400:
+            self._note(HttpFailure(response.status_code))
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Counted(response.stream, self._note, self._limit)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, note: _Note, limit: int) -> None:
+        self._inner = inner
+        self._note = note
+        self._left = limit
+        self._structure = JsonStructure()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            self._left -= len(chunk)
+            if self._left < 0 or self._structure.is_too_much(chunk):
+                self._note(McpAnswerTooLarge())
+                raise McpAnswerTooLarge
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def http_client(
+    headers: Mapping[str, str],
+    allows: Callable[[str], bool],
+    *,
+    limit: int,
+    connect: float,
+    public_only: bool,
+    note: _Note,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    """A client for one connection. `allows` is asked about every address, `note` told of trouble."""
+    inner = httpx2.AsyncHTTPTransport(trust_env=False)
+    if public_only:
+        pool = inner._pool
+        assert isinstance(pool, httpcore2.AsyncConnectionPool)
+        pool._network_backend = _PublicBackend(pool._network_backend)
+    # Compressed answers would be counted before they are unpacked, so none are asked for.
+    sent = {"accept-encoding": "identity", **headers}
+    return httpx2.AsyncClient(
+        headers=sent,
+        transport=_Guarded(inner, allows, note, limit),
+        timeout=httpx2.Timeout(connect, read=None),
+        auth=auth,
+        trust_env=False,
+    )

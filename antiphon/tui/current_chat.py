@@ -1,0 +1,233 @@
+"""One chat with a model, without a screen: its tree of responses, and the next turn from anywhere in it."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from antiphon import (
+    Agent,
+    AgentResult,
+    AgentRun,
+    AsyncClient,
+    AsyncEventStream,
+    Item,
+    ReasoningParam,
+    Request,
+    Response,
+    Tool,
+    ToolCall,
+    encode,
+)
+from antiphon.tui.answering import entries_of, notices_of
+from antiphon.tui.chats import ChatBook, ListedChat, Node
+from antiphon.tui.entries import Entry, UserEntry
+from antiphon.tui.recording import CallRecording
+from antiphon.tui.status import Status, StatusModel, cost_of
+from antiphon.wires.terminal_text import printable_line
+
+CHAT_FIELD = "antiphon:chat"
+_RECORDINGS = 20
+_TITLE = 60
+
+
+@dataclass(slots=True)
+class Settings:
+    """What is asked of the model, beside the messages."""
+
+    model: str | None = None
+    effort: str | None = None
+    system: str | None = None
+    background: bool = False
+    tools: list[Tool] = field(default_factory=list)
+
+    def status(
+        self,
+        last: Response | Node | None,
+        models: Mapping[str, StatusModel],
+        times: tuple[float | None, float | None],
+        state: str,
+    ) -> Status:
+        """For the line below the composer: these settings, and what the last response took."""
+        status = Status(self.model or "", self.effort or "", self.background, state=state)
+        if last is None:
+            return status
+        status.model = self.model or last.model
+        if (usage := last.usage) is None:
+            return status
+        facts = models.get(self.model or "") or models.get(last.model) or StatusModel()
+        cached = usage.input_tokens_details.cached_tokens
+        status.tokens_in, status.tokens_out = usage.input_tokens, usage.output_tokens
+        status.window = facts.window
+        status.cost = cost_of(facts, usage.input_tokens, usage.output_tokens, cached)
+        status.first, end = times
+        if status.first is not None and end is not None and end - status.first > 0.05:
+            status.speed = usage.output_tokens / (end - status.first)
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place to go on from: a response that the server has, and what has happened since."""
+
+    previous: str | None = None
+    unsent: tuple[Item, ...] = ()
+
+
+class WatchedModel:
+    """The model as an agent asks it; every call leaves a recording."""
+
+    remembers = False
+
+    def __init__(self, client: AsyncClient, chat: str | None, watch: Callable[[CallRecording], None]) -> None:
+        self._client = client
+        self._chat = chat
+        self._watch = watch
+
+    def open(self, request: Request) -> AbstractAsyncContextManager[AsyncEventStream]:
+        return self._opened(request)
+
+    @asynccontextmanager
+    async def _opened(self, request: Request) -> AsyncIterator[AsyncEventStream]:
+        recording = CallRecording()
+        self._watch(recording)
+        body = msgspec.json.decode(encode(request), type=dict[str, Any])
+        if request.tools:
+            body["tools"] = [_without_nulls(tool) for tool in body["tools"]]
+        if self._chat is not None:
+            body[CHAT_FIELD] = self._chat
+        try:
+            async with self._client.responses.stream(extra_body=body, watch=recording) as stream:
+                yield stream
+        finally:
+            recording.end()
+
+
+def _without_nulls(tool: dict[str, Any]) -> dict[str, Any]:
+    """Responses say `null` where requests must leave out."""
+    return {name: value for name, value in tool.items() if value is not None}
+
+
+class CurrentChat:
+    """The chat that is on the screen."""
+
+    def __init__(self, client: AsyncClient, book: ChatBook, settings: Settings) -> None:
+        self.client = client
+        self.book = book
+        self.settings = settings
+        self.recordings: deque[CallRecording] = deque(maxlen=_RECORDINGS)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new chat; it is kept once something is said in it."""
+        self.chat: ListedChat | None = None
+        self.nodes: dict[str, Node] = {}
+        self.point = Point()
+        self.last: Response | Node | None = None
+        self.recordings.clear()
+
+    # --- chats --------------------------------------------------------------------------------------------
+
+    async def resume(self, chat: ListedChat) -> list[Entry]:
+        """Another chat, where it stands."""
+        nodes = await self.book.nodes(chat.id)
+        self.begin()
+        self.chat = chat
+        self.nodes = {node.id: node for node in nodes}
+        return self.at(chat.current)
+
+    def at(self, response_id: str | None) -> list[Entry]:
+        """The transcript up to this response, from which the next turn goes on."""
+        path = self.path(response_id)
+        entries: list[Entry] = []
+        for node in path:
+            said = entries_of([*node.input, *node.output], node.id)
+            for entry in said:
+                if isinstance(entry, UserEntry):
+                    entry.point = Point(node.previous)
+            entries += said
+            entries += notices_of(node)
+        self.point = Point(path[-1].id if path else None)
+        self.last = path[-1] if path else None
+        return entries
+
+    def path(self, response_id: str | None) -> list[Node]:
+        """The responses that lead to this one, the first of the chat first."""
+        found: list[Node] = []
+        node = self.nodes.get(response_id or "")
+        while node is not None and node not in found:
+            found.append(node)
+            node = self.nodes.get(node.previous or "")
+        return found[::-1]
+
+    def last_words(self, response_id: str) -> str:
+        """What stands at the end of a branch, on one line."""
+        node = self.nodes[response_id]
+        return printable_line(node.text)[:200] or response_id
+
+    def leaves(self) -> list[Node]:
+        """The ends of all branches."""
+        continued = {node.previous for node in self.nodes.values()}
+        return [node for node in self.nodes.values() if node.id not in continued]
+
+    async def move(self, response_id: str) -> list[Entry]:
+        """To another branch, which the chat then stands at."""
+        assert self.chat is not None
+        self.chat = await self.book.update(self.chat.id, current=response_id)
+        return self.at(response_id)
+
+    async def named(self, words: str) -> ListedChat:
+        """The chat of this conversation; a new one is named by its first words."""
+        if self.chat is None:
+            title = printable_line(words)
+            title = title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…"
+            self.chat = await self.book.create(title or "Chat")
+        return self.chat
+
+    # --- turns --------------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        items: Sequence[dict[str, Any]],
+        point: Point,
+        approve: Callable[[ToolCall], Any],
+        *,
+        whole: bool = False,
+    ) -> AgentRun:
+        """The next turn; `whole` sends the conversation itself, for a server that has forgotten it."""
+        settings = self.settings
+        reasoning = None
+        if settings.effort:
+            reasoning = msgspec.convert({"effort": settings.effort}, ReasoningParam)
+        agent = Agent(
+            model=settings.model,
+            tools=settings.tools,
+            instructions=settings.system,
+            client=WatchedModel(self.client, self.chat.id if self.chat else None, self.recordings.append),
+            request=Request(reasoning=reasoning, background=settings.background),
+            approve=approve,
+        )
+        before: list[Item] = list(point.unsent)
+        if whole:
+            before = [*self.items(point.previous), *before]
+        return agent.stream(list(items), previous_response_id=None if whole else point.previous, items=before)
+
+    def items(self, response_id: str | None) -> list[Item]:
+        """Everything that was said up to this response."""
+        return [item for node in self.path(response_id) for item in (*node.input, *node.output)]
+
+    async def keep(
+        self, response: Response, input: Sequence[Item], previous: str | None, *, running: bool
+    ) -> None:
+        """A response of this chat is complete, or runs in the background."""
+        self.nodes[response.id] = Node.of(response, input, previous)
+        self.last = response
+        if self.chat is not None:
+            self.chat.current = response.id
+            await self.book.keep(self.chat.id, response, input, previous, running=running)
+
+    def go_on_from(self, result: AgentResult) -> None:
+        self.point = Point(result.response_id, result.unsent)

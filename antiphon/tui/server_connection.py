@@ -1,0 +1,97 @@
+"""The server: reached, lost, and reached again."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
+
+from antiphon import (
+    AntiphonError,
+    AsyncClient,
+    ConnectionFailed,
+    PythonTool,
+    Retries,
+    StatusError,
+    TimedOut,
+    Timeouts,
+    Tool,
+    extras,
+)
+from antiphon.tui.options import ChatOptions
+from antiphon.tui.status import StatusModel, facts_of
+
+_QUICK = Timeouts(connect=3.0, read=10.0, idle=10.0, total=15.0)
+_PAUSE = 1.0
+
+
+class ServerConnection:
+    """A client, what it knows of the server's models, and whether the server answers."""
+
+    def __init__(self, options: ChatOptions, told: Callable[[], None]) -> None:
+        self._options = options
+        self._told = told
+        self._open = AsyncExitStack()
+        self._waiting: asyncio.Task[None] | None = None
+        self.problem = ""
+        self.models: dict[str, StatusModel] = {}
+        if options.local:
+            self.client = AsyncClient(transport="local", config=options.config)
+        else:
+            self.client = AsyncClient(options.base_url, options.api_key, retries=Retries(times=1))
+
+    @property
+    def name(self) -> str:
+        """Where the models are, for people."""
+        return "this program" if self._options.local else urlsplit(self.client.base_url).netloc
+
+    @property
+    def is_up(self) -> bool:
+        return not self.problem
+
+    async def look(self) -> bool:
+        """Ask for the models: does the server answer?"""
+        try:
+            models = await self.client.models.list(timeouts=_QUICK)
+        except (ConnectionFailed, TimedOut) as error:
+            self.problem = str(error)
+        except StatusError as error:
+            # It answers, whatever it has against this question.
+            self.problem = str(error) if error.status in (401, 403) else ""
+        except AntiphonError as error:
+            self.problem = str(error)
+        else:
+            self.problem = ""
+            self.models = {model.id: facts_of(extras(model)) for model in models}
+        self._told()
+        return self.is_up
+
+    def lost(self, error: Exception) -> None:
+        """The server has gone away; look for it until it is back."""
+        self.problem = str(error)
+        self._told()
+        self.wait()
+
+    def wait(self) -> None:
+        if self._waiting is None or self._waiting.done():
+            self._waiting = asyncio.create_task(self._look_until_up())
+
+    async def _look_until_up(self) -> None:
+        while True:
+            if await self.look():
+                return
+            await asyncio.sleep(_PAUSE)
+
+    async def tools(self) -> list[Tool]:
+        """The tools that were asked for; servers of MCP are started here."""
+        found: list[Tool] = []
+        for one in self._options.tools:
+            found.append(one if isinstance(one, Tool) else PythonTool(one))
+        for server in self._options.mcp:
+            found += (await self._open.enter_async_context(server)).tools
+        return found
+
+    async def close(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        await self._open.aclose()
+        await self.client.close()

@@ -1,0 +1,440 @@
+"""The sandbox: what runs in it, and what attacks on it come to."""
+
+import ast
+import asyncio
+import errno
+import os
+import signal
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.tools.code_interpreter import bubblewrap, probe, seccomp
+from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
+from antiphon.tools.code_interpreter.engine import Ran
+from tests.tools.code_interpreter.sandbox import needs_sandbox
+
+pytestmark = needs_sandbox
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def engine() -> Bubblewrap:
+    made = Bubblewrap(seconds=20, memory=512 * MEGABYTE, output=4096, disk=16 * MEGABYTE, processes=16)
+    assert made.unavailable() is None
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "container"
+    made.mkdir()
+    made.chmod(0o755)
+    return made
+
+
+async def test_the_value_of_a_last_expression_is_shown(engine: Bubblewrap, folder: Path) -> None:
+    assert await engine.run("x = 20\nx + 22", folder) == Ran("42\n", False, [], {})
+
+
+async def test_an_exception_is_told_with_the_line_of_the_code(engine: Bubblewrap, folder: Path) -> None:
+    ran = await engine.run("def f():\n    raise ValueError('no such luck')\nf()", folder)
+    assert ran.failed
+    assert "raise ValueError('no such luck')" in ran.text
+    assert "inside.py" not in ran.text
+
+
+async def test_files_come_in_and_go_out(engine: Bubblewrap, folder: Path) -> None:
+    (folder / "given.txt").write_text("seven")
+    code = "import os\nos.makedirs('deep')\nopen('deep/new.txt', 'w').write(open('given.txt').read() * 2)"
+    ran = await engine.run(code, folder)
+    assert ran.files == {"given.txt": b"seven", "deep/new.txt": b"sevenseven"}
+    assert os.listdir(folder) == ["given.txt"]  # which only its keeper changes
+
+
+async def test_a_figure_is_a_picture(engine: Bubblewrap, folder: Path) -> None:
+    ran = await engine.run(
+        "import matplotlib.pyplot as plt, numpy\nplt.plot(numpy.arange(9))\nplt.show()", folder
+    )
+    assert not ran.failed, ran.text
+    (image,) = ran.images
+    assert image.startswith(b"\x89PNG")
+    assert ran.files == {}
+
+
+async def test_an_endless_loop_is_stopped_and_its_files_are_kept(folder: Path) -> None:
+    engine = Bubblewrap(1, 512 * MEGABYTE, 4096, 16 * MEGABYTE, 16)
+    ran = await engine.run("open('a', 'w').write('b')\nprint('begun', flush=True)\nwhile True: pass", folder)
+    assert ran.failed
+    assert ran.text.startswith("begun")
+    assert "longer than 1 s" in ran.text
+    assert ran.files == {"a": b"b"}
+
+
+async def test_more_output_than_is_kept_is_read_to_its_end(engine: Bubblewrap, folder: Path) -> None:
+    ran = await engine.run("print('y' * 3_000_000)", folder)
+    assert ran == Ran("y" * 4096, False, [], {})
+
+
+async def test_memory_is_bounded_in_one_process(engine: Bubblewrap, folder: Path) -> None:
+    ran = await engine.run("held = [bytes([1]) * 10_000_000 for _ in range(1000)]", folder)
+    assert ran.failed
+
+
+async def test_memory_is_bounded_over_several_processes(engine: Bubblewrap, folder: Path) -> None:
+    code = """
+import os, time
+for _ in range(4):
+    if os.fork() == 0:
+        held = bytes([1]) * 250_000_000
+        time.sleep(20)
+os.wait()
+"""
+    ran = await engine.run(code, folder)
+    assert ran.failed
+    assert "512 MiB of memory" in ran.text
+
+
+async def test_memory_is_bounded_far_down_a_line_of_processes(engine: Bubblewrap, folder: Path) -> None:
+    code = """
+import os, time
+for _ in range(10):
+    if os.fork():
+        os.wait()
+        os._exit(0)
+held = bytes([1]) * 700_000_000
+time.sleep(20)
+"""
+    ran = await engine.run(code, folder)
+    assert "512 MiB of memory" in ran.text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "libc.memfd_create(b'a', 0)",
+        "libc.shmget(0, 1 << 20, 0o1600)",
+        "libc.msgget(0, 0o1600)",
+        "libc.syscall(447, 0)",
+    ],
+)
+async def test_memory_that_belongs_to_no_process_is_refused(
+    engine: Bubblewrap, folder: Path, call: str
+) -> None:
+    ran = await engine.run(f"import ctypes\nlibc = ctypes.CDLL(None)\n{call}", folder)
+    assert ran.text == "-1\n"
+
+
+@pytest.mark.parametrize("is_root", [True, False])
+async def test_only_folders_with_a_bound_can_be_written(
+    engine: Bubblewrap, folder: Path, monkeypatch: pytest.MonkeyPatch, is_root: bool
+) -> None:
+    """Without root, the code owns the folders around its own."""
+    monkeypatch.setattr(bubblewrap, "_is_root", lambda: is_root and os.geteuid() == 0)
+    code = """
+for place in ('/', '/dev/', '/dev/shm/', '/mnt/', '/tmp/', '/mnt/data/'):
+    try:
+        open(place + 'a', 'w')
+        print(place)
+    except OSError:
+        pass
+"""
+    assert (await engine.run(code, folder)).text.split() == ["/tmp/", "/mnt/data/"]
+
+
+async def test_what_lies_beside_the_interpreter_is_not_seen(engine: Bubblewrap, folder: Path) -> None:
+    """In a virtual environment that is `pip.conf`, which may hold a password."""
+    ran = await engine.run("import os, sys\nos.listdir(sys.prefix)", folder)
+    assert set(ast.literal_eval(ran.text)) <= {"bin", "lib", "lib64", "pyvenv.cfg"}
+
+
+async def test_a_fork_bomb_stays_small(engine: Bubblewrap, folder: Path) -> None:
+    code = """
+import os, time
+made = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        made += 1
+except OSError:
+    print(made)
+"""
+    ran = await engine.run(code, folder)
+    assert int(ran.text) < 16
+
+
+async def test_the_disk_is_bounded(engine: Bubblewrap, folder: Path) -> None:
+    code = "for n in range(100):\n    open(f'{n}', 'wb').write(b'0' * 1_000_000)"
+    ran = await engine.run(code, folder)
+    assert ran.failed
+    assert "No space left" in ran.text
+
+
+async def test_code_that_ends_its_keeper_loses_its_files_and_nothing_else(
+    engine: Bubblewrap, folder: Path
+) -> None:
+    (folder / "kept").write_text("here")
+    ran = await engine.run("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)", folder)
+    assert ran.failed
+    assert ran.files is None
+    assert (await engine.run("open('kept').read()", folder)).text == "'here'\n"
+
+
+async def test_files_beyond_all_bounds_are_not_read_to_their_end(engine: Bubblewrap, folder: Path) -> None:
+    """They hold nothing, and take no room inside."""
+    code = "for n in range(200):\n    open(str(n), 'wb').truncate(16_000_000)"
+    ran = await engine.run(code, folder)
+    assert ran == Ran("(what it left in its files could not be kept)", True)
+
+
+async def test_names_that_cannot_be_kept_lose_their_own_files_alone(engine: Bubblewrap, folder: Path) -> None:
+    code = "open(b'\\xe9', 'w'), open('ä' * 100, 'w')\nwritten = open('good', 'w').write('1')"
+    ran = await engine.run(code, folder)
+    assert ran.files == {"good": b"1"}
+    assert ran.text == "\n(files that could not be kept, because of their names: 2)"
+
+
+async def test_what_is_no_picture_or_a_huge_one_is_not_shown(engine: Bubblewrap, folder: Path) -> None:
+    code = """
+for name, size in (('a', 100), ('b', 5_000_000), ('c', 3_000_000), ('d', 3_000_000)):
+    with open(f'/tmp/figures/{name}.png', 'wb') as file:
+        file.write((b'<html>' if name == 'a' else b'\\x89PNG\\r\\n\\x1a\\n') + bytes(size))
+"""
+    ran = await engine.run(code, folder)
+    assert [len(image) for image in ran.images] == [3_000_008]
+    assert "not all figures can be shown" in ran.text
+
+
+@pytest.mark.parametrize("after", [0, 0.002, 0.004, 0.006, 0.008, 0.01, 0.02, 0.1])
+async def test_a_call_that_is_cancelled_ends_at_once_however_early(
+    engine: Bubblewrap, folder: Path, after: float
+) -> None:
+    running = asyncio.create_task(engine.run("while True: pass", folder))
+    await asyncio.wait([running], timeout=after)
+    running.cancel()
+    async with asyncio.timeout(15):
+        await asyncio.wait([running])
+    assert running.cancelled()
+
+
+@pytest.mark.parametrize("after", [0, 0.01, 0.1, 0.3])
+@pytest.mark.parametrize("is_group_only", [False, True], ids=["killed", "left"])
+async def test_it_ends_even_before_bubblewrap_has_bound_it_to_its_own_end(
+    engine: Bubblewrap, folder: Path, after: float, is_group_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled while bubblewrap starts, what is inside may outlive it: so it would be without the option."""
+    command = engine._command
+    monkeypatch.setattr(
+        engine, "_command", lambda *given: [part for part in command(*given) if part != "--die-with-parent"]
+    )
+    if is_group_only:
+        monkeypatch.setattr(bubblewrap, "_stop", lambda process: os.killpg(process.pid, signal.SIGKILL))
+    running = asyncio.create_task(engine.run("while True: pass", folder))
+    await asyncio.wait([running], timeout=after)
+    running.cancel()
+    async with asyncio.timeout(15):
+        await asyncio.wait([running])  # which waits for all that could still write
+    assert running.cancelled()
+
+
+async def test_a_call_may_be_cancelled_twice_while_it_starts(engine: Bubblewrap, folder: Path) -> None:
+    started = asyncio.create_subprocess_exec
+    processes: list[asyncio.subprocess.Process] = []
+
+    async def start(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        processes.append(await started(*command, **options))
+        return processes[0]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(asyncio, "create_subprocess_exec", start)
+        running = asyncio.create_task(engine.run("while True: pass", folder))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.sleep(0)
+        running.cancel()
+        async with asyncio.timeout(15):
+            await asyncio.wait([running])
+            while not processes:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            await processes[0].wait()
+    assert running.cancelled()
+
+
+async def test_no_file_of_the_machine_can_be_read(engine: Bubblewrap, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter2")
+    places = [str(tmp_path / "secret"), "/etc/passwd", "/etc/shadow", str(Path(__file__))]
+    code = f"import os\nprint([place for place in {places!r} if os.path.exists(place)])"
+    assert (await engine.run(code, folder)).text == "[]\n"
+
+
+async def test_links_out_of_the_folder_are_not_followed(engine: Bubblewrap, folder: Path) -> None:
+    ran = await engine.run("import os\nos.symlink('/etc/hostname', 'link')\nos.mkfifo('pipe')", folder)
+    assert ran.files == {}
+
+
+async def test_the_environment_of_the_gateway_cannot_be_read(
+    engine: Bubblewrap, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "hunter2")
+    code = """
+import glob, os
+found = str(dict(os.environ))
+for place in glob.glob('/proc/*/environ'):
+    try:
+        found += open(place, errors='replace').read()
+    except OSError:
+        pass
+print('hunter2' in found)
+"""
+    assert (await engine.run(code, folder)).text == "False\n"
+
+
+async def test_there_are_no_sockets_but_local_ones_and_those_stay_small(
+    engine: Bubblewrap, folder: Path
+) -> None:
+    code = """
+import socket
+one, other = socket.socketpair()
+one.send(b'hello'); print(other.recv(9))
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+    try:
+        one.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
+    except PermissionError:
+        print('refused')
+one.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM)
+    except OSError as error:
+        print(error.errno)
+"""
+    ran = await engine.run(code, folder)
+    assert ran.text.split() == ["b'hello'", "refused", "refused", *[str(errno.EAFNOSUPPORT)] * 4]
+
+
+FULL_SOCKETS = """
+import os, socket, time
+for _ in range(12):
+    if os.fork() == 0:
+        held = [socket.socketpair() for _ in range(58)]
+        for pair in held:
+            for one in pair:
+                one.setblocking(False)
+                try:
+                    while True: one.send(bytes(4096))
+                except BlockingIOError:
+                    pass
+        time.sleep(60)
+time.sleep(60)
+"""
+MANY_FILES = "n = 0\nwhile True:\n    open(f'/tmp/{n}', 'w').close()\n    n += 1"
+
+
+@pytest.mark.parametrize("code", [FULL_SOCKETS, MANY_FILES], ids=["sockets", "files"])
+async def test_memory_of_the_kernel_counts(folder: Path, code: str) -> None:
+    small = Bubblewrap(seconds=40, memory=128 * MEGABYTE, output=4096, disk=16 * MEGABYTE, processes=16)
+    ran = await small.run(code, folder)
+    assert "(stopped: it used more than 128 MiB of memory)" in ran.text
+
+
+async def test_no_socket_of_the_machine_can_be_reached(
+    engine: Bubblewrap, folder: Path, tmp_path: Path
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as named,
+        socket.socket(socket.AF_UNIX) as abstract,
+    ):
+        hidden = f"\0antiphon-{os.getpid()}"
+        named.bind(str(tmp_path / "s"))
+        named.listen()
+        abstract.bind(hidden)
+        abstract.listen()
+        places = [("AF_INET", tcp.getsockname()), ("AF_UNIX", str(tmp_path / "s")), ("AF_UNIX", hidden)]
+        code = f"""
+import socket
+for family, place in {places!r}:
+    try:
+        socket.socket(getattr(socket, family)).connect(place)
+        print('reached', place)
+    except OSError:
+        pass
+"""
+        assert (await engine.run(code, folder)).text == ""
+
+
+async def test_no_process_outside_can_be_signalled(engine: Bubblewrap, folder: Path) -> None:
+    code = f"import os\ntry:\n    os.kill({os.getpid()}, 0)\n    print('reached')\nexcept OSError: pass"
+    assert (await engine.run(code, folder)).text == ""
+
+
+async def test_the_kernel_cannot_be_configured(engine: Bubblewrap, folder: Path) -> None:
+    code = """
+for place in ('sys/kernel/core_pattern', 'sysrq-trigger', '1/mem'):
+    place = '/proc/' + place
+    try:
+        open(place, 'w')
+        print(place)
+    except OSError:
+        pass
+"""
+    assert (await engine.run(code, folder)).text == ""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "libc.unshare(0x10000000)",
+        "libc.unshare(0x00020000)",
+        "libc.syscall(56 if os.uname().machine == 'x86_64' else 220, 0x10000000 | 17, 0, 0, 0, 0)",
+        "libc.syscall(435, ctypes.create_string_buffer(88), 88)",
+        "libc.mount(b'none', b'/tmp', b'tmpfs', 0, None)",
+        "libc.ptrace(16, os.getppid(), 0, 0)",
+        "libc.setuid(0)",
+        "libc.keyctl(0, -3, 0)",
+    ],
+)
+async def test_calls_that_attacks_begin_with_are_refused(engine: Bubblewrap, folder: Path, call: str) -> None:
+    code = f"import ctypes, os\nlibc = ctypes.CDLL(None)\nlibc.keyctl = libc.syscall\n{call}"
+    if "keyctl" in call:
+        code = code.replace("keyctl(0", "keyctl(250 if os.uname().machine == 'x86_64' else 219, 0")
+    assert (await engine.run(code, folder)).text == "-1\n"
+
+
+def test_the_probe_finds_what_is_open(tmp_path: Path) -> None:
+    """Outside the sandbox it must object, so that a sandbox which does not hold is found."""
+    import subprocess
+    import sys
+
+    (tmp_path / "outside").touch()
+    said = subprocess.run(
+        [sys.executable, "-c", probe.code(str(tmp_path / "outside"))],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "a file of the machine can be seen" in said
+    assert "a limit of privileges is missing" in said
+    assert probe.HOLDS not in said
+
+
+def test_without_bubblewrap_nothing_is_run_and_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    reason = Bubblewrap(1, MEGABYTE, 1, MEGABYTE, 1).unavailable()
+    assert reason is not None
+    assert "install bubblewrap" in reason
+
+
+def test_a_sandbox_that_does_not_hold_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here nothing filters system calls: the kernel takes an empty program of one step that allows all."""
+    allow = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
+    monkeypatch.setattr(seccomp, "program", lambda: allow)
+    reason = Bubblewrap(5, 512 * MEGABYTE, 4096, MEGABYTE, 16).unavailable()
+    assert reason is not None
+    assert "does not hold here: a namespace can be made" in reason

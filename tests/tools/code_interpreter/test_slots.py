@@ -1,0 +1,96 @@
+"""The slots that runs of code wait for: never too many, and a turn for every tenant."""
+
+import asyncio
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.tools.code_interpreter.slots import FairSlots
+
+
+class Runs:
+    """Runs that go on until they are told to end."""
+
+    def __init__(self, count: int) -> None:
+        self.slots = FairSlots(count)
+        self.running: list[str] = []
+        self.ends: list[asyncio.Event] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, *tenants: str) -> None:
+        self.tasks += [asyncio.create_task(self._run(tenant)) for tenant in tenants]
+        await self.settle()
+
+    async def _run(self, tenant: str) -> None:
+        async with self.slots.taken(tenant):
+            end = asyncio.Event()
+            self.running.append(tenant)
+            self.ends.append(end)
+            try:
+                await end.wait()
+            finally:
+                self.running.remove(tenant)
+                if end in self.ends:
+                    self.ends.remove(end)
+
+    async def end_first(self) -> None:
+        self.ends.pop(0).set()
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def test_whoever_comes_late_waits_for_one_run_and_not_for_all_that_came_before() -> None:
+    runs = Runs(2)
+    await runs.start(*["many"] * 20, "few")
+    assert runs.running == ["many", "few"]
+    await runs.start("third")
+    await runs.end_first()
+    assert sorted(runs.running) == ["few", "third"]
+    while runs.ends:
+        await runs.end_first()
+    assert all(task.done() for task in runs.tasks)
+
+
+async def test_a_tenant_alone_has_half_of_the_slots_and_at_least_one() -> None:
+    for count, most in ((8, 4), (3, 1), (1, 1)):
+        runs = Runs(count)
+        await runs.start(*["one"] * 10)
+        assert len(runs.running) == most
+        while runs.ends:
+            await runs.end_first()
+        assert all(task.done() for task in runs.tasks)
+
+
+@given(
+    st.integers(1, 6),
+    st.lists(st.tuples(st.sampled_from(["start", "end", "cancel"]), st.sampled_from("abc")), max_size=60),
+)
+def test_whatever_happens_slots_are_neither_lost_nor_doubled(
+    count: int, steps: list[tuple[str, str]]
+) -> None:
+    async def main() -> None:
+        runs = Runs(count)
+        for what, tenant in steps:
+            if what == "start":
+                await runs.start(tenant)
+            elif what == "end" and runs.ends:
+                await runs.end_first()
+            elif what == "cancel":
+                for task in [task for task in runs.tasks if not task.done()][:1]:
+                    task.cancel()
+                    await runs.settle()
+            assert len(runs.running) <= count
+            assert all(n <= max(1, count // 2) for n in Counter(runs.running).values())
+        while runs.ends:
+            await runs.end_first()
+        await runs.settle()
+        assert all(task.done() for task in runs.tasks)
+        await runs.start("a")
+        assert runs.running[-1:] == ["a"]
+        await runs.end_first()
+
+    asyncio.run(main())
