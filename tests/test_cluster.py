@@ -24,7 +24,7 @@ from tests.server.servers import until
 ROOT = Path(__file__).parent.parent
 WORDS = "".join(f"word {n}, " for n in range(200))
 SCRIPT = f"""```script
-{json.dumps([{"text": WORDS, "chunk": 10, "delay": 0.05}])}
+{json.dumps([{"text": WORDS, "chunk": 10, "delay": 0.02}])}
 ```"""
 TERMINAL = ("response.completed", "response.failed", "response.incomplete")
 

@@ -33,6 +33,10 @@ from antiphon.tools.registry import TOOLS
 DEADLINE: Final = 60.0
 """Nothing takes so long, unless it is broken; with others on the machine, a process takes 15 to start."""
 
+# Above a limit httpx closes idle connections, also one that another thread was just given: its read then
+# fails, or waits for ever on a descriptor that is somebody else's by now.
+_KEEPS_ALL: Final = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
+
 T = TypeVar("T")
 Event = dict[str, Any]
 
@@ -77,7 +81,7 @@ class Client(httpx.Client):
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if key is not None:
             sent["Authorization"] = f"Bearer {key}"
-        super().__init__(base_url=url, headers=sent, timeout=DEADLINE, trust_env=False)
+        super().__init__(base_url=url, headers=sent, timeout=DEADLINE, trust_env=False, limits=_KEEPS_ALL)
 
     def create(self, **request: Any) -> Any:
         return self.ok("POST", "/v1/responses", json=request)

@@ -215,9 +215,8 @@ def test_an_answer_that_contradicts_itself_is_counted(
     assert SECRET not in "".join(logged)
 
 
-def test_a_client_that_leaves_breaks_no_rule(server: Serving, upstream: Upstream) -> None:
-    upstream.answer = None
-    client = server.client()
+def test_a_client_that_leaves_breaks_no_rule(serve: Serve, upstream: Upstream) -> None:
+    client = serve(upstream.toml, SERVER__CREATED_AFTER="0.05").client()
     with client.listen("/v1/responses", input="hi", stream=True) as stream:
         call = upstream.next()
         call.say("well")

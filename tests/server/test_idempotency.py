@@ -224,7 +224,8 @@ def test_without_store_a_key_is_held_only_while_it_runs(client: Client, upstream
     assert made(post(client, store=False), again=False)["id"] != first["id"]
 
 
-def test_a_client_that_leaves_releases_the_key(client: Client, upstream: Upstream) -> None:
+def test_a_client_that_leaves_releases_the_key(serve: Serve, upstream: Upstream) -> None:
+    client = serve(upstream.toml, SERVER__CREATED_AFTER="0.05").client()
     body, headers = {"input": "hi", "stream": True}, {"Idempotency-Key": "k1"}
     with client.stream("POST", "/v1/responses", json=body, headers=headers) as answer:
         call = upstream.next()

@@ -23,7 +23,7 @@ def settings(postgres_url: str) -> dict[str, str]:
 
 
 def test_a_chain_goes_on_at_another_gateway(
-    serve: Serve, upstream: Upstream, settings: dict[str, str], tmp_path: Path
+    settings: dict[str, str], serve: Serve, upstream: Upstream, tmp_path: Path
 ) -> None:
     upstream.answer = "all is well"
     one = serve(upstream.toml, **settings)
@@ -43,7 +43,7 @@ def test_a_chain_goes_on_at_another_gateway(
 
 
 def test_without_its_database_a_gateway_says_so_and_goes_on_with_what_is_not_stored(
-    serve: Serve, upstream: Upstream, own_cluster: PostgresCluster
+    own_cluster: PostgresCluster, serve: Serve, upstream: Upstream
 ) -> None:
     upstream.answer = "fine"
     own_cluster.execute("CREATE DATABASE it")

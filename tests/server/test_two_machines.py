@@ -24,7 +24,7 @@ ROUTE = (
 
 
 @pytest.fixture
-def machines(serve: Serve, upstream: Upstream, postgres_url: str, tmp_path: Path) -> tuple[Serving, Serving]:
+def machines(postgres_url: str, serve: Serve, upstream: Upstream, tmp_path: Path) -> tuple[Serving, Serving]:
     settings = {"STORE__URL": postgres_url, "SEALING__KEYS": KEYS}
     one = serve(upstream.toml + ROUTE, **settings)
     return one, serve(upstream.toml + ROUTE, **settings, STORE__PATH=str(tmp_path / "elsewhere"))

@@ -56,7 +56,9 @@ class Relay:
 @contextmanager
 def relay_to(gateway: str) -> Iterator[Relay]:
     """A relay on a free port of this machine, for the gateway at an address without `/v1`."""
-    http = httpx.Client(timeout=httpx.Timeout(10.0, read=None), trust_env=False)
+    # Threads share it: above a limit it would close an idle connection that another was just given.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
+    http = httpx.Client(timeout=httpx.Timeout(10.0, read=None), trust_env=False, limits=limits)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

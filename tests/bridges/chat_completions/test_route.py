@@ -147,7 +147,7 @@ def test_strict_mode_refuses_instead(serve: Serve) -> None:
 
 
 def test_a_client_that_goes_away_ends_the_run(serve: Serve, upstream: Upstream) -> None:
-    http = serve(upstream.toml).client()
+    http = serve(upstream.toml, SERVER__CREATED_AFTER="0.05").client()
     body = {"messages": [USER], "stream": True}
     with http.stream("POST", CHAT, json=body) as answer:
         call = upstream.next()
