@@ -268,7 +268,13 @@ def first(*path: str | int, new: object) -> Edit:
     return edit
 
 
-def chat_delta(**said: object) -> bytes:
+def chat_delta(field: str, value: object) -> bytes:
+    """A chunk that says this; thinking is a part of the content."""
+    said = (
+        {"content": [{"type": "thinking", field: value}]}
+        if field == "thinking"
+        else {field.split()[0]: value}
+    )
     return b"data: " + json.dumps({"choices": [{"index": 0, "delta": said}]}).encode() + b"\n\n"
 
 
@@ -277,14 +283,18 @@ NEW_PART = {"type": UNKNOWN, "text_of_tomorrow": "new"}
 CITED = {"type": "text", "text": "", "citations": [{"type": 7}]}
 OF_CHAT: dict[str, object] = {
     "content": [NEW_PART],
+    "thinking": [NEW_PART],
+    "reasoning": NEW,
     "annotations": [NEW_PART],
     "images": [NEW_PART],
+    "images that are no list": NEW,
+    "tool_calls": [{"index": 9, "id": "call_9", **NEW_PART}],
     "audio": {"data": "eA=="},
     "executed_tools": [NEW_PART],
 }
 NEW_CONTENT: dict[str, tuple[str, str, Edit, bytes]] = {
     **{
-        f"{name} {field}": (name, "stream", as_it_is, chat_delta(**{field: value}))
+        f"{name} {field}": (name, "stream", as_it_is, chat_delta(field, value))
         for name in ("chat", "azure")
         for field, value in OF_CHAT.items()
     },
@@ -303,6 +313,24 @@ NEW_CONTENT: dict[str, tuple[str, str, Edit, bytes]] = {
     ),
     "bedrock piece": ("bedrock", "stream", as_it_is, fake_bedrock.delta(9, **NEW)),
     "bedrock block": ("bedrock", "whole", first("output", "message", "content", new=NEW), b""),
+    "bedrock piece of reasoning": (
+        "bedrock",
+        "stream",
+        as_it_is,
+        fake_bedrock.delta(9, reasoningContent=NEW),
+    ),
+    "bedrock reasoning": (
+        "bedrock",
+        "whole",
+        first("output", "message", "content", new={"reasoningContent": NEW}),
+        b"",
+    ),
+    "bedrock words with citations": (
+        "bedrock",
+        "whole",
+        first("output", "message", "content", new={"citationsContent": {"content": [NEW], "citations": []}}),
+        b"",
+    ),
     "ollama image": ("ollama", "stream", as_it_is, b'{"message": {"images": ["AAAA"]}}\n'),
     "responses item": ("responses", "whole", first("output", new={**NEW_PART, "id": "x_1"}), b""),
 }

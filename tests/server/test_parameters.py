@@ -12,6 +12,7 @@ import pytest
 
 from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
+from antiphon.wires.schema import json_schema
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.http_calls import Json, dial, receipts, refusal, script, streamed, text_of, turn
@@ -150,6 +151,28 @@ def test_a_schema_that_is_none_is_refused_before_the_model_hears_of_it(client: C
     error = refusal(client, text=schema_format({"type": "number of things"}))
     assert error["param"] == "text.format.schema"
     assert voice.heard == []
+
+
+def test_a_large_schema_and_the_answer_to_it_are_checked_in_a_child(
+    serve: Serve, voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here: list[json_schema.Budget] = []
+
+    class Noted(json_schema.Budget):
+        def __init__(self, steps: int, seconds: float, *, expressions: bool) -> None:
+            super().__init__(steps, seconds, expressions=expressions)
+            here.append(self)
+
+    monkeypatch.setattr(json_schema, "Budget", Noted)
+    server = serve(voice.toml)
+    client = server.client(X_Antiphon_Receipts="1")
+    attack = {"type": [{"a": n} for n in range(1900)]}  # 24 kB, which took four seconds
+    assert refusal(client, text=schema_format(attack))["param"] == "text.format.schema"
+    voice.say('{"p1": 1}')
+    large = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(200)}}
+    assert receipts(client.create(input="hi", text=schema_format(large))) == [("text.format", "unmet")]
+    assert here == []
+    assert len(server.gateway.engine.schemas.pids) == 1
 
 
 @pytest.mark.parametrize(("answer", "wanted"), [('{"a": 1}', []), ("[1]", [("text.format", "unmet")])])

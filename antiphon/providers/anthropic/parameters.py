@@ -21,11 +21,13 @@ BINDING = "thinking-binding-controls-2026-08-01"
 # The betas of tools that Anthropic's library takes only in its beta API; all others need none.
 _BETAS = {
     "advisor_20260301": "advisor-tool-2026-03-01",
+    "bash_20241022": "computer-use-2024-10-22",
     "code_execution_20250522": "code-execution-2025-05-22",
     "computer_20241022": "computer-use-2024-10-22",
     "computer_20250124": "computer-use-2025-01-24",
     "computer_20251124": "computer-use-2025-11-24",
     "mcp_toolset": "mcp-client-2025-11-20",
+    "text_editor_20241022": "computer-use-2024-10-22",
 }
 
 _MODES = {"none": "none", "auto": "auto", "required": "any"}

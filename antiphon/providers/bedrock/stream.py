@@ -63,6 +63,7 @@ _BROKEN = {
 _RUN_BY_BEDROCK = "server_tool_use"
 # What Bedrock's own tools are given and give, and the items that tell it.
 _OWN = {"toolUse": "tool_use", "toolResult": "tool_result"}
+_NO_REASONING = ReasoningPiece()  # of a kind that is not known
 _EVENTS = ("messageStart", "contentBlockStart", "contentBlockStop", "messageStop", "metadata")
 # The statuses that the exceptions of the stream would have had before it.
 _STATUSES = {
@@ -217,6 +218,8 @@ class BedrockStream(AnswerParser):
             self._deltas += self._told.arguments(index, delta.toolUse.input)
         elif delta.toolUse is not None and opened is not None:
             opened.pieces.append(delta.toolUse.input)
+        elif delta.reasoningContent == _NO_REASONING:
+            self._unknown(decode_fields(payload)["delta"]["reasoningContent"])
         elif delta.reasoningContent is not None:
             self._reasoning(delta.reasoningContent)
         elif delta.citation is not None:
@@ -315,6 +318,9 @@ class BedrockStream(AnswerParser):
             self._text(n, block.text)
         elif (cited := block.citationsContent) is not None:
             self._text(n, "".join(words.text for words in cited.content))
+            for words in decode_fields(raw)["citationsContent"].get("content", ()):
+                if "text" not in words:
+                    self._unknown(words)
             self._citations += cited.citations
             self._cite()
         elif (tool := block.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
@@ -324,6 +330,8 @@ class BedrockStream(AnswerParser):
             self._block_end(n)
         elif (reasoning := block.reasoningContent) is not None:
             told = reasoning.reasoningText
+            if told is None and reasoning.redactedContent is None:
+                self._unknown(decode_fields(raw)["reasoningContent"])
             text, signature = (told.text, told.signature) if told else (None, None)
             self._reasoning(ReasoningPiece(text, signature, reasoning.redactedContent))
             self._thought_end()

@@ -23,11 +23,20 @@ class CustomPiece(Struct, gc=False):
     input: str | None = None
 
 
+_CALLS = (None, "", "function", "custom")
+
+
 class CallPiece(Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: FunctionPiece | None = None
     custom: CustomPiece | None = None
+    type: Any = None
+
+    @property
+    def is_known(self) -> bool:
+        """Is it a piece of a call as we know them? The first may have nothing but an id."""
+        return not (self.function is None and self.custom is None and self.type not in _CALLS)
 
     def to_function(self) -> FunctionPiece:
         """Name and arguments, which a custom call has under names of its own."""

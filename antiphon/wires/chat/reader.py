@@ -259,8 +259,8 @@ class ChatReader(Struct, eq=False):
             if delta.annotations:
                 for annotation in delta.annotations:
                     self._annotation(annotation)
-            if isinstance(delta.images, list):
-                for image in delta.images:
+            if delta.images:
+                for image in delta.images if isinstance(delta.images, list) else [delta.images]:
                     self._image(image)
             if delta.tool_calls:
                 for piece in delta.tool_calls:
@@ -292,7 +292,9 @@ class ChatReader(Struct, eq=False):
 
     def _reasoning(self, reasoning: str | dict[str, Any]) -> None:
         text = reasoning if isinstance(reasoning, str) else reasoning.get("content")
-        if isinstance(text, str) and text:
+        if not isinstance(text, str):
+            self.note("output", "reasoning without words cannot be passed on")
+        elif text:
             self._deltas.append(ReasoningDelta(text))
             if self.kept is not None:
                 self.kept.words(text)
@@ -319,7 +321,11 @@ class ChatReader(Struct, eq=False):
         elif isinstance(part, dict) and "thinking" in part:
             thinking = part["thinking"]
             for one in thinking if isinstance(thinking, list) else [{"text": thinking}]:
-                self._reasoning(str(one.get("text", "")) if isinstance(one, dict) else str(one))
+                if isinstance(one, dict) and "text" not in one:
+                    kind = one.get("type")
+                    self.note("output", f"a part of type {kind!r} in reasoning cannot be passed on")
+                else:
+                    self._reasoning(str(one["text"] if isinstance(one, dict) else one))
         else:
             self._image(part)
 
@@ -361,6 +367,9 @@ class ChatReader(Struct, eq=False):
                 self.note("output", f"the server's `{kind}` cannot be passed on")
 
     def _tool_call(self, piece: CallPiece) -> None:
+        if not piece.is_known:
+            self.note("output", f"a call of type {piece.type!r} cannot be passed on")
+            return
         if self._calls is None:
             self._calls = ToolCalls(self.names)
             self._cite()

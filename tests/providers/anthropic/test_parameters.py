@@ -1,10 +1,13 @@
 """Tools, thinking, formats and limits in the body of `/v1/messages`, model by model."""
 
 import json
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from anthropic.types import AnthropicBetaParam, ToolUnionParam
+from anthropic.types.beta import BetaToolUnionParam
 
+from antiphon.providers.anthropic.parameters import _BETAS
 from antiphon.providers.anthropic.request import AnthropicOptions, prepare
 from antiphon.providers.base import Turn
 from antiphon.spec.errors import SpecError
@@ -342,3 +345,19 @@ def test_the_betas_that_tools_need_are_named() -> None:
         "advisor-tool-2026-03-01",
         "computer-use-2025-11-24",
     )
+
+
+def test_every_tool_that_only_a_beta_has_names_it() -> None:
+    """As Anthropic's library knows them: what its plain types lack, and the names that a beta may have."""
+
+    def kinds(union: Any) -> set[str]:
+        return {
+            kind
+            for tool in get_args(union)
+            for asked in get_args(get_type_hints(tool).get("type"))
+            for kind in get_args(asked) or (asked,)
+            if isinstance(kind, str)
+        }
+
+    assert kinds(BetaToolUnionParam) - kinds(ToolUnionParam) <= _BETAS.keys()
+    assert set(_BETAS.values()) <= set(get_args(get_args(AnthropicBetaParam)[1]))
