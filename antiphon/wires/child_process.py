@@ -1,9 +1,10 @@
-"""Starts a module of this package as a child process that speaks over its standard input and output."""
+"""Starts child processes, which get no open file of this one but those that they are given."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import antiphon
@@ -14,17 +15,50 @@ async def start_module(
 ) -> asyncio.subprocess.Process:
     """The process, which finds this very package; `environ` is all that it has of an environment.
 
-    Control-C in the terminal is for the gateway, which lets running answers finish, and not for the child.
+    It speaks over its standard input and output. Control-C in the terminal is for the gateway, which lets
+    running answers finish, and not for the child.
     """
     root = str(Path(antiphon.__file__).parent.parent)
     search = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    return await start_program(
+        [sys.executable, "-m", module], {**environ, "PYTHONPATH": search}, stderr=stderr
+    )
+
+
+async def start_program(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    files: Sequence[int] = (),
+    stderr: int | None = None,
+    cwd: str | None = None,
+    limit: int = 64 * 1024,
+) -> asyncio.subprocess.Process:
+    """The process, in a session of its own. `files` are what it gets beside its standard ones.
+
+    `limit` is how long a line of its output may be.
+    """
+    keep_files()
     return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        module,
+        *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=stderr,
-        env={**environ, "PYTHONPATH": search},
+        pass_fds=tuple(files),
+        env=dict(environ),
+        cwd=cwd,
+        limit=limit,
         start_new_session=True,
     )
+
+
+def keep_files() -> None:
+    """Let no child process inherit a file that is open here.
+
+    uvloop closes none for it, whatever it is told. The socket that a server listens on may be inheritable,
+    and so may be whatever this process was started with.
+    """
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # the folder itself was open, and is no more
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                os.set_inheritable(int(name), False)

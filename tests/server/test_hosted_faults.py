@@ -71,7 +71,7 @@ def test_a_response_that_is_cancelled_stops_the_call_of_an_mcp_server(
     note, client = tmp_path / "note", serve(SCRIPTED + allowing(address)).client()
     said = script([call("w__slow", seconds=300, path=str(note))], [{"text": "Never."}])
     made = client.create(input=said, tools=[remote(address)], background=True)
-    until(note.exists)
+    until(lambda: note.exists() and note.read_text())
     ended = client.ok("POST", f"/v1/responses/{made['id']}/cancel")
     assert ended["status"] in ("cancelled", "incomplete")
     assert ended["output"][-1]["status"] in ("failed", "incomplete")
@@ -104,7 +104,7 @@ def test_a_gateway_that_is_killed_calls_no_mcp_server_twice(
     with first.client().listen(f"/v1/responses/{made['id']}?stream=true") as stream:
         while stream.until("response.output_item.added")[-1]["output_index"] < 2:
             pass
-    until(note.exists)
+    until(lambda: note.exists() and note.read_text())
     first.kill()
     second = spawn(toml, stale=1.0).client()
     path = f"/v1/responses/{made['id']}"

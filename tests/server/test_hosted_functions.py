@@ -356,7 +356,7 @@ def test_a_process_that_is_killed_runs_nothing_twice(spawn: Spawn, tmp_path: Pat
     made = first.client().create(input=said, tools=hosted("note"), background=True)
     with first.client().listen(f"/v1/responses/{made['id']}?stream=true") as stream:
         stream.until("response.output_item.added")
-    until(begun.exists)
+    until(lambda: begun.exists() and begun.read_text())
     first.kill()
     second = spawn(toml, stale=1.0).client()
     ended = until(

@@ -122,5 +122,5 @@ def test_whoever_goes_away_ends_the_call_at_the_server(
     request = {"input": said, "tools": [remote(address) if label == "w" else mine], "stream": True}
     with server.client().listen("/v1/responses", **request) as stream:
         stream.until("response.mcp_call.in_progress")
-        until(note.exists)
+        until(lambda: note.exists() and note.read_text())
     until(lambda: note.read_text() == "cancelled")

@@ -224,7 +224,7 @@ def test_after_kill_9_another_machine_goes_on(
     calling = upstream.next()
     calling.begin_call("note", json.dumps({"path": str(path), "seconds": 60}))
     calling.finish(reason="tool_calls")
-    until(path.exists)
+    until(lambda: path.exists() and path.read_text())
     with door.listen(f"/v1/responses/{text}?stream=true") as stream:
         seen = stream.until("response.output_text.delta")
         machine()

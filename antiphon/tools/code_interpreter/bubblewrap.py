@@ -24,6 +24,7 @@ from antiphon.tools.base import ToolFailure
 from antiphon.tools.code_interpreter import inside, memory, probe, seccomp
 from antiphon.tools.code_interpreter.containers import can_keep
 from antiphon.tools.code_interpreter.engine import Ran, read_at_most
+from antiphon.wires.child_process import start_program
 from antiphon.wires.worker_thread import in_worker_thread
 
 _GRACE = 15.0
@@ -189,18 +190,19 @@ class Bubblewrap:
             os.chmod(folder, 0o755)
             secret = Path(folder).parent / f"{Path(folder).name}.outside"
             secret.touch()
-            null = os.open(os.devnull, os.O_WRONLY)
+            null, left_open = (os.open(os.devnull, os.O_WRONLY) for _ in range(2))
             read_end, write_end = os.pipe()
             try:
                 command = self._command(Path(folder), filter, null)
                 os.write(write_end, _line(probe.code(str(secret)), 20))
+                files = (filter, null, left_open)
                 done = subprocess.run(
-                    command, stdin=read_end, capture_output=True, env={}, pass_fds=(filter, null), timeout=60
+                    command, stdin=read_end, capture_output=True, env={}, pass_fds=files, timeout=60
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 return f"no code is run: the sandbox does not start: {error}"
             finally:
-                for file in (null, read_end, write_end):
+                for file in (null, left_open, read_end, write_end):
                     os.close(file)
                 secret.unlink()
         said = done.stdout.decode(errors="replace").strip() or done.stderr.decode(errors="replace").strip()
@@ -236,15 +238,7 @@ def _line(code: str, seconds: float) -> bytes:
 async def _started(command: list[str], files: tuple[int, ...]) -> Process:
     """The process. Cancelled, it is started all the same and then stopped as a whole."""
     starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            pass_fds=files,
-            env={},
-            start_new_session=True,
-        )
+        start_program(command, {}, files=files, stderr=asyncio.subprocess.STDOUT)
     )
     try:
         return await asyncio.shield(starting)

@@ -27,6 +27,7 @@ CODE = "<code>"
 
 
 def main(archive: int) -> None:
+    close_others(archive)
     line = sys.stdin.buffer.readline()
     if not line:
         sys.exit(ABANDONED)
@@ -49,6 +50,14 @@ def main(archive: int) -> None:
         tar.add(FIGURES, "figures")
         tar.add(DATA, "data")
     sys.exit(status)
+
+
+def close_others(archive: int) -> None:
+    """Whatever else the gateway has left open is none of the code's business."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != archive:
+            with suppress(OSError):  # the folder itself was open, and is no more
+                os.close(int(name))
 
 
 def end_with_the_gateway(child: int) -> None:
@@ -85,7 +94,9 @@ def wait(child: int, seconds: float) -> int:
 
 def run(code: str) -> None:
     """Run the code as a notebook does: the value of a last expression is shown. Never returns."""
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     sys.argv = ["code.py"]
     names: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
     linecache.cache[CODE] = len(code), None, code.splitlines(keepends=True), CODE  # for tracebacks

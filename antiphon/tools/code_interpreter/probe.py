@@ -16,6 +16,12 @@ try:
         seen.append("an environment can be read")
 except OSError:
     pass
+for name in os.listdir("/proc/self/fd"):
+    try:
+        if int(name) > 2 and os.fstat(int(name)):
+            seen.append("a file of the gateway is open")
+    except OSError:
+        pass
 for place in ("/proc/sys/kernel/core_pattern", "/usr/probe", "/probe", "/dev/shm/probe"):
     try:
         os.close(os.open(place, os.O_WRONLY | os.O_CREAT))

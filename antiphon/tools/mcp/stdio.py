@@ -13,6 +13,7 @@ from typing import Any
 
 from antiphon.tools.mcp.links import McpAnswerTooLarge
 from antiphon.tools.mcp.structure import JsonStructure
+from antiphon.wires.child_process import start_program
 
 _PIECE = 64 * 1024
 _GRACE = 2.0
@@ -33,16 +34,12 @@ async def stdio_transport(
     """
     import anyio
 
-    process = await asyncio.create_subprocess_exec(
-        shutil.which(command[0]) or command[0],
-        *command[1:],
-        env=dict(environ),
-        cwd=cwd,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
+    process = await start_program(
+        [shutil.which(command[0]) or command[0], *command[1:]],
+        environ,
         stderr=asyncio.subprocess.DEVNULL,
+        cwd=cwd,
         limit=limit,
-        start_new_session=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -273,6 +273,14 @@ async def test_no_file_of_the_machine_can_be_read(engine: Bubblewrap, folder: Pa
     assert (await engine.run(code, folder)).text == "[]\n"
 
 
+async def test_no_open_file_of_the_gateway_is_there(engine: Bubblewrap, folder: Path) -> None:
+    """The socket that the gateway listens on was: code could take the requests of others from it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.set_inheritable(True)
+        code = "import os\n[n for n in range(3, 1000) if os.path.exists(f'/proc/self/fd/{n}')]"
+        assert (await engine.run(code, folder)).text == "[]\n"
+
+
 async def test_links_out_of_the_folder_are_not_followed(engine: Bubblewrap, folder: Path) -> None:
     ran = await engine.run("import os\nos.symlink('/etc/hostname', 'link')\nos.mkfifo('pipe')", folder)
     assert ran.files == {}
