@@ -22,6 +22,7 @@ from antiphon.spec.items import (
     ItemReference,
     Message,
     Reasoning,
+    is_failed,
     type_of,
 )
 
@@ -157,3 +158,13 @@ class _Speeches:
         answers = [waiting.popleft() for call in calls if (waiting := self._outputs[call.call_id])]
         if answers:
             self._done.append(Speech("tool", answers))
+
+
+def note_failure(turn: Turn, provider: str, entry: InputEntry, output: AnyCallOutput) -> None:
+    """Tell the client that its tool's failure is told by the tool's words alone: the wire has no mark for it.
+
+    A strict request is not refused for that: an agent has to send what its tools said.
+    """
+    if is_failed(output) and entry.number >= 0 and not turn.strict:
+        reason = "this API has no mark for a tool that failed; what the tool said is passed on"
+        turn.receipt(provider, f"{entry.where}.status", reason)

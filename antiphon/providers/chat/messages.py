@@ -8,7 +8,15 @@ from typing import Any
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.chat.content import ChatContent
 from antiphon.providers.chat.profiles import Profile
-from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speaker, speeches
+from antiphon.providers.history import (
+    AnyCall,
+    AnyCallOutput,
+    InputEntry,
+    Speech,
+    note_failure,
+    speaker,
+    speeches,
+)
 from antiphon.spec.content import Refusal, text_of
 from antiphon.spec.items import Message, Reasoning
 from antiphon.wires.chat.messages import ChatMessages, text_part, tool_call
@@ -152,6 +160,7 @@ class _Messages:
             output = entry.item
             assert isinstance(output, AnyCallOutput)
             where = f"{entry.where}.output"
+            note_failure(self._turn, self._provider, entry, output)
             text, others = self._parts(where).output(output.output)
             self._chat.output(self._call_id(output.call_id), text)
             if others:

@@ -6,7 +6,7 @@ from typing import Any
 
 from antiphon.providers.base import REWRITTEN, Capabilities, Turn
 from antiphon.providers.errors import unsupported
-from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
+from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, note_failure, speeches
 from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
@@ -212,6 +212,7 @@ class _Messages:
             output = entry.item
             assert isinstance(output, AnyCallOutput)
             where = f"{entry.where}.output"
+            note_failure(self._turn, self._provider, entry, output)
             text, images = self._content(output.output, where)
             self._done.append({"role": "tool", "tool_name": self._called[output.call_id], "content": text})
             if images:

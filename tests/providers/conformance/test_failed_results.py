@@ -105,6 +105,26 @@ async def test_a_result_that_failed_reaches_every_upstream_as_one(door: str, tmp
     assert await told(tmp_path, *FAILED[door]) == dict.fromkeys(SAYS_SO, True)
 
 
+async def test_a_wire_without_a_mark_for_failures_leaves_a_receipt(tmp_path: Path) -> None:
+    """The words of the tool are there, but nothing says that they are of a tool that failed."""
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": WHY, "is_error": True}
+    used = {"type": "tool_use", "id": "call_1", **CALL}
+    messages = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": [used]},
+        {"role": "user", "content": [result]},
+    ]
+    async with gateway(tmp_path, "chat", "ollama") as asked:
+        for wire, fake in asked.fakes.items():
+            for is_error, receipts in ((True, "1"), (False, None)):
+                result["is_error"] = is_error
+                fake.plays(Script((Text("Sorry."),)))
+                body = {"model": slug(wire), "messages": messages, "max_tokens": 9}
+                answer = await asyncio.to_thread(asked.http.post, "/v1/messages", json=body)
+                assert answer.status_code == 200, answer.text
+                assert answer.headers.get("x-antiphon-receipts") == receipts, (wire, is_error)
+
+
 @pytest.mark.parametrize("door", DONE)
 async def test_a_result_is_no_failure_unless_it_says_so(door: str, tmp_path: Path) -> None:
     assert await told(tmp_path, *DONE[door]) == dict.fromkeys(SAYS_SO, False)
