@@ -1,14 +1,16 @@
 """From a request to the one flat list of items that a provider is given."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 
 from msgspec import Struct
 
 from antiphon.engine.image_check import check_pictures
 from antiphon.engine.reasoning import Proofs
 from antiphon.spec import ids
-from antiphon.spec.codec import Opaque
+from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.decode import decode_stored_items
+from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import (
     Compaction,
@@ -19,7 +21,7 @@ from antiphon.spec.items import (
     type_of,
 )
 from antiphon.spec.limits import LARGE
-from antiphon.spec.request import CompactRequest, Request
+from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.store.base import Context, Store
 from antiphon.stream.client_calls import COMPACTION_TRIGGER
 from antiphon.stream.pairing import Pairing, paired
@@ -30,6 +32,8 @@ from antiphon.wires.worker_thread import in_worker_thread
 
 _MOST_REFERENCES = 1000
 _COMPACTIONS = frozenset({"compaction_summary", "context_compaction"})
+_ANSWERABLE = ("input", "previous_response_id", "conversation", "instructions")
+_INPUT_ELSEWHERE = frozenset({"messages", "prompt"})
 
 
 class Resolved(Struct, gc=False):
@@ -60,6 +64,27 @@ def alone(request: Request, is_large: bool = False) -> Resolved | None:
     given = input_items(words) if isinstance(words, str) else identified(words)
     # Two lists: the first is the provider's, and what it adds there was not given by the client.
     return Resolved([*given], given, is_plain=True)
+
+
+def check_question(request: Request) -> None:
+    """Refuse a request that has nothing to answer, and name the field that was probably misspelt."""
+    if any(getattr(request, name) is not None for name in _ANSWERABLE):
+        return
+    if isinstance(request, WebSocketCreate) and not request.generate:
+        return  # it warms the connection
+    unknown = extras(request)
+    if isinstance(unknown.get("prompt"), dict):
+        return  # a prompt that the upstream keeps
+    advice = f"give one of {', '.join(f'`{name}`' for name in _ANSWERABLE)}"
+    for name in unknown:
+        close = get_close_matches(name[:100], _ANSWERABLE, 1)
+        meant = "input" if name in _INPUT_ELSEWHERE else close[0] if close else None
+        if meant is not None:
+            advice = f"did you mean `{meant}` for `{name[:100]}`?"
+            break
+    raise wrong(
+        "input", f"`input` is missing, and there is nothing else to answer; {advice}", "missing_field"
+    )
 
 
 async def resolve(

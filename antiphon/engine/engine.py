@@ -13,7 +13,7 @@ from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.chats import check_chat
 from antiphon.engine.composing import Asked as Asked
 from antiphon.engine.composing import Composing, hidden
-from antiphon.engine.context import Memory, Resolved, alone, input_items, resolve, shown
+from antiphon.engine.context import Memory, Resolved, alone, check_question, input_items, resolve, shown
 from antiphon.engine.files import with_files
 from antiphon.engine.hosted.history import without_credentials
 from antiphon.engine.hosted.loop import HostedLoop
@@ -174,6 +174,7 @@ class Engine:
         previous: Context | None,
     ) -> Resolved:
         """The context of the turn, and the tools that were declared on its way."""
+        check_question(turn.request)
         resolved = await self.resolve(turn.request, caller, memory, previous)
         turn.is_large = resolved.is_large
         if not resolved.is_plain:

@@ -52,7 +52,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     model: str | None = None
     """A configured name, or `PROVIDER/model`. Without one, the default model answers."""
     input: Text | list[Item] | None = None
-    """A text, or a list of items."""
+    """A text, or a list of items. It may be absent where there is something else to answer."""
     instructions: Text | None = None
     """A system message for this response only; a continuation does not inherit it."""
     previous_response_id: str | None = None

@@ -108,6 +108,38 @@ def test_a_body_that_is_no_object_is_400(server: Serving, body: bytes, code: str
 
 
 @pytest.mark.parametrize(
+    ("body", "advice"),
+    [
+        ({}, "give one of `input`, `previous_response_id`, `conversation`, `instructions`"),
+        ({"input": None, "zebra": 1}, "give one of `input`"),
+        ({"inptu": "hi"}, "did you mean `input` for `inptu`?"),
+        ({"messages": [{"role": "user", "content": "hi"}]}, "did you mean `input` for `messages`?"),
+        ({"prompt": "hi"}, "did you mean `input` for `prompt`?"),
+        ({"previous_response": "resp_1"}, "did you mean `previous_response_id` for `previous_response`?"),
+    ],
+)
+def test_a_request_with_nothing_to_answer_is_refused(
+    server: Serving, voice: Voice, body: dict[str, object], advice: str
+) -> None:
+    """It was answered with an empty output, so that a misspelt `input` looked like a silent model."""
+    with dial(server) as socket:
+        told = turn(socket, **body)["error"]
+    for more in ({}, {"stream": True}, {"background": True}):
+        error = server.client().refused(400, "POST", "/v1/responses", json=body | more)
+        assert (error["type"], error["code"], error["param"]) == ("invalid_request", "missing_field", "input")
+        assert advice in error["message"]
+        assert error == told
+    assert voice.heard == []
+
+
+@pytest.mark.parametrize(
+    "body", [{"instructions": "Greet."}, {"prompt": {"id": "pmpt_1"}}, {"input": ""}, {"input": []}]
+)
+def test_a_request_with_little_to_answer_is_answered(server: Serving, body: dict[str, object]) -> None:
+    assert server.client().ok("POST", "/v1/responses", json=body)["status"] == "completed"
+
+
+@pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
         ("GET", "/v1/responses", "POST"),

@@ -444,7 +444,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
 # What each parameter of a request does here.
 PARAMETERS = {
     "model": "A configured name, or `PROVIDER/model`. Without one, the default model answers.",
-    "input": "A text, or a list of items.",
+    "input": "A text, or a list of items. It may be absent where there is something else to answer.",
     "instructions": "A system message for this response only; a continuation does not inherit it.",
     "previous_response_id": "Continue this response: its context and its output come before `input`.",
     "conversation": "Continue this conversation, and add to it. Not together with `previous_response_id`.",

@@ -67,6 +67,8 @@ def held(operation: Any, mode: GenerationMode, cases: int = CASES, **fields: Any
     def hold(case: Any) -> None:
         if fields:
             case.body |= fields
+        if operation.path == "/v1/responses" and mode is POSITIVE and case.body.get("input") is None:
+            case.body["input"] = "Hello"  # that there must be something to answer is beyond a schema
         answer = case.call()
         seen[answer.status_code] += 1
         seen[answer.headers.get("content-type", ["none"])[0].partition(";")[0]] += 1
