@@ -229,14 +229,15 @@ class ChatApp(App[None]):
         self.show_head()
         if not self.ready.is_set():
             return
+        from antiphon.tui.notices import ServerAway, update_outage
+
+        is_told = update_outage(self.transcript, self.connection.problem)
         if self.connection.is_up:
             self.turns.take_up()
             if self.talk.book.is_local and self.talk.chat is None:
                 self._find_chats()
-        elif not self.turns.is_running:  # a turn says so itself
-            from antiphon.tui.notices import unreachable
-
-            self._show(unreachable(self.connection.problem))
+        elif not is_told and not self.turns.is_running:  # a turn says so itself
+            self._show(ServerAway(self.connection.problem))
 
     @work(group="chat")
     async def _find_chats(self) -> None:

@@ -11,6 +11,8 @@ from antiphon import (
 )
 from antiphon.tui.chats import Node
 from antiphon.tui.entries import NoticeEntry
+from antiphon.tui.transcript import Transcript
+from antiphon.wires.terminal_text import printable
 
 _RETRY = "/retry asks again."
 _START = "`antiphon serve` starts one; --local needs none."
@@ -61,10 +63,40 @@ def stopped() -> NoticeEntry:
     return NoticeEntry("Stopped", hint="The answer so far stays; /retry asks again.", tone="warning")
 
 
-def unreachable(problem: str, *then: str) -> NoticeEntry:
-    """There is no connection; `then` is what to do once there is."""
-    hint = " ".join(("Looking for it until it is back.", *then, _START))
-    return NoticeEntry("The server cannot be reached", problem, hint=hint, tone="warning")
+class ServerAway(NoticeEntry):
+    """There is no connection; `then` is what to do once there is. One stands for as long as that lasts."""
+
+    def __init__(self, problem: str, *then: str) -> None:
+        hint = " ".join(("Looking for it until it is back.", *then, _START))
+        super().__init__("The server cannot be reached", problem, hint=hint, tone="warning")
+        self._then = then
+        self.is_over = False
+
+    def tell(self, problem: str) -> None:
+        """It was looked for again, and this is the problem now."""
+        self.text = printable(problem)
+        self.change()
+
+    def end(self) -> None:
+        """The server is back."""
+        self.title, self.hint, self.tone = "The server is back", " ".join(self._then), "info"
+        self.text, self.is_over = "", True
+        self.change()
+
+
+def update_outage(transcript: Transcript, problem: str) -> bool:
+    """Bring the notices of a server that is away up to date; false where there are none.
+
+    The newest tells the problem, however often the server is looked for. Without a problem all of them end.
+    """
+    shown = [one for one in transcript.entries if isinstance(one, ServerAway) and not one.is_over]
+    for notice in shown[-1:] if problem else shown:
+        if problem:
+            notice.tell(problem)
+        else:
+            notice.end()
+        transcript.changed(notice)
+    return bool(shown)
 
 
 def of_error(error: Exception) -> NoticeEntry:
@@ -82,7 +114,7 @@ def of_error(error: Exception) -> NoticeEntry:
                 "The answer broke off", str(error), hint=f"What came is kept. {_RETRY}", tone="error"
             )
         case ConnectionFailed():
-            return unreachable(str(error), _RETRY)
+            return ServerAway(str(error), _RETRY)
         case TimedOut():
             return NoticeEntry("The server took too long", str(error), hint=_RETRY, tone="error")
         case UnexpectedAnswer():

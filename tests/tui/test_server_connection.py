@@ -4,7 +4,11 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from antiphon.server.process import bind
+from antiphon.tui import server_connection
+from antiphon.tui.server_connection import ServerConnection
 from tests.server.servers import Serving, configure
 from tests.tui.conftest import SCRIPTED, Start, script
 
@@ -77,6 +81,35 @@ async def test_without_a_server_the_gateway_runs_inside(chat: Start, tmp_path: P
         assert "▎ Hello inside" in await chatting.say("Hello inside")
         assert chatting.text.count("Hello inside") == 2
         assert "this program" in str(chatting.app.query_one("#head").render())
+
+
+async def test_a_server_that_stays_away_is_told_once_however_often_it_is_looked_for(
+    chat: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look added the same lines again, and pushed the conversation off the screen."""
+    monkeypatch.setattr(server_connection, "_PAUSE", 0.01)
+    looks = 0
+    look = ServerConnection.look
+
+    async def counted(connection: ServerConnection) -> bool:
+        nonlocal looks
+        looks += 1
+        return await look(connection)
+
+    monkeypatch.setattr(ServerConnection, "look", counted)
+    port = free_port()
+    async with chat(base_url=f"http://127.0.0.1:{port}/v1", system=script({"text": "Here."})) as chatting:
+        await chatting.until(lambda: looks > 3)
+        assert chatting.text.count("The server cannot be reached") == 1
+        await chatting.say("Anybody?")
+        after = looks
+        await chatting.until(lambda: looks > after + 3)
+        assert chatting.text.count("The server cannot be reached") == 2  # once more, for the question
+        with serving_on(port, tmp_path / "gateway"):
+            await chatting.until(lambda: "The server is back" in chatting.text)
+            assert "cannot be reached" not in chatting.text
+            assert "Looking for it" not in chatting.text
+            assert "/retry asks again" in chatting.text
 
 
 async def test_a_question_that_no_server_got_is_told_once_and_judged_by_nobody(chat: Start) -> None:
