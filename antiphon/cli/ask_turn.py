@@ -29,6 +29,7 @@ from antiphon.spec.items import Message
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 from antiphon.store.folder import default_data_folder, make_folder
+from antiphon.wires.own_command import own_command
 from antiphon.wires.terminal_text import printable_line
 
 UNREACHABLE = 3
@@ -198,7 +199,8 @@ def _no_answer(error: ConnectionFailed | TimedOut, arguments: argparse.Namespace
     reached = error.sent if isinstance(error, ConnectionFailed) else error.limit != "connect"
     if reached or arguments.local:
         return CommandFailed(message, FAILED)
-    advice = "start a server with `antiphon serve`, name another with --url, or ask without one: --local"
+    start = f"start a server with `{own_command('serve')}`"
+    advice = f"{start}, name another with --url, or ask without one: --local"
     return CommandFailed(f"{message}\nantiphon: no server could be reached; {advice}", UNREACHABLE)
 
 

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed, add_command
+from antiphon.wires.own_command import own_command
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -57,7 +58,8 @@ def chat(arguments: argparse.Namespace) -> int:
     if arguments.local and arguments.url:
         raise CommandFailed("antiphon: with --local there is no server; leave the address out", MISTAKE)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise CommandFailed("antiphon: chat needs a terminal; in a pipe, use `antiphon ask`", MISTAKE)
+        instead = f"in a pipe, use `{own_command('ask')}`"
+        raise CommandFailed(f"antiphon: chat needs a terminal; {instead}", MISTAKE)
     app = ChatApp(
         ChatOptions(
             base_url=arguments.url,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed, add_command
+from antiphon.wires.own_command import own_command
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -115,7 +116,9 @@ def comply(arguments: argparse.Namespace) -> int:
             only=arguments.only,
         )
     except UnknownRule as error:
-        raise CommandFailed(f"antiphon: {error}; `antiphon comply --list` shows all", MISTAKE) from None
+        raise CommandFailed(
+            f"antiphon: {error}; `{own_command('comply --list')}` shows all", MISTAKE
+        ) from None
     if arguments.list:
         for rule in rules.values():
             print(f"{rule.id:44} {rule.level:6} {rule.says}")

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed, add_command
+from antiphon.wires.own_command import own_command
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -37,7 +38,10 @@ def token(arguments: argparse.Namespace) -> int:
     if not arguments.save:
         found = key()
         if not found and sys.stderr.isatty():
-            print("antiphon: no key is set: ANTIPHON_API_KEY, or `antiphon token --save`", file=sys.stderr)
+            print(
+                f"antiphon: no key is set: ANTIPHON_API_KEY, or `{own_command('token --save')}`",
+                file=sys.stderr,
+            )
         print(found or NO_KEY)
         return 0
     text = _typed()

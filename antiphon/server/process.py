@@ -10,7 +10,6 @@ import gc
 import logging
 import os
 import resource
-import shutil
 import signal
 import socket
 import sys
@@ -31,6 +30,7 @@ from antiphon.server.http1.connection import ClientConnection
 from antiphon.server.http1.websockets import WebSocketConnection
 from antiphon.server.routes.web import is_built
 from antiphon.store import StoreError
+from antiphon.wires.own_command import own_command
 
 log = logging.getLogger("antiphon.server")
 
@@ -130,7 +130,7 @@ def banner(config: Config, listener: socket.socket) -> str:
 def _calling(name: str, config: Config, address: str) -> str:
     """A command that comes along, for this server."""
     key = "ANTIPHON_API_KEY=YOUR_KEY " if config.keys else ""
-    return key + command(name if address == _USUAL else f"{name} --url {address}/v1")
+    return key + own_command(name if address == _USUAL else f"{name} --url {address}/v1")
 
 
 def _discovered(config: Config) -> str:
@@ -150,14 +150,7 @@ def _next(config: Config) -> str:
     if config.source is not None or config.discovered or not discovers(config):
         return ""
     keys = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or another"
-    return f"next:   more models: {keys}, or run {command('config init')}\n"
-
-
-def command(rest: str) -> str:
-    """A command that the user can type: by its name if the shell finds it, else as this one was."""
-    started = sys.argv[0]
-    is_found = shutil.which("antiphon") is not None or os.path.basename(started) != "antiphon"
-    return f"{'antiphon' if is_found else started} {rest}"
+    return f"next:   more models: {keys}, or run {own_command('config init')}\n"
 
 
 def _example(config: Config) -> str:
@@ -180,7 +173,7 @@ def _default(config: Config) -> str:
 def _without_models(config: Config) -> str:
     """That there is none, and how to get one."""
     why = [provider.disabled for provider in config.providers.values() if provider.disabled]
-    more = f"Add a provider to the configuration: {command('config init')}"
+    more = f"Add a provider to the configuration: {own_command('config init')}"
     return " ".join(["none.", *why, more.replace("Add", "Or add") if why else more])
 
 

@@ -12,10 +12,11 @@ from antiphon import (
 from antiphon.tui.chats import Node
 from antiphon.tui.entries import NoticeEntry
 from antiphon.tui.transcript import Transcript
+from antiphon.wires.own_command import own_command
 from antiphon.wires.terminal_text import printable
 
 _RETRY = "/retry asks again."
-_START = "`antiphon serve` starts one; --local needs none."
+_START = f"`{own_command('serve')}` starts one; --local needs none."
 _INCOMPLETE = {
     "max_output_tokens": (
         "The answer reached its limit of tokens",

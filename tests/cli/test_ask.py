@@ -208,6 +208,17 @@ def test_without_a_server_it_says_what_to_do(run: Run, monkeypatch: pytest.Monke
     assert "--local" in done.err
 
 
+def test_the_advice_names_a_command_that_this_shell_finds(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a clone there is no `antiphon` on the path, and the advice could not be followed."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr("sys.argv", [".venv/bin/antiphon", "ask"])
+    monkeypatch.setenv("PATH", str(home))
+    told = run("ask", "--url", "http://127.0.0.1:1/v1", "Hello").err
+    assert "start a server with `.venv/bin/antiphon serve`" in told
+
+
 def test_without_a_server_it_can_answer_itself(ask: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "antiphon.toml").write_text(TOML)
     monkeypatch.delenv("ANTIPHON_BASE_URL")

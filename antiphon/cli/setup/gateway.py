@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from antiphon.cli.common import MISTAKE, CommandFailed
 from antiphon.config import config_folder
+from antiphon.wires.own_command import own_command
 
 if TYPE_CHECKING:
     import httpx
@@ -92,8 +93,8 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
             )
             return GatewayInfo(url, tuple(map(GatewayModel, wanted)))
         raise CommandFailed(
-            f"antiphon: no gateway answers on {url} ({type(error).__name__}); start it with `antiphon serve`,"
-            " name another with --url, or name a model with --model"
+            f"antiphon: no gateway answers on {url} ({type(error).__name__}); start it with "
+            f"`{own_command('serve')}`, name another with --url, or name a model with --model"
         ) from None
     known = {one["id"]: _model(one) for one in listed}
     models = [known.get(name) or GatewayModel(name) for name in wanted]
@@ -165,7 +166,7 @@ def _json(answer: "httpx.Response", url: str) -> Any:
     if answer.status_code in (401, 403):
         raise CommandFailed(
             f"antiphon: the gateway on {url} wants a key: set ANTIPHON_API_KEY, "
-            "or keep one with `antiphon token --save`"
+            f"or keep one with `{own_command('token --save')}`"
         )
     try:
         found = answer.json()

@@ -17,6 +17,7 @@ from antiphon.cli.setup.drive import Driver, usage_of
 from antiphon.cli.setup.gateway import ask, is_up
 from antiphon.cli.setup.relay import Relay, RelayedRequest, relay_to
 from antiphon.wires.data_folder import default_data_folder
+from antiphon.wires.own_command import own_command
 
 FILE: Final = "proof.txt"
 FIRST: Final = (
@@ -44,7 +45,7 @@ def prove(name: str, client: FileClient, url: str, models: list[str]) -> int:
     if program is None:
         raise CommandFailed(f"antiphon: {client.title} is not installed here; get it with: {client.package}")
     if not is_up(url):
-        raise CommandFailed(f"antiphon: no gateway answers on {url}; start it with `antiphon serve`")
+        raise CommandFailed(f"antiphon: no gateway answers on {url}; start it with `{own_command('serve')}`")
     gateway = ask(url, models)
     # Codex's sandbox does not start from a home in the system's temporary folder.
     own = default_data_folder() / "setup"
