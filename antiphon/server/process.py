@@ -16,6 +16,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Generator
+from shlex import quote
 from types import FrameType
 
 import uvicorn
@@ -36,7 +37,8 @@ log = logging.getLogger("antiphon.server")
 
 _WIDTH = 100
 _INDENT = " " * 8
-_USUAL = "http://127.0.0.1:8080"
+_USUAL_PORT = 8080
+_USUAL = f"http://127.0.0.1:{_USUAL_PORT}"
 """Where the client looks for a server that nobody has named."""
 _BACKLOG = 2048
 _OPEN_FILES = 65536
@@ -113,7 +115,8 @@ def banner(config: Config, listener: socket.socket) -> str:
     address = f"http://{shown}:{port}"
     head = f"Antiphon serves Open Responses on {address}/v1/responses\n"
     app = f"app:    {address}\n" if is_built() else ""
-    docs = f"{_discovered(config)}{app}docs:   {address}/docs\n"
+    python = f"python: export ANTIPHON_BASE_URL={address}/v1 (for antiphon ask and chat as well)\n"
+    docs = f"{_discovered(config)}{app}docs:   {address}/docs\n{python if port != _USUAL_PORT else ''}"
     if not config.available():
         return f"{head}models: {_without_models(config)}\n{docs}"
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
@@ -128,9 +131,11 @@ def banner(config: Config, listener: socket.socket) -> str:
 
 
 def _calling(name: str, config: Config, address: str) -> str:
-    """A command that comes along, for this server."""
+    """A command that comes along, for this server; with a model where a question that names none fails."""
     key = "ANTIPHON_API_KEY=YOUR_KEY " if config.keys else ""
-    return key + own_command(name if address == _USUAL else f"{name} --url {address}/v1")
+    where = "" if address == _USUAL else f" --url {address}/v1"
+    needs_model = name in ("ask", "chat") and (config.default_model is None or _fault_of_default(config))
+    return key + own_command(f"{name}{where}{f' --model {quote(_example(config))}' if needs_model else ''}")
 
 
 def _discovered(config: Config) -> str:
@@ -155,18 +160,25 @@ def _next(config: Config) -> str:
 
 def _example(config: Config) -> str:
     """The model to try: the default one, if there is one that can be used."""
-    with contextlib.suppress(UnknownModel):
-        if not config.providers[config.resolve().provider].disabled:
-            return config.default_model or ""
+    if config.default_model is not None and not _fault_of_default(config):
+        return config.default_model
     return next(iter(config.aliases()), "MODEL")
 
 
 def _default(config: Config) -> str:
     """That the default model cannot be used, where that is so."""
+    if why := _fault_of_default(config):
+        named = config.default_model
+        return f"{_INDENT}a request that names none is refused, for {named} is disabled: {why}\n"
+    return ""
+
+
+def _fault_of_default(config: Config) -> str:
+    """Why the default model cannot be used; of several targets one is enough."""
+    if config.default_model in config.aliases():
+        return ""
     with contextlib.suppress(UnknownModel):
-        if why := config.providers[config.resolve().provider].disabled:
-            named = config.default_model
-            return f"{_INDENT}a request that names none is refused, for {named} is disabled: {why}\n"
+        return config.providers[config.resolve().provider].disabled or ""
     return ""
 
 

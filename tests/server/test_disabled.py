@@ -59,6 +59,21 @@ def test_the_banner_says_that_the_default_model_is_disabled(tmp_path: Path) -> N
     )
 
 
+def test_the_banner_offers_no_command_that_fails_for_its_default_model(tmp_path: Path) -> None:
+    """It offered `ask` and `chat` without a model, although the default one is disabled."""
+    gone = f'default_model = "gone"\n{UNSET}[models]\ngone = "dear/x"\n'
+    both = f'default_model = "gone"\n{UNSET}[models]\ngone = ["dear/x", "local/{ALIAS}"]\n'
+    with bind("127.0.0.1", 0) as listener:
+        text = banner(configure(tmp_path, gone, LOCAL__ENABLED="true"), listener)
+        there = banner(configure(tmp_path, both, LOCAL__ENABLED="true"), listener)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    assert f'ask --url {address} --model {ALIAS} "What is the capital of France?"\n' in text
+    assert f"chat --url {address} --model {ALIAS}\n" in text
+    assert f"setup codex --url {address}\n" in text
+    assert "--model" not in there
+    assert '"model": "gone"' in there
+
+
 def test_a_provider_without_its_key_is_refused_and_the_others_answer(
     serve: Serve, upstream: Upstream
 ) -> None:

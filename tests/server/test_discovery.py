@@ -157,6 +157,13 @@ def test_the_banner_says_how_to_get_models_to_those_who_have_none_of_their_own(
         assert "next:" not in banner(replace(without, source="antiphon.toml"), listener)
 
 
+def test_the_banner_says_how_clients_find_another_port(tmp_path: Path) -> None:
+    config = load(environ={}, types=TYPES)
+    with bind("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        assert f"python: export ANTIPHON_BASE_URL=http://127.0.0.1:{port}/v1 " in banner(config, listener)
+
+
 def test_the_banner_stays_one_screen_with_every_key_there_is(tmp_path: Path) -> None:
     every = [FoundProvider(name, {"type": name}, f"{name.upper()}_API_KEY") for name in PRESETS]
     config = with_found(load(environ={}, types=TYPES), every, TYPES, {})
