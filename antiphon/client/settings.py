@@ -70,10 +70,18 @@ class ServerAddress:
     login: SecretKey | None = None
     query: str = ""
     """What goes with every request, such as the version of an API."""
+    is_assumed: bool = False
+    """Nobody has named it: it is the usual one."""
 
     def versioned(self) -> "ServerAddress | None":
         """The same with the `/v1` that was left out; None if there is a path."""
         return None if urlsplit(self.url).path else replace(self, url=f"{self.url}/v1")
+
+    def advice(self) -> str:
+        """What to look at where nobody answers."""
+        if self.is_assumed:
+            return "is it running? If it is elsewhere, set ANTIPHON_BASE_URL"
+        return "is it running?"
 
     def redact(self, text: str) -> str:
         """The same text without the key, which some servers repeat when they refuse it."""
@@ -101,11 +109,12 @@ def resolve(
     if not url:
         family = next((name for name in _FAMILIES if urls[name]), "ANTIPHON")
         url = urls[family] or DEFAULT_URL
+    is_assumed = not (base_url or any(urls.values()))
     url, login, query = _checked(url)
     if api_key is None:
         family = family or _family_of(url, urls)
         api_key = found.get(f"{family}_API_KEY", "") if family else ""
-    return ServerAddress(url, key_of(api_key), SecretKey(login) if login else None, query)
+    return ServerAddress(url, key_of(api_key), SecretKey(login) if login else None, query, is_assumed)
 
 
 def key_of(text: str) -> SecretKey | None:

@@ -333,7 +333,7 @@ async def _translated(address: ServerAddress, limits: Timeouts) -> AsyncIterator
     except (httpx.ConnectTimeout, httpx.PoolTimeout):
         raise TimedOut("connect", limits.connect or 0.0) from None
     except httpx.ConnectError as error:
-        why = "is it one for http://, without TLS?" if _NO_TLS in str(error) else "is it running?"
+        why = "is it one for http://, without TLS?" if _NO_TLS in str(error) else address.advice()
         raise ConnectionFailed(
             f"no connection to {where}: {_said(error)}; {why}", sent=False
         ) from without_traceback(error)

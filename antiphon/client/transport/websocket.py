@@ -55,7 +55,7 @@ class ClientSocket:
                 raise TimedOut("connect", limits.connect or 0.0) from None
             said = str(error) or type(error).__name__
             raise ConnectionFailed(
-                f"no WebSocket to {address.url}: {said}", sent=False
+                f"no WebSocket to {address.url}: {said}; {address.advice()}", sent=False
             ) from without_traceback(error)
         except (ValueError, TypeError) as error:
             raise UsageError(f"the WebSocket to {address.url} cannot be opened: {error}") from error

@@ -140,6 +140,21 @@ async def test_nobody_at_the_door() -> None:
     assert not caught.value.sent
 
 
+async def test_nobody_at_the_usual_door_says_how_to_name_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway on another port was as good as lost: nothing said how a client finds it."""
+    for family in ("ANTIPHON", "OPENRESPONSES", "OPENAI"):
+        monkeypatch.delenv(f"{family}_BASE_URL", raising=False)
+    with refusing_address() as address:
+        monkeypatch.setattr("antiphon.client.settings.DEFAULT_URL", f"{address}/v1")
+        async with AsyncClient(retries=Retries(times=0)) as client:
+            with pytest.raises(ConnectionFailed, match="If it is elsewhere, set ANTIPHON_BASE_URL"):
+                await client.models.list()
+        monkeypatch.setenv("ANTIPHON_BASE_URL", f"{address}/v1")
+        async with AsyncClient(retries=Retries(times=0)) as client:
+            with pytest.raises(ConnectionFailed, match=r"is it running\?$"):
+                await client.models.list()
+
+
 def test_a_server_that_is_down_is_a_sentence_and_its_cause_and_no_page_of_traceback() -> None:
     with (
         refusing_address() as url,
