@@ -57,7 +57,8 @@ class TimedOut(AntiphonError):
 class StatusError(AntiphonError):
     """The server refused: an HTTP status other than success, or an error in the place of an answer.
 
-    `retry_after` is how many seconds the server wants us to wait, when it said so.
+    `retry_after` is how many seconds the server wants us to wait, when it said so, and `should_retry` whether
+    the same call can succeed at all.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class StatusError(AntiphonError):
         param: str = "",
         request_id: str = "",
         retry_after: float | None = None,
+        should_retry: bool | None = None,
     ) -> None:
         self.status = status
         self.message = message
@@ -78,6 +80,7 @@ class StatusError(AntiphonError):
         self.param = param
         self.request_id = request_id
         self.retry_after = retry_after
+        self.should_retry = should_retry
         named = " ".join(word for word in (str(status), code or type) if word)
         where = f" at {param}" if param else ""
         request = f" [request {request_id}]" if request_id else ""

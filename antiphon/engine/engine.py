@@ -34,7 +34,7 @@ from antiphon.engine.truncation import fit
 from antiphon.providers.base import Capabilities, Provider, Sink, Turn
 from antiphon.providers.discovery import advice_on
 from antiphon.providers.silent import Refusing, Silent
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload, SpecError, invalid_param
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item, has_media
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
@@ -333,7 +333,7 @@ class Engine:
             raise SpecError(ErrorPayload("permission_denied", message, "proxied_request", "model"), 403)
         if why := self.config.providers[provider].disabled:
             message = f"the provider {provider} is disabled: {why}"
-            raise SpecError(ErrorPayload("server_error", message, "model_unavailable", "model"), 503)
+            raise SpecError(ErrorPayload("server_error", message, MODEL_UNAVAILABLE, "model"), 503)
 
     def usable(self, route: RouteInUse, caller: Caller) -> tuple[Target, ...]:
         """The targets of a route that this caller can use; it is refused if there is none."""

@@ -5,7 +5,7 @@ import logging
 from msgspec import Struct
 
 from antiphon.providers.base import UpstreamError
-from antiphon.spec.errors import STORE_FAILED, STORE_FULL, ErrorPayload, SpecError
+from antiphon.spec.errors import MODEL_UNAVAILABLE, STORE_FAILED, STORE_FULL, ErrorPayload, SpecError
 from antiphon.store.base import StoreError, StoreFull
 
 log = logging.getLogger(__name__)
@@ -27,11 +27,15 @@ class Problem(Struct, frozen=True):
     payload: ErrorPayload
     status: int
     retry_after: float | None = None
+    is_final: bool = False
+    """The same request would be refused again, however long its client waits."""
 
 
 def problem_of(error: Exception, request_id: str) -> Problem:
     """The problem for this exception; what neither the client nor the upstream caused is logged."""
     if isinstance(error, SpecError):
+        if error.payload.code == MODEL_UNAVAILABLE:
+            return Problem(error.payload, error.status, is_final=True)
         return Problem(error.payload, error.status, 1.0 if error.status == 503 else None)
     if isinstance(error, UpstreamError):
         return Problem(error.payload, error.status, error.retry_after)

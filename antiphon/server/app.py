@@ -12,7 +12,7 @@ from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.server.access import AccessControl
 from antiphon.server.asgi_exchange import AsgiExchange
-from antiphon.server.exchange import Exchange, Handler, Head
+from antiphon.server.exchange import NO_RETRY, Exchange, Handler, Head
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import (
     chat,
@@ -236,6 +236,8 @@ async def _fail(exchange: Exchange, problem: Problem) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     if problem.retry_after is not None:
         headers.append((b"retry-after", b"%d" % round(problem.retry_after)))
+    if problem.is_final:
+        headers.append(NO_RETRY)
     await exchange.fail(problem.payload, problem.status, headers)
 
 
@@ -286,7 +288,7 @@ def _cors(origin: str) -> list[tuple[bytes, bytes]]:
         (
             b"access-control-expose-headers",
             b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, x-antiphon-target, retry-after, "
-            b"idempotent-replayed",
+            b"idempotent-replayed, x-should-retry",
         ),
         (b"vary", b"origin"),
     ]

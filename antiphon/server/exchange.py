@@ -31,6 +31,8 @@ Header = tuple[bytes, bytes]
 
 JSON = b"application/json"
 IDEMPOTENCY_KEY = HEADER.lower().encode()
+NO_RETRY: Header = (b"x-should-retry", b"false")
+"""Clients of OpenAI and Anthropic send a 409 and a 503 again unless they are told not to."""
 LINGER = 2.0
 """Seconds that a client may take to read a refusal in the middle of what it sends."""
 SKIPPED = 256 * 1024 * 1024

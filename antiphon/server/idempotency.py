@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from antiphon.engine.idempotency import IN_PROGRESS, digest_of_key
-from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange, Header
+from antiphon.server.exchange import IDEMPOTENCY_KEY, NO_RETRY, Exchange, Header
 from antiphon.server.gateway import Gateway
 from antiphon.spec.errors import SpecError
 from antiphon.store import StoredResponse
@@ -16,8 +16,6 @@ T = TypeVar("T")
 
 _REPLAYED = (b"idempotent-replayed", b"true")
 _RETRY: Header = (b"retry-after", b"1")
-_NO_RETRY: Header = (b"x-should-retry", b"false")
-"""Clients of OpenAI and Anthropic send a 409 again unless they are told not to."""
 
 
 async def create_once(
@@ -40,7 +38,7 @@ async def create_once(
     try:
         claimed = await keys.claim(tenant, key, body, waits=waits(asked))
     except SpecError as refusal:
-        advice = _RETRY if refusal.payload.code == IN_PROGRESS else _NO_RETRY
+        advice = _RETRY if refusal.payload.code == IN_PROGRESS else NO_RETRY
         exchange.head.extra_headers = [*exchange.head.extra_headers, advice]
         raise
     if isinstance(claimed, StoredResponse):

@@ -40,6 +40,7 @@ INVALID_MODEL = "invalid_model"
 CONTENT_FILTER = "content_filter"
 TOOL_EXECUTION_FAILED = "tool_execution_failed"
 TIMEOUT = "timeout"
+MODEL_UNAVAILABLE = "model_unavailable"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 # What a server cannot do: `param` says which parameter or which part of the input; an operation is its path.
 UNSUPPORTED_PARAMETER = "unsupported_parameter"

@@ -89,6 +89,9 @@ def test_a_provider_without_its_key_is_refused_and_the_others_answer(
     ):
         error = client.refused(503, method, path, json=body)
         assert (error["code"], error["param"], error["message"]) == ("model_unavailable", "model", said)
+        answer = client.request(method, path, json=body)
+        assert answer.headers["x-should-retry"] == "false", "nothing heals it but a restart with the key"
+        assert "retry-after" not in answer.headers
     assert client.create(input="hi")["status"] == "completed"
     listed = [model["id"] for model in client.ok("GET", "/v1/models")["data"]]
     assert listed == ["model", "up/some-model", "up/other/model"]

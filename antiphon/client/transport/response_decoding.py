@@ -28,6 +28,8 @@ _ADVICE = {
     429: "too many requests; wait a moment, or ask the server's owner for a higher limit",
 }
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
+# What servers say of a further try, as the clients of OpenAI and Anthropic read it.
+_ANSWERS = {"true": True, "false": False}
 # At least one of these is in every response, however short a server makes it.
 _MARKS = ("id", "output", "status")
 
@@ -47,6 +49,7 @@ class ServerRefusal(Struct):
         *,
         request_id: str = "",
         retry_after: float | None = None,
+        should_retry: bool | None = None,
     ) -> StatusError:
         return StatusError(
             status,
@@ -56,6 +59,7 @@ class ServerRefusal(Struct):
             param=redact(self.param),
             request_id=request_id,
             retry_after=retry_after,
+            should_retry=should_retry,
         )
 
 
@@ -96,6 +100,7 @@ def status_error(
         redact,
         request_id=headers.get("x-request-id", "")[:200],
         retry_after=retry_after(headers),
+        should_retry=_ANSWERS.get(headers.get("x-should-retry", "")),
     )
 
 

@@ -26,6 +26,8 @@ def is_worth_it(error: AntiphonError, attempt: int, *, repeatable: bool) -> bool
             return True
         case TimedOut(limit="read" | "idle"):
             return repeatable
+        case StatusError(should_retry=bool(told)):
+            return told
         case StatusError(status=409):
             return error.code == _IN_PROGRESS
         case StatusError(status=429):

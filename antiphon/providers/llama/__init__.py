@@ -35,7 +35,7 @@ from antiphon.providers.exchange import Call, apart, ask, encoded
 from antiphon.providers.llama.settings import LlamaSettings
 from antiphon.providers.media.image_info import describe
 from antiphon.spec.content import ContentPart, InputImage, InputText
-from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload
 from antiphon.spec.items import FunctionCallOutput, Item
 from antiphon.spec.items import Message as MessageItem
 from antiphon.spec.response import Usage
@@ -362,4 +362,4 @@ def _headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 def _unavailable(error: ModelError) -> UpstreamError:
-    return UpstreamError(ErrorPayload("server_error", str(error), code="model_unavailable"), 503)
+    return UpstreamError(ErrorPayload("server_error", str(error), code=MODEL_UNAVAILABLE), 503)

@@ -55,6 +55,16 @@ async def test_a_key_that_was_used_for_something_else_is_told() -> None:
     assert len(server.requests) == 1
 
 
+async def test_a_server_that_says_whether_to_try_again_is_believed() -> None:
+    """A model without its key was asked for three times, and no pause gives it one."""
+    async with Player(error(503, x_should_retry="false")) as server, server.client() as client:
+        with pytest.raises(StatusError) as caught:
+            await client.responses.create("x")
+    assert (caught.value.should_retry, len(server.requests)) == (False, 1)
+    async with Player(error(404, x_should_retry="true"), whole("hello")) as server, server.client() as client:
+        assert (await client.responses.create("x")).output_text == "hello"
+
+
 async def test_a_stream_is_tried_again_before_its_first_event() -> None:
     async with (
         Player(error(503), streamed("hello")) as server,
