@@ -90,7 +90,8 @@ class AsyncEventStream:
         if response.status == "failed":
             raise ResponseFailed(response)
         if not response.is_terminal:
-            raise StreamBroken("the stream was closed before the response ended", response)
+            advice = "read it to its end, or take what came from `response`"
+            raise StreamBroken(f"the stream was closed before the response ended; {advice}", response)
         return response
 
     async def open(self) -> None:
