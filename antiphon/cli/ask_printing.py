@@ -160,8 +160,14 @@ class MarkdownPrinter:
             self._show(rest)
 
     def _tail(self) -> "Text":
-        lines = self._blocks.rest().splitlines()[-max(1, self._console.height - 2) :]
-        return self._text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+        """The open block, wrapped as a paragraph is, or as much of its end as the screen has room for."""
+        width, rows = self._console.width, max(1, self._console.height - 2)
+        made: list[Text] = []
+        for line in self._blocks.rest().splitlines()[-rows:]:
+            # What of a very long line cannot be seen is left out, so much at once that the rest seldom moves.
+            hidden = max(0, len(line) // (width * rows) - 1) * width * rows
+            made += self._text(line[hidden:]).wrap(self._console, width) or [self._text()]
+        return self._text("\n", no_wrap=True, overflow="crop").join(made[-rows:])
 
     def _show(self, block: str) -> None:
         """One line is left between two blocks, whatever kind they are."""

@@ -405,6 +405,26 @@ def test_a_terminal_gets_markdown_without_hidden_addresses(monkeypatch: pytest.M
     assert "\x1b]8" not in shown
 
 
+def test_a_paragraph_is_wrapped_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was one line that ended in an ellipsis, until the paragraph was finished."""
+    pytest.importorskip("rich")
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "40"), ("LINES", "12")):
+        monkeypatch.setenv(name, value)
+    printer = printer_for(Screen(), markdown=True)
+    assert isinstance(printer, MarkdownPrinter)
+    words = [f"word{n}" for n in range(30)]
+    printer.text(" ".join(words))
+    shown = printer._tail().plain
+    assert shown.split() == words
+    assert max(map(len, shown.splitlines())) <= 40
+    printer.text("".join(f" more{n}" for n in range(5000)))
+    lines = printer._tail().plain.splitlines()
+    assert (len(lines), lines[-1].split()[-1]) == (10, "more4999")
+    printer.text("\n\n```\nx = 1\n\ny = 2\n")
+    assert printer._tail().plain == "```\nx = 1\n\ny = 2", "a blank line stays one"
+    printer.close()
+
+
 def test_a_dumb_terminal_gets_plain_and_safe_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     screen = Screen()

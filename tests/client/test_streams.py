@@ -71,7 +71,7 @@ async def test_leaving_early_closes_the_connection() -> None:
         async with asyncio.timeout(DEADLINE):
             await server.gone.wait()
         assert stream.response.output_text == "one"
-        with pytest.raises(StreamBroken, match="closed before .*; read it to its end, or take what came"):
+        with pytest.raises(StreamBroken, match=r"closed before .*; read it to its end, or take what came"):
             await stream.final()
 
 
