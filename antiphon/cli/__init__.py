@@ -66,7 +66,7 @@ examples:
   antiphon run claude                 start one on it, with no file changed
   antiphon config init                write a configuration from what is found
   antiphon config check               show what is configured, or every mistake in it
-  antiphon models list                the models that are on this machine
+  antiphon models list                the models that can run inside, here or to be fetched
   antiphon route explain --model X    who would be asked for a request, and why
   antiphon store size                 how much is stored
   antiphon comply http://HOST/v1      hold a server to the specification

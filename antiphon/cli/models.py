@@ -24,6 +24,7 @@ Models with a name come from the hub at huggingface.co; the environment variable
 LIST: Final = """\
 Prints every model that is here or can be fetched by its name: size, memory, context, tools, thinking,
 licence and file. The memory is about what [local] slots and context of the configuration make of it.
+Every model calls tools: by the template that it was trained with, or held to a grammar by the gateway.
 
 example:
   antiphon models list
@@ -97,7 +98,7 @@ def list_models(arguments: argparse.Namespace) -> int:
                 _size(model.size),
                 _size(known.memory(local.slots, local.context)) if known else "",
                 str(known.context) if known else "",
-                "yes" if known and known.tools else "",
+                ("template" if known.tools else "grammar") if known else "",
                 "yes" if known and known.thinking else "",
                 known.licence if known else "",
                 str(model.path or f"not here; from {model.source}"),
