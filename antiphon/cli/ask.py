@@ -1,9 +1,10 @@
 """`antiphon ask`: one question, and the answer as it comes."""
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Final
 
-from antiphon.cli.common import add_command
+from antiphon.cli.common import SERVER_HELP, add_command
 
 if TYPE_CHECKING:
     from antiphon.cli.common import Commands
@@ -71,7 +72,7 @@ def add_to(commands: "Commands") -> None:
         action="append",
         default=[],
         metavar="CMD|URL",
-        help="an MCP server whose tools the model may call",
+        help="an MCP (Model Context Protocol) server whose tools the model may call",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--raw", action="store_true", help="print the server-sent events as they came")
@@ -80,7 +81,7 @@ def add_to(commands: "Commands") -> None:
         "--usage", action="store_true", help="print the tokens that it took, on standard error"
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--url", metavar="URL", help="the server (default: ANTIPHON_BASE_URL)")
+    where.add_argument("--url", metavar="URL", help=SERVER_HELP)
     where.add_argument("--local", action="store_true", help="answer without a server")
 
 
@@ -89,4 +90,8 @@ def ask(arguments: argparse.Namespace) -> int:
 
     from antiphon.cli.ask_turn import answer
 
-    return asyncio.run(answer(arguments))
+    try:
+        return asyncio.run(answer(arguments))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise

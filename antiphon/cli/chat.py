@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from antiphon.cli.common import MISTAKE, CommandFailed, add_command
+from antiphon.cli.common import MISTAKE, SERVER_HELP, CommandFailed, add_command
 from antiphon.wires.own_command import own_command
 
 if TYPE_CHECKING:
@@ -24,22 +24,34 @@ examples:
 
 def add_to(commands: "Commands") -> None:
     parser = add_command(commands, "chat", chat, "talk with a model in the terminal", ABOUT)
-    parser.add_argument("--url", metavar="URL", help="the server (default: ANTIPHON_BASE_URL)")
+    parser.add_argument("--url", metavar="URL", help=SERVER_HELP)
     parser.add_argument("--api-key", metavar="KEY", help="sent as a bearer token")
     parser.add_argument("--local", action="store_true", help="no server: the gateway inside this program")
     parser.add_argument("--config", metavar="FILE", help="with --local: read this configuration")
     parser.add_argument("--model", help="the model to ask (default: the server's own)")
-    parser.add_argument("--effort", choices=("none", "low", "medium", "high", "xhigh"))
+    parser.add_argument(
+        "--effort",
+        choices=("none", "low", "medium", "high", "xhigh"),
+        help="how much the model thinks before it answers, if it can (default: its own)",
+    )
     parser.add_argument("--system", metavar="TEXT", help="instructions for the model")
     parser.add_argument("--background", action="store_true", help="responses go on without this terminal")
     parser.add_argument("--chat", metavar="ID", help="open this chat")
     parser.add_argument("--continue", dest="resume", action="store_true", help="open the chat used last")
     parser.add_argument("--light", action="store_true", help="dark on light")
     parser.add_argument(
-        "--tool", action="append", default=[], metavar="MODULE:FUNCTION", help="may be given more than once"
+        "--tool",
+        action="append",
+        default=[],
+        metavar="MODULE:FUNCTION",
+        help="a Python function that the model may call, after a yes; may be given more than once",
     )
     parser.add_argument(
-        "--mcp", action="append", default=[], metavar="CMD|URL", help="tools of an MCP server"
+        "--mcp",
+        action="append",
+        default=[],
+        metavar="CMD|URL",
+        help="tools of an MCP (Model Context Protocol) server",
     )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 MISTAKE: Final = 2
+SERVER_HELP: Final = "the server (default: ANTIPHON_BASE_URL, else http://127.0.0.1:8080/v1)"
 
 _Run = Callable[[argparse.Namespace], int]
 

@@ -315,7 +315,7 @@ def test_an_interrupt_stops_the_model(home: Path, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert call.was_closed()
         _, errors = process.communicate(timeout=DEADLINE)
-        assert (process.returncode, errors) == (130, b"")
+        assert (process.returncode, errors) == (130, b"interrupted\n")
 
 
 @pytest.mark.parametrize("how", [(), ("--raw",)], ids=["text", "raw"])
