@@ -163,7 +163,12 @@ def _provider(
         variable = None
     elif variable is not None and environ is not None and not environ.get(variable, "").strip():
         disabled = f"the environment variable {_named(variable)} is not set"
-        reader.warn((*path, "api_key_env"), f"{disabled}, so this provider is disabled")
+        # The variable of a preset stands in no file: then it is the table that has the warning.
+        place = (*path, "api_key_env") if "api_key_env" in given else path
+        set_it = (
+            f"; where the gateway runs: export {variable}=…" if _SHOWN_VARIABLE.fullmatch(variable) else ""
+        )
+        reader.warn(place, f"{disabled}, so this provider is disabled{set_it}")
     elif variable is not None:
         secret = _from_environment(reader, (*path, "api_key_env"), variable, environ)
     limits = _table(reader, (*path, "timeouts"))

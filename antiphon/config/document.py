@@ -15,9 +15,14 @@ PREFIX: Final = "ANTIPHON_"
 SIZE_LIMIT: Final = 1024 * 1024
 
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column (\d+)\)$")
+_NO_END: Final = "a text has no end; a quote may be missing"
 _PLAINER: Final = {
     "Invalid value": "expected a value; a text stands in quotes, and true and false are lower case",
     "Cannot overwrite a value": "this key is already set",
+    r"Illegal character '\n'": "a text ends on the line that it begins on; a quote may be missing",
+    "Unterminated string": _NO_END,
+    'Expected "\'"': _NO_END,
+    "Expected \"'''\"": _NO_END,
 }
 _NESTED_TOO_DEEP: Final = "keys and lists are nested too deep"
 

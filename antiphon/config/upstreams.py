@@ -9,7 +9,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from antiphon.config.kinds import ExtraOptions, Name, Seconds, Section, Url, Variable
-from antiphon.config.mistakes import ConfigErrors, Mistake, Where, suggest
+from antiphon.config.mistakes import ConfigErrors, Mistake, Where, quote, suggest
 from antiphon.config.secret import Secret
 
 if TYPE_CHECKING:
@@ -112,4 +112,4 @@ class UnusableType(Exception):
 def unknown_type(kind: str, known: Collection[str]) -> str:
     """What to write instead of a provider type that nobody knows."""
     listed = f"; the known types are {', '.join(sorted(known))}"
-    return f"unknown provider type{suggest(kind, known) or listed}"
+    return f"unknown provider type {quote(kind)}{suggest(kind, known) or listed}"

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from antiphon.config import ProviderSettings, UnusableType, unknown_type
+from antiphon.config.mistakes import quote
 from antiphon.providers.base import Environment, Factory, Provider
 from antiphon.providers.presets import PRESETS, other_name, settings_of
 
@@ -37,7 +38,7 @@ class ProviderTypes(Mapping[str, type[ProviderSettings]]):
 
     def __getitem__(self, kind: str) -> type[ProviderSettings]:
         if kind not in self and (meant := other_name(kind)):
-            raise UnusableType(f"unknown provider type, did you mean `{meant}`?")
+            raise UnusableType(f"unknown provider type {quote(kind)}, did you mean `{meant}`?")
         settings = getattr(_factory(kind), "Settings", ProviderSettings)
         if isinstance(settings, type) and issubclass(settings, ProviderSettings):
             return settings_of(kind, settings) if kind in PRESETS else settings

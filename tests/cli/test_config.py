@@ -47,7 +47,7 @@ def test_check_reports_every_mistake(run: Run, home: Path) -> None:
     lines = result.err.splitlines()
     assert (result.code, result.out) == (2, "")
     assert lines[0] == "a.toml:2:1: server.prot: unknown key `prot`, did you mean `port`?"
-    assert lines[1] == "a.toml:4:1: providers.x.type: unknown provider type, did you mean `chat`?"
+    assert lines[1] == 'a.toml:4:1: providers.x.type: unknown provider type "chatt", did you mean `chat`?'
     assert lines[2:] == ["antiphon: 2 mistakes in the configuration"]
 
 
@@ -73,7 +73,8 @@ def test_check_reports_a_provider_without_its_key(run: Run, home: Path) -> None:
     assert (result.code, result.out) == (2, "")
     assert result.err == (
         "antiphon.toml:3:1: providers.x.api_key_env: the environment variable NOT_SET_HERE is not set, "
-        "so this provider is disabled\nantiphon: 1 mistake in the configuration\n"
+        "so this provider is disabled; where the gateway runs: export NOT_SET_HERE=…\n"
+        "antiphon: 1 mistake in the configuration\n"
     )
 
 

@@ -22,7 +22,8 @@ def test_an_unset_variable_disables_its_provider_and_no_other(load_text: Load, u
     assert config.available() == ["smollm2-135m-instruct", "one/…"]
     assert config.resolve("fast") == Target("two", "x")
     assert [str(one) for one in config.warnings] == [
-        f"antiphon.toml:8:1: providers.two.api_key_env: {why}, so this provider is disabled"
+        f"antiphon.toml:8:1: providers.two.api_key_env: {why}, so this provider is disabled; "
+        "where the gateway runs: export TWO_KEY=…"
     ]
 
 
@@ -37,6 +38,6 @@ def test_what_may_be_a_key_in_the_place_of_a_variable_is_not_repeated(load_text:
 def test_a_preset_without_its_variable_is_disabled_where_its_table_begins(load_text: Load) -> None:
     (warning,) = load_text('[providers.x]\ntype = "groq"\n').warnings
     assert str(warning) == (
-        "antiphon.toml:1:12: providers.x.api_key_env: the environment variable GROQ_API_KEY is not set, "
-        "so this provider is disabled"
+        "antiphon.toml:1:12: providers.x: the environment variable GROQ_API_KEY is not set, "
+        "so this provider is disabled; where the gateway runs: export GROQ_API_KEY=…"
     )

@@ -339,6 +339,18 @@ ONE_MISTAKE = {
         "[server]\nport = eighty\n",
         "2:8: not valid TOML: expected a value; a text stands in quotes, and true and false are lower case",
     ),
+    "no closing quote": (
+        '[providers.x]\ntype = "groq\napi_key_env = "A"\n',
+        "2:13: not valid TOML: a text ends on the line that it begins on; a quote may be missing",
+    ),
+    "no closing single quote": (
+        "[providers.x]\ntype = 'groq\n",
+        "2:13: not valid TOML: a text has no end; a quote may be missing",
+    ),
+    "no closing triple quote": (
+        '[providers.x]\ntype = """groq\n',
+        "2:15: not valid TOML: a text has no end; a quote may be missing",
+    ),
     "key set twice": (
         "[server]\nport = 1\nport = 2\n\n",
         "3:9: not valid TOML: this key is already set",
@@ -458,7 +470,7 @@ def test_unknown_types_are_listed_with_all_other_mistakes(tmp_path: Path) -> Non
     with pytest.raises(ConfigErrors) as caught:
         load(file, {}, types=TYPES)
     first, second = caught.value.mistakes
-    assert str(first) == f"{file}:2:1: providers.x.type: unknown provider type, did you mean `chat`?"
+    assert str(first) == f'{file}:2:1: providers.x.type: unknown provider type "chatt", did you mean `chat`?'
     assert second.where == Where(str(file), 4, 1)
 
 
@@ -466,7 +478,8 @@ def test_a_type_that_is_like_no_other_is_told_what_there_is(mistakes: Mistakes) 
     [line] = mistakes(CHAT + '[providers.fourth]\ntype = "zzzz"\n')
     listed = ", ".join(sorted(KNOWN))
     assert line == (
-        f"antiphon.toml:5:1: providers.fourth.type: unknown provider type; the known types are {listed}"
+        'antiphon.toml:5:1: providers.fourth.type: unknown provider type "zzzz"; '
+        f"the known types are {listed}"
     )
 
 

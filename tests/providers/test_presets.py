@@ -120,7 +120,7 @@ def test_a_mistake_in_the_table_of_a_preset_has_its_line(tmp_path: Path) -> None
 def test_a_wrong_type_says_what_to_write(
     tmp_path: Path, environment: Environment, kind: str, meant: str
 ) -> None:
-    said = f"providers.x.type: unknown provider type, did you mean `{meant}`?"
+    said = f'providers.x.type: unknown provider type "{kind}", did you mean `{meant}`?'
     with pytest.raises(ConfigErrors) as caught:
         configured(tmp_path, f'[providers.x]\ntype = "{kind}"\nbase_url = "http://127.0.0.1:9"\n')
     assert str(caught.value) == f"{tmp_path}/a.toml:2:1: {said}"
