@@ -38,6 +38,10 @@ _LIMITED = re.compile(r"Expected `(\w+)` (>=|<=) (-?\d+)")
 _SIZED = re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)")
 _MATCHING = re.compile(r"Expected `str` matching regex '(.+)'")
 _TYPED = re.compile(r"Expected `(.+?)`")
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_FORM = re.compile(rb"\s*([A-Za-z_]\w*)=")
+_LETTER = re.compile(rb"\s*[A-Za-z]")
+_GLIMPSE = 100
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -67,7 +71,7 @@ def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected
     if isinstance(error, RecursionError):
         return too_deep(path)
     if not isinstance(error, msgspec.ValidationError):
-        return _half_pair(raw, path) or _malformed(error, path)
+        return _half_pair(raw, path) or _malformed(error, raw, path)
     what, steps = _taken_apart(str(error))
     if "..." in steps and (culprit := _entry(type_, raw, path)):
         return culprit
@@ -85,17 +89,33 @@ def _taken_apart(message: str) -> tuple[str, list[str]]:
     return what, ["..."] if where.startswith("key`") else _STEP.findall(where)
 
 
-def _malformed(error: Exception, path: str) -> SpecError:
+def _malformed(error: Exception, raw: bytes | Raw, path: str) -> SpecError:
     if isinstance(error, UnicodeError):
         why, code = "not valid UTF-8", "invalid_utf8"
     else:
         detail = str(error).removeprefix("JSON is malformed: ")
         detail = detail.replace("Input data was truncated", "it is cut off")
+        advice = _advice(raw, detail)
         # Below the top, msgspec counts bytes from the start of the field.
         detail = re.sub(r" \(byte \d+\)", "", detail) if path else detail
-        why, code = f"not valid JSON: {detail}", "invalid_json"
+        why, code = f"not valid JSON: {detail}{advice}", "invalid_json"
     payload = invalid_param(path, f"this is {why}") if path else invalid_request(f"the body is {why}")
     return SpecError(payload.with_code(code))
+
+
+def _advice(raw: bytes | Raw, detail: str) -> str:
+    """How to write what was taken for JSON: the words of Python, a form, or plain text."""
+    at = _BYTE.search(detail)
+    here = bytes(memoryview(raw)[int(at[1]) :][:5]) if at else b""
+    if here.startswith(b"'"):
+        return "; names and texts stand in double quotes"
+    if here.startswith((b"True", b"False", b"None")):
+        return "; JSON writes true, false and null"
+    head = bytes(memoryview(raw)[:_GLIMPSE])
+    if not _LETTER.match(head):
+        return ""
+    form = _FORM.match(head)
+    return f'; expected an object, such as {{"{form[1].decode() if form else "input"}": "…"}}'
 
 
 def _half_pair(raw: bytes | Raw, path: str) -> SpecError | None:

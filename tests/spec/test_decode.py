@@ -243,7 +243,29 @@ def test_another_websocket_message_is_refused(body: bytes, param: str | None, ca
         (b"{", "the body is not valid JSON: it is cut off"),
         (b'{"a":1', "the body is not valid JSON: it is cut off"),
         (b"{} {}", "the body is not valid JSON: trailing characters (byte 4)"),
-        (b"{'a':1}", "the body is not valid JSON: object keys must be strings (byte 1)"),
+        (
+            b"{'a':1}",
+            "the body is not valid JSON: object keys must be strings (byte 1); "
+            "names and texts stand in double quotes",
+        ),
+        (
+            b"""{"input": 'hi'}""",
+            "the body is not valid JSON: invalid character (byte 10); names and texts stand in double quotes",
+        ),
+        (
+            b'{"stream": True}',
+            "the body is not valid JSON: invalid character (byte 11); JSON writes true, false and null",
+        ),
+        (
+            b"input=hi",
+            "the body is not valid JSON: invalid character (byte 0); "
+            'expected an object, such as {"input": "…"}',
+        ),
+        (
+            b" What is new?",
+            "the body is not valid JSON: invalid character (byte 1); "
+            'expected an object, such as {"input": "…"}',
+        ),
         (b'\xef\xbb\xbf{"a":1}', "the body is not valid JSON: invalid character (byte 0)"),
         (b"[]", "the body: expected an object, got a list of 0"),
         (b'"Hi"', "the body: expected an object, got 'Hi'"),
