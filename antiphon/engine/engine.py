@@ -291,9 +291,8 @@ class Engine:
         try:
             target = self._resolve_model(request.model)
         except UnknownModel as unknown:
-            raise SpecError(
-                ErrorPayload("not_found", f"{unknown}{advice_on(asked.model)}", "model_not_found", "model")
-            ) from None
+            message = f"{unknown}{advice_on(asked.model, self.providers)}"
+            raise SpecError(ErrorPayload("not_found", message, "model_not_found", "model")) from None
         asked.route = self.route_of(asked.model)
         if asked.route is None:
             self.check_use(target.provider, caller)

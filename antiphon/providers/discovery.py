@@ -1,7 +1,8 @@
 """Providers that nobody has configured: found by a key in the environment, or on a port of this machine."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ import msgspec
 
 from antiphon.config import FoundProvider, UpstreamTimeouts, secret_in
 from antiphon.config.kinds import Url
+from antiphon.config.mistakes import quote
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.failures import BadProxy
@@ -18,19 +20,40 @@ from antiphon.providers.queries import as_object, objects
 
 # Types that are no presets, with the variable that their vendor's own library reads.
 _KEYS: Final = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+# Whose models begin with such a word: `gpt-5`, `o3`, `claude-opus-4`. Open models do not count.
+_FAMILIES: Final = {
+    "chatgpt": "openai",
+    "claude": "anthropic",
+    "gemini": "gemini",
+    "gpt": "openai",
+    "grok": "xai",
+    "o": "openai",
+}
+_VENDORS_MODEL: Final = re.compile(r"(?!gpt-oss)([a-z]+)[-\d][\w.-]*")
 _AZURE: Final = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT")
 _PATIENCE: Final = 0.2
 _OURS: Final = "x-antiphon-dialect"
 """A header of every answer of a gateway like this one, which may have providers with the names of others."""
 
 
-def advice_on(model: str) -> str:
-    """What to do about a model that is not there, where the name of its provider is known; or nothing."""
+def advice_on(model: str, providers: Container[str] = ()) -> str:
+    """What to do about a model that is not there, where its vendor is known; or nothing.
+
+    >>> advice_on("gpt-5")
+    '; set OPENAI_API_KEY where the gateway runs, and ask for "openai/gpt-5"'
+    """
     kind, slash, _ = model.partition("/")
-    variable = _variables().get(kind) if slash else None
-    if variable is None:
+    if slash:
+        variable = _variables().get(kind)
+        how = f"; for {kind}, set {variable} where the gateway runs, or configure [providers.{kind}]"
+        return how if variable else ""
+    named = _VENDORS_MODEL.fullmatch(model)
+    if named is None or (kind := _FAMILIES.get(named[1], "")) == "":
         return ""
-    return f"; for {kind}, set {variable} where the gateway runs, or configure [providers.{kind}]"
+    ask = f"ask for {quote(f'{kind}/{model}')}"
+    return (
+        f"; {ask}" if kind in providers else f"; set {_variables()[kind]} where the gateway runs, and {ask}"
+    )
 
 
 def in_environment(environ: Mapping[str, str]) -> list[FoundProvider]:

@@ -47,6 +47,24 @@ def test_a_model_of_a_known_provider_says_which_key_is_missing(serve: Serve) -> 
         assert client.refused(404, method, path, json=body)["message"].endswith(said)
 
 
+def test_a_model_that_a_vendor_alone_has_says_which_key_is_missing(serve: Serve, upstream: Upstream) -> None:
+    client = serve("", LOCAL__ENABLED="true").client()
+    for model, variable, name in (
+        ("gpt-5", "OPENAI_API_KEY", "openai/gpt-5"),
+        ("o3", "OPENAI_API_KEY", "openai/o3"),
+        ("claude-opus-4", "ANTHROPIC_API_KEY", "anthropic/claude-opus-4"),
+        ("gemini-2.5-pro", "GEMINI_API_KEY", "gemini/gemini-2.5-pro"),
+    ):
+        error = client.refused(404, "POST", "/v1/responses", json={"model": model, "input": "hi"})
+        assert error["message"].endswith(f'; set {variable} where the gateway runs, and ask for "{name}"')
+    for model in ("gpt-oss-20b", "openai", "gpt", "other-1", "olmo-2"):
+        error = client.refused(404, "POST", "/v1/responses", json={"model": model, "input": "hi"})
+        assert error["message"].endswith(f"there is: {ALIAS}")
+    there = serve(upstream.toml.replace("providers.up]", "providers.openai]").replace('"up/', '"openai/'))
+    error = there.client().refused(404, "POST", "/v1/responses", json={"model": "gpt-5", "input": "hi"})
+    assert error["message"].endswith('; ask for "openai/gpt-5"')
+
+
 def test_the_banner_says_that_the_default_model_is_disabled(tmp_path: Path) -> None:
     config = configure(
         tmp_path, f'default_model = "gone"\n{UNSET}[models]\ngone = "dear/x"\n', LOCAL__ENABLED="true"
