@@ -111,5 +111,7 @@ class UnusableType(Exception):
 
 def unknown_type(kind: str, known: Collection[str]) -> str:
     """What to write instead of a provider type that nobody knows."""
-    listed = f"; the known types are {', '.join(sorted(known))}"
-    return f"unknown provider type {quote(kind)}{suggest(kind, known) or listed}"
+    if meant := suggest(kind, known):
+        return f"unknown provider type {quote(kind)}{meant}"
+    # What is like no type may be a secret in the wrong place, and is not repeated.
+    return f"unknown provider type; the known types are {', '.join(sorted(known))}"
