@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from msgspec.structs import replace
 
 from antiphon.config import Config, Target, UnknownModel
-from antiphon.engine.around import around
+from antiphon.engine.around import FittedLater, around
 from antiphon.engine.caller import Begun
 from antiphon.engine.caller import Caller as Caller
 from antiphon.engine.capabilities import report_unsupported
@@ -188,7 +188,8 @@ class Engine:
     ) -> Awaitable[Provider] | None:
         """Give the turn its items as its only provider takes them; None if that is done at once.
 
-        Awaited, it gives who answers: somebody else where the refusal is told in the stream.
+        Awaited, it gives who answers: somebody else where the refusal is told in the stream, or in the
+        background, where the items are made to fit when the provider is asked.
         """
         if resolved.is_plain and not resolved.has_media and not provider.capabilities.counts_tokens:
             turn.items = resolved.items
@@ -200,9 +201,10 @@ class Engine:
     ) -> Provider:
         turn.items = await self.shown(resolved, provider, turn)
         may_not_fit = resolved.has_media or provider.capabilities.counts_tokens
-        # Counting tokens can mean waiting for the model, so a background response leaves it to its job.
-        if not may_not_fit or turn.request.background or asks_for_summary(turn.items):
+        if not may_not_fit or asks_for_summary(turn.items):
             return provider
+        if turn.request.background:  # counting tokens can mean waiting for the model
+            return FittedLater(provider, self.fitted)
         try:
             turn.items = await self.fitted(provider, turn, turn.items)
         except SpecError as refusal:

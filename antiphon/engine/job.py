@@ -263,10 +263,9 @@ class BackgroundJob:
 
     async def _produce(self) -> None:
         """Let the run make the response. One that is refused is a failed response, for its caller is gone."""
-        run, engine = self._run, self._engine
+        run = self._run
         try:
-            run.turn.items = await engine.fitted(run.provider, run.turn, run.turn.items)
-            await run.deliver(self, engine.config.server.created_after)
+            await run.deliver(self, self._engine.config.server.created_after)
         except Exception as error:
             problem = problem_of(error, run.turn.request_id)
             self._note(run.composer.fail(problem.payload))

@@ -18,8 +18,11 @@ from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import BackgroundJob, Pace
 from antiphon.engine.owned_rows import OwnedRows
+from antiphon.engine.summary import trigger
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
+from antiphon.spec.content import InputText
 from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.items import Item, Message
 from antiphon.spec.request import Request
 from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse, StoreUnavailable
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
@@ -82,6 +85,21 @@ class Busy(Spoken):
         return 1000
 
 
+class Narrow(Busy):
+    """A model that counts too many tokens, and refuses more than three items."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free.set()
+        self.words.put_nowait("A summary.")
+        self.words.put_nowait("")
+
+    async def answer(self, turn: Turn, sink: Sink) -> None:
+        if len(turn.items) > 3:
+            raise UpstreamError(ErrorPayload("invalid_request", "too long", "context_length_exceeded"), 400)
+        await super().answer(turn, sink)
+
+
 class Forgetful(SqliteStore):
     """A store whose next writes fail, as those of a locked database do; or take their time."""
 
@@ -140,14 +158,20 @@ def busy() -> Busy:
     return Busy()
 
 
+@pytest.fixture
+def narrow() -> Narrow:
+    return Narrow()
+
+
 Owner = Callable[..., Awaitable[Background]]
 
 
 @pytest.fixture
-async def owner(store: Forgetful, provider: Spoken, busy: Busy) -> AsyncIterator[Owner]:
+async def owner(store: Forgetful, provider: Spoken, busy: Busy, narrow: Narrow) -> AsyncIterator[Owner]:
     """Makes an owner, which stands for a process."""
-    config = Config(providers={name: ProviderConfig(type="spoken") for name in ("p", "busy")})
-    engine = Engine(config, {"p": provider, "busy": busy}, store, Seal([bytes(32)]), time.time)
+    providers = {"p": provider, "busy": busy, "narrow": narrow}
+    config = Config(providers={name: ProviderConfig(type="spoken") for name in providers})
+    engine = Engine(config, providers, store, Seal([bytes(32)]), time.time)
     async with AsyncExitStack() as owners:
 
         async def make(pace: Pace = QUICK) -> Background:
@@ -442,3 +466,19 @@ async def test_the_answer_does_not_wait_for_a_model_that_is_busy(
     assert found.status == "failed"
     assert b"context_length_exceeded" in found.body
     assert busy.turns == 0
+
+
+async def test_a_summary_of_what_does_not_fit_is_made_of_its_newer_half(
+    owner: Owner, store: Forgetful, narrow: Narrow
+) -> None:
+    """In the background such a request was refused as too long before anybody was asked for the summary."""
+    background = await owner()
+    said: list[Item] = [Message(role="user", content=[InputText(f"word {n} " * 50)]) for n in range(4)]
+    request = Request(model="narrow/m", input=[*said, trigger()], background=True)
+    job = await background.start(request, Caller(receipts=True))
+    found = await end_of(store, job.id)
+    assert found.status == "completed", found.body
+    body = json.loads(found.body)
+    assert [item["type"] for item in body["output"]] == ["compaction"]
+    assert [one["action"] for one in body["antiphon:receipts"]] == ["truncated"]
+    assert narrow.turns == 1

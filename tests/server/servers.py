@@ -86,6 +86,17 @@ class Client(httpx.Client):
     def create(self, **request: Any) -> Any:
         return self.ok("POST", "/v1/responses", json=request)
 
+    def ended(self, id: str) -> Event:
+        """A background response once it has ended."""
+
+        def found() -> Event | None:
+            response: Event = self.ok("GET", f"/v1/responses/{id}")
+            return response if response["status"] not in ("queued", "in_progress") else None
+
+        response = until(found)
+        assert response is not None
+        return response
+
     def ok(self, method: str, path: str, **options: Any) -> Any:
         answer = self.request(method, path, **options)
         assert answer.status_code == 200, answer.text

@@ -278,6 +278,22 @@ def test_a_model_that_takes_files_gets_the_bytes(serve: Serve, upstream: Upstrea
     assert sent[0]["file"]["filename"] == "a.pdf"
 
 
+def test_in_the_background_the_target_of_a_route_gets_the_bytes(serve: Serve, upstream: Upstream) -> None:
+    """The router itself takes no files, so a file became its text on the way, or was refused without any."""
+    toml = upstream.toml.replace('model = "up/some-model"', 'model = ["up/some-model", "up/other"]')
+    client = serve(toml).client(**{"X-Antiphon-Receipts": "1"})
+    for name, content in (("a.txt", b"words"), ("a.bin", b"\xff\x00\x01")):
+        part = {"type": "input_file", "file_id": upload(client, name, content)}
+        made = client.create(input=[{"role": "user", "content": [part]}], background=True)
+        seen = upstream.next()
+        seen.finish("Read.")
+        response = client.ended(made["id"])
+        assert response["status"] == "completed"
+        (sent,) = seen.body["messages"][-1]["content"]
+        assert base64.b64decode(sent["file"]["file_data"].partition(",")[2]) == content
+        assert "rewritten" not in [one["action"] for one in response["antiphon:receipts"]]
+
+
 def test_a_file_without_text_is_refused_with_the_reason(serve: Serve, upstream: Upstream) -> None:
     client = serve(text_only(upstream)).client()
     for name, content, words in (

@@ -16,7 +16,7 @@ import pytest
 
 from antiphon.stream.auditor import audit_sse
 from tests.postgres import PostgresCluster, needs_postgres, own_cluster, postgres_url, shared_cluster
-from tests.server.routes.test_background import ended, heard
+from tests.server.routes.test_background import heard
 from tests.server.servers import DEADLINE, Client, Event, Serving, Spawned, configure, environment, until
 from tests.server.test_hosted_functions import hosted
 from tests.server.upstream import Upstream
@@ -148,7 +148,7 @@ def test_a_conversation_goes_on_one_response_after_another(machine: Machine, ups
     assert [message["content"] for message in call.body["messages"]] == ["one", "The first.", "two"]
     call.finish("The second.")
     calls["free"].finish("Free.")
-    assert {ended(here, id)["status"] for id in (first, second, free)} == {"completed"}
+    assert {here.ended(id)["status"] for id in (first, second, free)} == {"completed"}
 
 
 def test_a_machine_that_stops_hands_over(machine: Machine, upstream: Upstream) -> None:
@@ -176,7 +176,7 @@ def test_a_machine_that_cannot_open_a_job_says_so(machine: Machine) -> None:
     """It was left out of a rotation: it does not know the key that the other has begun to seal with."""
     machine()
     other = machine(0, SEALING__KEYS=json.dumps(["1" * 64, SEALING])).client()
-    response = ended(other, other.create(input="hi", background=True)["id"])
+    response = other.ended(other.create(input="hi", background=True)["id"])
     assert (response["status"], response["error"]["code"]) == ("failed", "unreadable_job")
     assert "sealing keys" in response["error"]["message"]
     assert audit_sse(heard(other, response["id"]).body) == []
@@ -205,7 +205,7 @@ def test_a_machine_that_only_works_hands_over_on_sigterm(
     assert found(postgres_url, "SELECT attempt, status FROM responses") == [(1, "in_progress")]
     machine()
     upstream.next().finish("I was going to", " say it.")
-    assert ended(door, id)["status"] == "completed"
+    assert door.ended(id)["status"] == "completed"
     assert spoken(whole(door, id)) == "I was going to say it."
 
 
@@ -239,7 +239,7 @@ def test_after_kill_9_another_machine_goes_on(
     assert whole(door, text) == seen
     assert spoken(seen) == "It is so."
     assert spoken(whole(door, thought)) == spoken(whole(door, noted)) == "Here it is."
-    results = [ended(door, id) for id in (text, thought, noted)]
+    results = [door.ended(id) for id in (text, thought, noted)]
     assert {response["status"] for response in results} == {"completed"}
     assert [item["status"] for item in results[1]["output"]] == ["completed", "completed"]
     assert results[2]["output"][0]["status"] == "failed"  # it may have acted, so it is not repeated

@@ -10,7 +10,7 @@ import pytest
 
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
-from tests.server.servers import Client, until
+from tests.server.servers import Client
 
 PDF = b"%PDF-1.4 words"
 SENT = f"data:application/pdf;base64,{base64.b64encode(PDF).decode()}"
@@ -89,14 +89,23 @@ def test_in_the_background(client: Client, voice: Voice, web: Web) -> None:
     for path, status in (("/report.pdf", "completed"), ("/none.pdf", "failed")):
         made = client.create(**asking(web.url + path, background=True))
         assert made["status"] == "queued"
-
-        def ended(id: str = made["id"]) -> Any:
-            found = client.ok("GET", f"/v1/responses/{id}")
-            return found if found["status"] not in ("queued", "in_progress") else None
-
-        assert until(ended)["status"] == status
-    assert until(ended)["error"]["code"] == "media_fetch_failed"
+        response = client.ended(made["id"])
+        assert response["status"] == status
+    assert response["error"]["code"] == "media_fetch_failed"
     assert len(voice.heard) == 1
+
+
+def test_in_the_background_with_hosted_tools_it_is_fetched_once(
+    serve: Serve, talking: Voice, voice: Voice, web: Web
+) -> None:
+    """It was fetched for the loop that runs the tools, thrown away, and fetched again for the model."""
+    functions = '[tools.function]\nload = ["tests.tools.hosted_functions:add"]\n'
+    client = serve(talking.toml + '[media]\nallow = ["127.0.0.1"]\n' + functions).client()
+    tools = [{"type": "antiphon:function", "name": "add"}]
+    made = client.create(**asking(f"{web.url}/report.pdf", background=True, tools=tools))
+    assert client.ended(made["id"])["status"] == "completed"
+    assert file_of(voice)["file"]["file_data"] == SENT
+    assert web.asked == ["/report.pdf"]
 
 
 def test_compaction_reads_files_too(client: Client, voice: Voice, web: Web) -> None:

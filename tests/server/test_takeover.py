@@ -19,7 +19,7 @@ from antiphon.store import load_keys
 from antiphon.stream.auditor import audit_sse
 from antiphon.wires.sealing import Seal
 from tests.server.conftest import Serve, Spawn
-from tests.server.routes.test_background import ended, heard
+from tests.server.routes.test_background import heard
 from tests.server.servers import Client, Event, until
 from tests.server.test_hosted_functions import call, hosted, script
 from tests.server.upstream import Upstream
@@ -68,7 +68,7 @@ def test_after_kill_9_its_text_goes_on_where_it_stopped(spawn: Spawn, upstream: 
     events = whole(client, seen)
     assert events[len(seen) :] == rest
     assert spoken(events) == "I was going to say that it goes on."
-    response = ended(client, id)
+    response = client.ended(id)
     assert response["status"] == "completed"
     assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
     assert response["usage"]["output_tokens"] > 2
@@ -83,7 +83,7 @@ def test_after_kill_9_reasoning_is_completed_with_what_it_has(spawn: Spawn, upst
         first.kill()
     client = spawn(upstream.toml, stale=1.0).client()
     upstream.next().finish("Here it is.")
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     whole(client, seen)
     thought, message = response["output"]
     assert thought["status"] == "completed"
@@ -100,7 +100,7 @@ def test_after_kill_9_half_a_call_is_the_end(spawn: Spawn, upstream: Upstream) -
         seen = stream.until("response.function_call_arguments.delta")
         first.kill()
     client = spawn(upstream.toml, stale=1.0).client()
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     whole(client, seen)
     assert (response["status"], response["error"]["code"]) == ("failed", "cannot_continue")
     assert response["output"][-1]["status"] == "incomplete"
@@ -120,7 +120,7 @@ def test_after_kill_9_only_a_call_that_may_be_repeated_is(
         until(lambda: path.exists() and path.read_text(encoding="utf-8"))
         first.kill()
     client = spawn(SCRIPTED, stale=1.0).client()
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     whole(client, seen)
     assert response["status"] == "completed"
     _, made, answer = response["output"]
@@ -153,7 +153,7 @@ def test_finished_hosted_calls_go_back_to_the_model(spawn: Spawn, upstream: Upst
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
     assert again.body["messages"][2]["content"] == "done"
     again.finish("It was noted that", " it is so.")
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     assert spoken(whole(client, seen)) == "It was noted that it is so."
     assert [item["type"] for item in response["output"]] == [CALL, "message"]
     assert (tmp_path / "notes").read_text(encoding="utf-8") == "begun\n"
@@ -184,7 +184,7 @@ def test_a_call_that_had_ended_keeps_its_result(spawn: Spawn, tmp_path: Path) ->
         until(lambda: _has_ended(tmp_path / "data", id, 1))
         first.kill()
     client = spawn(SCRIPTED, stale=1.0).client()
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     whole(client, seen)
     lost, kept, _ = response["output"]
     assert (lost["status"], kept["status"], kept["output"]) == ("failed", "completed", "done")
@@ -200,7 +200,7 @@ def test_a_hosted_call_that_was_half_written_has_failed(spawn: Spawn, upstream: 
         first.kill()
     client = spawn(upstream.toml + FUNCTIONS, stale=1.0).client()
     upstream.next().finish("Never mind.")
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     whole(client, seen)
     assert [item["status"] for item in response["output"]] == ["failed", "completed"]
 
@@ -222,7 +222,7 @@ def test_a_process_that_hangs_loses_its_work(spawn: Spawn, upstream: Upstream) -
         assert told.was_closed()
         until(lambda: "no longer ours" in zombie.log() or None)
         again.finish("One two.")
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     assert spoken(whole(client, seen)) == "One two."
     assert response["status"] == "completed"
 
@@ -241,7 +241,7 @@ def test_a_shutdown_hands_it_over_at_once(serve: Serve, upstream: Upstream) -> N
     assert told.was_closed(1.0)
     client = serve(upstream.toml).client()
     upstream.next().finish("I was just", " about to say it.")
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     assert response["status"] == "completed"
     assert spoken(whole(client, seen)) == "I was just about to say it."
 
@@ -257,7 +257,7 @@ def test_a_route_goes_on_with_another_target(spawn: Spawn, upstream: Upstream) -
     client = spawn(toml, stale=1.0).client()
     upstream.next().refuse(500)
     upstream.next().finish("The quick brown", " fox")
-    response = ended(client, seen[0]["response"]["id"])
+    response = client.ended(seen[0]["response"]["id"])
     assert spoken(whole(client, seen)) == "The quick brown fox"
     assert response["status"] == "completed"
 

@@ -24,18 +24,6 @@ def client(server: Serving) -> Client:
     return server.client()
 
 
-def ended(client: Client, id: str) -> Event:
-    """The response once it has ended."""
-
-    def found() -> Event | None:
-        response: Event = client.ok("GET", f"/v1/responses/{id}")
-        return response if response["status"] not in ("queued", "in_progress") else None
-
-    response = until(found)
-    assert response is not None
-    return response
-
-
 def heard(client: Client, id: str, after: int | None = None) -> Listening:
     """A finished stream, from the start or from after an event."""
     query = "" if after is None else f"&starting_after={after}"
@@ -53,7 +41,7 @@ def test_it_is_answered_at_once_and_goes_on_alone(client: Client, upstream: Upst
     call.say("Good")
     until(lambda: client.ok("GET", f"/v1/responses/{made['id']}")["status"] == "in_progress")
     call.finish(" day")
-    response = ended(client, made["id"])
+    response = client.ended(made["id"])
     assert response["status"] == "completed"
     assert response["output"][0]["content"][0]["text"] == "Good day"
     assert response["usage"]["total_tokens"] == 5
@@ -94,7 +82,7 @@ def test_it_can_be_taken_up_after_any_event(client: Client, upstream: Upstream) 
         assert later.events == whole.events[number + 1 :]
     assert heard(client, made["id"], 10**6).events == []
     assert {"reasoning", "message", "function_call"} == {
-        item["type"] for item in ended(client, made["id"])["output"]
+        item["type"] for item in client.ended(made["id"])["output"]
     }
 
 
@@ -135,7 +123,7 @@ def test_the_client_going_away_does_not_stop_it(client: Client, upstream: Upstre
         id = next(iter(stream))["response"]["id"]
         call = upstream.next()
     call.finish("still here")
-    assert ended(client, id)["output"][0]["content"][0]["text"] == "still here"
+    assert client.ended(id)["output"][0]["content"][0]["text"] == "still here"
 
 
 def test_silence_is_filled_with_comments(serve: Serve, upstream: Upstream) -> None:
@@ -158,7 +146,7 @@ def test_events_are_logged_in_batches(server: Serving, client: Client, upstream:
     for word in words:
         call.say(word)
     call.finish()
-    response = ended(client, made["id"])
+    response = client.ended(made["id"])
     assert response["output"][0]["content"][0]["text"] == "".join(words)
     assert len(heard(client, made["id"]).events) > 2000
     assert server.gateway.store.stats.writes - before < 200
@@ -194,7 +182,7 @@ def test_cancelling_before_the_upstream_has_answered(client: Client, upstream: U
 def test_cancelling_what_has_ended_changes_nothing(client: Client, upstream: Upstream) -> None:
     upstream.answer = "done"
     made = client.create(input="hi", background=True)
-    response = ended(client, made["id"])
+    response = client.ended(made["id"])
     assert client.ok("POST", f"/v1/responses/{made['id']}/cancel") == response
     assert response["status"] == "completed"
 
@@ -202,7 +190,7 @@ def test_cancelling_what_has_ended_changes_nothing(client: Client, upstream: Ups
 def test_an_upstream_that_refuses_is_a_failed_response(client: Client, upstream: Upstream) -> None:
     made = client.create(input="hi", background=True)
     upstream.next().refuse(429, "slow down")
-    response = ended(client, made["id"])
+    response = client.ended(made["id"])
     assert response["status"] == "failed"
     assert "slow down" in response["error"]["message"]
     stream = heard(client, made["id"])
@@ -228,7 +216,7 @@ def test_one_that_runs_cannot_be_continued_yet(client: Client, upstream: Upstrea
     body = {"input": "two", "previous_response_id": made["id"]}
     assert client.refused(400, "POST", "/v1/responses", json=body)["code"] == "previous_response_not_finished"
     upstream.next().finish("uno")
-    ended(client, made["id"])
+    client.ended(made["id"])
     upstream.answer = "dos"
     second = client.create(**body)
     listed = client.ok("GET", f"/v1/responses/{second['id']}/input_items?order=asc")["data"]
@@ -240,7 +228,7 @@ def test_it_joins_its_conversation_when_it_ends(client: Client, upstream: Upstre
     made = client.create(input="one", background=True, conversation=conversation)
     assert client.ok("GET", f"/v1/conversations/{conversation}/items")["data"] == []
     upstream.next().finish("uno")
-    response = ended(client, made["id"])
+    response = client.ended(made["id"])
     assert response["conversation"] == {"id": conversation}
     listed = client.ok("GET", f"/v1/conversations/{conversation}/items?order=asc")["data"]
     assert [item["content"][0]["text"] for item in listed] == ["one", "uno"]
@@ -316,7 +304,7 @@ def test_after_kill_9_the_log_ends_in_the_dialect_of_its_client(spawn: Spawn, up
         first.kill()
     second = spawn(upstream.toml, stale=1.0, BACKGROUND__ON_DEATH="fail").client()
     id = seen[0]["response"]["id"]
-    ended(second, id)
+    second.ended(id)
     left = heard(second, id, seen[-1]["sequence_number"]).events
     assert "response.reasoning_text.done" in [event["type"] for event in left]
     assert (left[-1]["type"], left[-1]["response"]["status"]) == ("response.failed", "failed")
@@ -365,7 +353,7 @@ def test_after_kill_9_it_can_end_as_failed_without_being_run_again(spawn: Spawn,
         first.kill()
     second = spawn(upstream.toml, stale=1.0, BACKGROUND__ON_DEATH="fail").client()
     id = seen[0]["response"]["id"]
-    response = ended(second, id)
+    response = second.ended(id)
     assert (response["status"], response["error"]["code"]) == ("failed", "server_restarted")
     assert response["output"][-1]["content"][0]["text"] == "I was going to"
     whole = heard(second, id)
@@ -373,7 +361,7 @@ def test_after_kill_9_it_can_end_as_failed_without_being_run_again(spawn: Spawn,
     assert whole.events[-1]["type"] == "response.failed"
     assert audit_sse(whole.body) == []
     assert heard(second, id, seen[-1]["sequence_number"]).events == whole.events[len(seen) :]
-    assert ended(second, waiting["id"])["error"]["code"] == "server_restarted"
+    assert second.ended(waiting["id"])["error"]["code"] == "server_restarted"
     assert audit_sse(heard(second, waiting["id"]).body) == []
     assert upstream.count == 2
 

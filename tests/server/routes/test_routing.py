@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.conftest import Serve
 from tests.server.endings import Asked, Departing, Inside, dial, turn
-from tests.server.servers import Client, Serving, until
+from tests.server.servers import Client, Serving
 from tests.server.upstream import Upstream
 
 ONE_SECOND = 1.0
@@ -51,12 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, serve_all: Serve) -> Servin
 def in_background(server: Serving, **request: Any) -> Any:
     client = server.client()
     id = client.create(background=True, **request)["id"]
-    return until(
-        lambda: (
-            (found := client.ok("GET", f"/v1/responses/{id}"))["status"] not in ("queued", "in_progress")
-            and found
-        )
-    )
+    return client.ended(id)
 
 
 @pytest.mark.parametrize("on_cut", ["restart", "continue", "fail"])
