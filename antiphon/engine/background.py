@@ -29,7 +29,7 @@ from antiphon.engine.takeover import (
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
 from antiphon.store.base import RUNNING, LoggedEvent, StoreConflict, StoredResponse, StoreError
-from antiphon.store.work_queue import WorkQueue
+from antiphon.store.owned_row_store import OwnedRowStore
 from antiphon.stream.composer import Composer
 
 log = logging.getLogger(__name__)
@@ -53,12 +53,14 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._logs = Logs(self._store, lambda id: self.stopping and self._working(id) is None)
         self._is_retired = False
-        self._source = self._find_source(engine.store.work_queue)
+        self._source = self._find_source()
 
-    def _find_source(self, queue: WorkQueue | None) -> OwnedRows | QueuedWork:
-        if queue is None:
-            return OwnedRows(self._store, self._engine.clock, self._pace, self)
-        return QueuedWork(self._store, queue, self._engine.config.background.work, self)
+    def _find_source(self) -> OwnedRows | QueuedWork:
+        store, queue = self._store, self._store.work_queue
+        if queue is not None:
+            return QueuedWork(store, queue, self._engine.config.background.work, self)
+        assert isinstance(store, OwnedRowStore)
+        return OwnedRows(store, self._engine.clock, self._pace, self)
 
     @property
     def is_busy(self) -> bool:

@@ -13,7 +13,8 @@ from typing import Protocol
 from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import Pace
 from antiphon.spec import ids
-from antiphon.store.base import Store, StoredResponse, StoreError
+from antiphon.store.base import StoredResponse, StoreError
+from antiphon.store.owned_row_store import OwnedRowStore
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,9 @@ class OwnedRows:
     is_shared = False
     """Do other processes go on at once with what this one leaves? They are found by their silence."""
 
-    def __init__(self, store: Store, clock: Callable[[], float], pace: Pace, runner: JobRunner) -> None:
+    def __init__(
+        self, store: OwnedRowStore, clock: Callable[[], float], pace: Pace, runner: JobRunner
+    ) -> None:
         self.owner = ids.new_id("owner_")
         self._store = store
         self._clock = clock

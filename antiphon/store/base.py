@@ -122,11 +122,11 @@ class Joining(Struct, frozen=True, gc=False):
 class NewResponse(Struct, frozen=True, gc=False):
     """A response to store, `input` and `output` as fragments; `names` are the ids to find its items by.
 
-    One that still runs has an owner, which must have called `heartbeat` before, and is in its first attempt,
-    number 0. `dialect` names how its event log will be spelled, `job` is what another process needs to go on
-    with it, sealed by whoever made it. From a queue, those of one `conversation` are worked on one after
-    another. One that joins a chat lives as long as the chat. With `claim` its
-    idempotency key is kept for it in the same transaction, if the claim still holds.
+    One that still runs has an owner and is in its first attempt, number 0. `dialect` names how its event log
+    will be spelled, `job` is what another process needs to go on with it, sealed by whoever made it. From a
+    queue, those of one `conversation` are worked on one after another. One that joins a chat lives as long as
+    the chat. With `claim` its idempotency key is kept for it in the same transaction, if the claim still
+    holds.
     """
 
     id: str
@@ -331,7 +331,7 @@ class Store(FileStore, CoordinationStore, Protocol):
 
     @property
     def work_queue(self) -> WorkQueue | None:
-        """Where running responses wait for any process; None where who stores one works on it."""
+        """Where running responses wait for any process; None in an `OwnedRowStore`."""
         ...
 
     @property
@@ -394,26 +394,7 @@ class Store(FileStore, CoordinationStore, Protocol):
         ...
 
     async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
-        """Asks the owner of a running response to cancel it, and returns the response as it is now."""
-        ...
-
-    async def heartbeat(self, owner: str, now: float) -> list[str]:
-        """Renews the owner's heartbeat; returns the ids of its running responses that are to be cancelled."""
-        ...
-
-    def beat(self, owner: str, now: float) -> None:
-        """A heartbeat from any thread, which waits for nothing: for an owner whose event loop is late."""
-        ...
-
-    async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
-        """Takes over the running responses of owners that are silent since then, or have released theirs.
-
-        Each goes to one claimer, and into its next attempt: nothing is written in an earlier one any more.
-        """
-        ...
-
-    async def release(self, owner: str) -> None:
-        """Lets others claim all running responses of this owner at once; it must not beat any more."""
+        """Asks whoever works on a running response to cancel it, and returns the response as it is now."""
         ...
 
     async def create_conversation(

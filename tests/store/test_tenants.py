@@ -47,7 +47,6 @@ Call = Callable[[Store, str, str], Awaitable[Any]]
 async def furnish(store: Store, tenant: str) -> None:
     """One of everything, with ids that end in the tenant's name."""
     own = tenant
-    await store.heartbeat(f"w_{own}", 1)
     await store.save(response(f"r_{own}", tenant=tenant, input=(item(f"i_{own}"),)))
     context = await store.context(tenant, f"r_{own}")
     await store.save(response(f"s_{own}", context, tenant=tenant))

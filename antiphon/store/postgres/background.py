@@ -1,4 +1,4 @@
-"""The SQL of background responses: owners and heartbeats, changes of state, cancelling, taking over."""
+"""The SQL of background responses: changes of state, their jobs, cancelling."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from antiphon.store.base import RUNNING, Change, StoreConflict, StoredResponse, fragment
 from antiphon.store.bodies import named_in, splice
 from antiphon.store.postgres import chats, conversations, responses
-from antiphon.store.postgres.connection import Connection, execute, one, rows
+from antiphon.store.postgres.connection import Connection, execute, one
 from antiphon.store.postgres.event_log import joined
-from antiphon.store.postgres.schema import CLAIMING, LOCK
 
 # A terminal response has no owner, so a row with this owner is running.
 MINE = """
@@ -29,11 +28,6 @@ WAS_CHANGED = """
     SELECT 1 FROM responses WHERE id = %s AND status = %s AND body = %b AND owner IS NOT DISTINCT FROM %s
     AND attempt = %s
 """
-BEAT = """
-    INSERT INTO owners (id, heartbeat) VALUES (%s, %s)
-    ON CONFLICT (id) DO UPDATE SET heartbeat = excluded.heartbeat
-"""
-ORPHANED = "owner IS NOT NULL AND owner NOT IN (SELECT id FROM owners)"
 
 
 async def update(db: Connection, change: Change) -> bool:
@@ -109,29 +103,3 @@ async def request_cancel(db: Connection, tenant: str, id: str) -> StoredResponse
         (id, tenant),
     )
     return await responses.get(db, tenant, id)
-
-
-async def heartbeat(db: Connection, owner: str, now: float) -> list[str]:
-    await execute(db, BEAT, (owner, now))
-    found = await rows(
-        db, "SELECT id FROM responses WHERE owner = %s AND cancel_requested ORDER BY key", (owner,)
-    )
-    return [id for (id,) in found]
-
-
-async def claim_orphans(db: Connection, me: str, now: float, stale_before: float) -> list[StoredResponse]:
-    # One claimer after the other: who waits sees who the others are, and what they have taken.
-    await execute(db, LOCK, (CLAIMING,))
-    await execute(db, BEAT, (me, now))
-    await execute(db, "DELETE FROM owners WHERE heartbeat < %s AND id != %s", (stale_before, me))
-    claimed = await rows(
-        db, f"UPDATE responses SET owner = %s, attempt = attempt + 1 WHERE {ORPHANED} RETURNING key", (me,)
-    )
-    found = await rows(
-        db, f"{responses.STORED} WHERE key = ANY(%s) ORDER BY key", ([key for (key,) in claimed],)
-    )
-    return [responses.stored(row) for row in found]
-
-
-async def release(db: Connection, owner: str) -> None:
-    await execute(db, "DELETE FROM owners WHERE id = %s", (owner,))

@@ -67,7 +67,7 @@ IDLE_CHATS = """
     LIMIT %s FOR UPDATE SKIP LOCKED
 """
 TABLES = (
-    "responses, items, events, owners, conversations, conversation_items, chats, chat_texts, sessions, "
+    "responses, items, events, conversations, conversation_items, chats, chat_texts, sessions, "
     "approvals, idempotency_keys, shared_state, files, vector_stores, indexed_files, chunks"
 )
 SIZE = f"""

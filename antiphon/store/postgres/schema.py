@@ -20,7 +20,6 @@ from antiphon.store.postgres.connection import Connection, Row, execute, one, ro
 LOCKS = 0x416E746D
 """The class of this store's advisory locks."""
 MIGRATING = 1
-CLAIMING = 2
 LOCK = f"SELECT pg_advisory_xact_lock({LOCKS}, %s)"
 
 VERSION = "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM antiphon_schema"
@@ -87,6 +86,7 @@ FIRST = SchemaChange(
             PRIMARY KEY (response, seq)
         )
         """,
+        # Nothing reads or writes it since there is a queue. Migrations expand first, so it is still there.
         'CREATE TABLE owners (id TEXT COLLATE "C" PRIMARY KEY, heartbeat DOUBLE PRECISION NOT NULL)',
         """
         CREATE TABLE conversations (

@@ -6,14 +6,8 @@ response is there: looking that up is one row, however long the chain.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
-
-import psycopg
 
 from antiphon.store.base import (
     RUNNING,
@@ -52,7 +46,7 @@ from antiphon.store.postgres import (
     schema,
 )
 from antiphon.store.postgres.announcing import CHANNEL, Announcer
-from antiphon.store.postgres.connection import SETTINGS, Connection, execute
+from antiphon.store.postgres.connection import Connection, execute
 from antiphon.store.postgres.coordination_store import PostgresCoordination
 from antiphon.store.postgres.database import Database
 from antiphon.store.postgres.event_log import event_batch
@@ -81,7 +75,6 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
         self._writer = GroupWriter(database)
         self._contexts: Cache[Context] = Cache(cache_bytes)
         self._hits = self._misses = 0
-        self._heartbeat_thread = _HeartbeatThread(database.url)
 
     @classmethod
     async def open(
@@ -118,7 +111,6 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
         await self._announcer.close()
         await self._listener.close()
         await self.database.close()
-        await asyncio.to_thread(self._heartbeat_thread.close)
 
     @property
     def stats(self) -> Stats:
@@ -254,18 +246,6 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
     async def _notify(self, payload: str) -> None:
         await self.database.read(lambda db: execute(db, "SELECT pg_notify(%s, %s)", (CHANNEL, payload)))
 
-    async def heartbeat(self, owner: str, now: float) -> list[str]:
-        return await self.database.write(lambda db: background.heartbeat(db, owner, now))
-
-    def beat(self, owner: str, now: float) -> None:
-        self._heartbeat_thread.beat(owner, now)
-
-    async def release(self, owner: str) -> None:
-        await self.database.write(lambda db: background.release(db, owner))
-
-    async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
-        return await self.database.write(lambda db: background.claim_orphans(db, me, now, stale_before))
-
     async def create_conversation(
         self, conversation: StoredConversation, items: Sequence[StoredItem] = ()
     ) -> None:
@@ -361,34 +341,3 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
                 for line in lines:
                     yield line
                 after, lines = await self.database.read(partial(part, tenant=tenant, after=after))
-
-
-class _HeartbeatThread:
-    """Heartbeats from any thread, over a connection of their own: the event loop may be too late for them."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._lock = threading.Lock()
-        self._thread: ThreadPoolExecutor | None = None
-        self._db: psycopg.Connection | None = None
-        self._closed = False
-
-    def beat(self, owner: str, now: float) -> None:
-        with self._lock:
-            if not self._closed:
-                self._thread = self._thread or ThreadPoolExecutor(1, "antiphon-store-heartbeat")
-                self._thread.submit(self._beat, owner, now)
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-        if self._thread is not None:
-            self._thread.shutdown()
-        if self._db is not None:
-            self._db.close()
-
-    def _beat(self, owner: str, now: float) -> None:
-        with suppress(psycopg.Error):  # the next one may come through
-            if self._db is None or self._db.closed:
-                self._db = psycopg.Connection.connect(self._url, **SETTINGS)
-            self._db.execute(background.BEAT, (owner, now))

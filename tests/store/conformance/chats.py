@@ -125,7 +125,6 @@ class Chats:
 
     async def test_a_chat_knows_what_runs(self, store: Store) -> None:
         await store.create_chat(chat())
-        await store.heartbeat("w1", 1.0)
         asks = (message("b1_in", "user", "Count the stars"),)
         await store.save(running("b1", input=asks, chat=Joining("t1", 1001.0)))
         assert await store.chat("acme", "t1") == chat(
@@ -263,7 +262,6 @@ class Chats:
             await turn(store, f"x{n}", to="t2", until=100, expires_at=100)
         await store.edit_chat("acme", "t3", ChatEdit(1.0, 100, pinned=True))
         await turn(store, "p1", to="t3", until=100, expires_at=100)
-        await store.heartbeat("w1", 1.0)
         await store.create_chat(chat("t4"))
         await store.save(running("busy", expires_at=100, chat=Joining("t4", 1.0, 100)))
         assert await store.prune(99) == 0

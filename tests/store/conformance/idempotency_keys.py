@@ -69,7 +69,6 @@ class IdempotencyKeys:
     async def test_a_background_response_keeps_its_key_while_it_runs(self, store: Store) -> None:
         mine = claimed()
         assert await store.claim_key(mine, 0) is None
-        await store.heartbeat("w1", 0)
         await store.save(running("r1", claim=replace(mine, expires_at=KEPT)))
         assert await store.claim_key(claimed("h2"), 1) == TakenKey("b", "r1", KEPT)
 

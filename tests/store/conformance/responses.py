@@ -165,7 +165,6 @@ class Responses:
 
     async def test_another_tenant_finds_nothing(self, store: Store, open_store: Open) -> None:
         await chain(store, "r1", "r2")
-        await store.heartbeat("w1", 0)
         await store.save(running("bg"))
         for reader in (store, await open_store()):
             assert await reader.get("evil", "r2") is None
@@ -175,7 +174,9 @@ class Responses:
             assert await reader.events_after("evil", "bg", -1, 10) is None
             assert await reader.request_cancel("evil", "bg") is None
             assert [line async for line in reader.export("evil")] == []
-        assert await store.heartbeat("w1", 1) == []
+        untouched = await store.get("acme", "bg")
+        assert untouched is not None
+        assert not untouched.cancel_requested
         assert await store.get("acme", "r2") is not None
 
     async def test_a_closed_store_says_so(self, store: Store) -> None:

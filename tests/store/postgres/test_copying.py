@@ -46,7 +46,6 @@ async def fill(store: Store) -> None:
     await store.create_conversation(StoredConversation("c1", "acme", b'{"k":1}', 1000, 9000), [item("x")])
     await store.save(response("rc", append=Append("c1", (item("rc_in"), item("rc_out")))))
     await store.delete_conversation_item("acme", "c1", "x")
-    await store.heartbeat("w1", 0)
     await store.save(running("bg", job=b"sealed"))
     await store.append_events("bg", "w1", 0, [b'{"n":0}', b'{"n":1}'])
     await store.update(Change("bg", "w1", "completed", b'{"id":"bg"}', (item("o"),), 2, [b'{"n":2}']))
@@ -191,7 +190,6 @@ async def test_a_store_that_is_open_elsewhere_is_not_copied(postgres_url: str, t
 
 async def test_a_store_with_running_responses_is_not_copied(postgres_url: str, tmp_path: Path) -> None:
     original = await SqliteStore.open(tmp_path)
-    await original.heartbeat("w1", 0)
     await original.save(running("r1"))
     await original.close()
     with pytest.raises(StoreError, match="1 responses still run"):

@@ -248,6 +248,7 @@ async def test_what_is_handed_over_goes_on_elsewhere_before_what_waits(hire: Hir
     stale = Change("r1", OWNER, "failed", b"{}", attempt=0)
     assert not await here.store.update(stale)
     assert not await here.store.append_events("r1", OWNER, 0, [b"{}"], attempt=0)
+    assert not await here.store.append_events("r1", OWNER, 0, [b"{}"], attempt=0, job=b"late")
     # One that was only slow to leave takes nothing from who has it now.
     await here.store.work_queue.hand_over("r1", 0)
     assert await there.store.append_events("r1", OWNER, 0, [b"{}"], attempt=1)

@@ -52,7 +52,6 @@ async def found(store: PostgresStore, sql: str, values: Any = ()) -> list[tuple[
 
 
 async def test_writes_asked_together_are_committed_together(store: PostgresStore) -> None:
-    await store.heartbeat("w1", 0)
     for n in range(20):
         await store.save(running(f"b{n}"))
     before = store.stats.batches
@@ -66,7 +65,6 @@ async def test_writes_asked_together_are_committed_together(store: PostgresStore
 
 async def test_one_bad_write_does_not_fail_its_neighbours(store: PostgresStore) -> None:
     await store.create_conversation(StoredConversation("c1", "acme", b"{}", 1), [item("a")])
-    await store.heartbeat("w1", 0)
     await store.save(response("taken"))
     await store.save(running("bg"))
     await store.append_events("bg", "w1", 0, [b"{}"])
@@ -169,16 +167,6 @@ async def test_text_with_a_nul_is_stored(store: PostgresStore) -> None:
     await store.save(response("r1", input=(odd,)))
     assert await store.items("acme", ["a\0b", "a"]) == {"a\0b": odd.data}
     assert await store.get("acme", "r1\0") is None
-
-
-async def test_a_beat_from_a_thread_keeps_an_owner(store: PostgresStore) -> None:
-    await store.heartbeat("w1", 100)
-    await store.save(running("r1"))
-    await asyncio.to_thread(store.beat, "w1", 200)
-    async with asyncio.timeout(30):
-        while (await found(store, "SELECT heartbeat, pg_sleep(0.01) FROM owners"))[0][0] != 200.0:
-            continue
-    assert await store.claim_orphans("w2", 201, 150) == []
 
 
 async def test_of_responses_that_are_continued_and_deleted_at_once_nothing_is_lost(
@@ -294,7 +282,6 @@ async def test_a_commit_whose_answer_is_lost_is_made_once(
     postgres_url: str, tmp_path: Path, when: str
 ) -> None:
     async with through_proxy(postgres_url, tmp_path) as (store, proxy):
-        await store.heartbeat("w1", 0)
         proxy.cut = when
         await asyncio.gather(store.save(response("r1")), store.save(response("r2")))
         proxy.cut = when
@@ -395,7 +382,7 @@ async def test_a_server_that_is_gone_is_said_to_be_and_comes_back(own_cluster: P
             store.get("acme", "r1"),
             store.save(response("r2")),
             store.save(response("r3")),
-            store.heartbeat("w1", 1),
+            store.delete("acme", "r1"),
             store.context("acme", "r1"),
             return_exceptions=True,
         )
