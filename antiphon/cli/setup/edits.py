@@ -133,6 +133,7 @@ def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tup
             continue
         if setting.is_own and current is not MISSING:
             raise Conflict(spelled(setting.path))
+        expected = _merged(expected, setting.path, setting.value)
         steps: list[str | dict[str, str]] = [
             step._asdict() if isinstance(step, NamedMember) else step for step in setting.path
         ]
@@ -141,7 +142,6 @@ def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tup
             FileChange(steps, setting.value, old, setting.is_own, document.depth(new, setting.path))
         )
         new = document.put(new, setting.path, setting.value)
-        expected = _merged(expected, setting.path, setting.value)
         if document.parse(new) != expected:
             raise BrokenFile(f"{spelled(setting.path)} is written in a way that cannot be changed safely")
     return new, changes
@@ -173,8 +173,9 @@ def lookup(value: Any, path: tuple[JsonStep, ...]) -> Any:
     """What is at the path, or MISSING."""
     for step in path:
         if isinstance(step, NamedMember):
-            named = [one for one in value if isinstance(one, dict) and one.get("name") == step.name]
-            value = named[0] if isinstance(value, list) and named else MISSING
+            members = value if isinstance(value, list) else []
+            named = [one for one in members if isinstance(one, dict) and one.get("name") == step.name]
+            value = named[0] if named else MISSING
         else:
             value = value.get(step, MISSING) if isinstance(value, dict) else MISSING
         if value is MISSING:

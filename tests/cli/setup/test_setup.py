@@ -74,6 +74,18 @@ def test_what_is_in_a_file_stays_and_comes_back(run: Run, place: Path, client: s
     assert (again.code, "nothing to undo" in again.err) == (1, True)
 
 
+@pytest.mark.parametrize("text", ["null", "5", '"x"', "{}", "// mine\ntrue\n"])
+def test_a_file_that_should_be_a_list_and_is_none(run: Run, place: Path, text: str) -> None:
+    """`null` and `5` were an unexpected TypeError."""
+    file = place / FILES["vscode"]
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    result = run("setup", "vscode")
+    assert result.code == 1
+    assert result.err.startswith(f"antiphon: {file} cannot be changed: the file is no list; nothing was")
+    assert file.read_text() == text
+
+
 @pytest.mark.parametrize("client", FILES)
 def test_a_file_that_was_changed_since(run: Run, place: Path, client: str) -> None:
     file = place / FILES[client]
