@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import UnsetType
 
 from antiphon.bridges.encoder import Encoder, Headers
+from antiphon.engine.composing import Asked
 from antiphon.engine.run import End, Run
 from antiphon.providers.base import Turn
 from antiphon.server.auditing import Audit
@@ -17,14 +18,16 @@ from antiphon.spec.response import Receipt, Response
 from antiphon.spec.tools import Tool
 
 
-def receipt_headers(receipts: Sequence[Receipt] | UnsetType) -> Headers:
-    """How many receipts there are, if there are any."""
-    return ((b"x-antiphon-receipts", b"%d" % len(receipts)),) if receipts else ()
+def answer_headers(receipts: Sequence[Receipt] | UnsetType, turn: Turn | None = None) -> Headers:
+    """What every door says in its head: how many receipts there are by now, and which target is asked.
 
-
-def target_headers(turn: Turn) -> Headers:
-    """Which target is asked, where the name that the client used has several."""
-    return ((b"x-antiphon-target", turn.target.encode("latin-1", "replace")),) if turn.target else ()
+    The first is left out where there are none, the second where the name that the client used is no route.
+    The turn is the one that is asked now: with hosted tools there are several.
+    """
+    counted = ((b"x-antiphon-receipts", b"%d" % len(receipts)),) if receipts else ()
+    if turn is None or not turn.target:
+        return counted
+    return (*counted, (b"x-antiphon-target", turn.target.encode("latin-1", "replace")))
 
 
 class Stream:
@@ -34,6 +37,7 @@ class Stream:
     """
 
     __slots__ = (
+        "_asked",
         "_audits",
         "_encoder",
         "_exchange",
@@ -44,7 +48,6 @@ class Stream:
         "_sign",
         "_time",
         "_tools",
-        "_turn",
         "audit",
     )
 
@@ -55,7 +58,7 @@ class Stream:
         encoder: Encoder,
         tools: Sequence[Tool] | None,
         receipts: Sequence[Receipt] = (),
-        turn: Turn | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self._exchange = exchange
         self._encoder = encoder
@@ -64,8 +67,8 @@ class Stream:
         """Those of the request; None if the stream is not to be audited."""
         self._receipts = receipts
         """Those of the turn: the head says how many there are by then."""
-        self._turn = turn
-        """The head names its target, if that was chosen among several."""
+        self._asked = asked
+        """The head names the target that is asked by then, if it is one of a route."""
         self.audit: Audit | None = None
         self._interval = gateway.config.server.keepalive
         self._sign = encoder.keepalive()
@@ -75,12 +78,8 @@ class Stream:
 
     def open(self) -> None:
         encoder, exchange = self._encoder, self._exchange
-        headers = encoder.headers
-        if self._receipts:
-            headers = (*headers, *receipt_headers(self._receipts))
-        if self._turn is not None and self._turn.target:
-            headers = (*headers, *target_headers(self._turn))
-        exchange.open_stream(encoder.content_type, headers)
+        headers = answer_headers(self._receipts, None if self._asked is None else self._asked.turn)
+        exchange.open_stream(encoder.content_type, (*encoder.headers, *headers))
         if self._tools is not None:
             self.audit = self._audits.of_stream(encoder, self._tools, exchange.caller)
         self._last = self._time()
@@ -138,7 +137,7 @@ async def deliver(gateway: Gateway, run: Run, end: End) -> None:
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
     # The rules object to empty deltas, so a stream that was asked for them is not held to the rules.
     tools = None if run.composer.keeps_chunks else run.turn.tools
-    stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts, run.turn)
+    stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts, exchange.caller.asked)
     try:
         await deliver(gateway, run, stream)
         exchange.problem = run.problem
@@ -165,8 +164,8 @@ async def answer_whole(
             raise SpecError(problem.payload, problem.status)
         caller = exchange.caller
         body = caller.dialect.encode_response(response, run.encoded) if told is None else told(response)
-        if receipts := [*run.turn.receipts, *untold(response)]:
-            headers = (*headers, *receipt_headers(receipts), *target_headers(run.turn))
+        receipts = [*run.turn.receipts, *untold(response)]
+        headers = (*headers, *answer_headers(receipts, caller.asked.turn))
         await exchange.answer(body, headers=headers)
         if told is None:
             gateway.audits.answer(body, run.turn.tools, caller)

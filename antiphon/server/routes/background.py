@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import Stream, receipt_headers
+from antiphon.server.streaming import Stream, answer_headers
 from antiphon.spec.decode import decode_event
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
@@ -36,7 +36,7 @@ async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None
     job = await gateway.background.start(request, exchange.caller)
     if not request.stream:
         body = exchange.caller.dialect.encode_response(job.created)
-        await exchange.answer(body, headers=receipt_headers(job.receipts))
+        await exchange.answer(body, headers=answer_headers(job.receipts))
         gateway.audits.answer(body, request.tools, exchange.caller)
         return
     exchange.watch()

@@ -16,7 +16,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes.background import FROM_THE_START, stream_log
-from antiphon.server.streaming import answer_whole, receipt_headers, stream_run
+from antiphon.server.streaming import answer_headers, answer_whole, stream_run
 from antiphon.spec.decode import decode_response
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import SpecError
@@ -108,7 +108,7 @@ async def _resumable(
     job = await gateway.background.start(asked.request, caller)
     if not asked.stream:
         body = exchange.caller.dialect.encode_response(job.created)
-        await exchange.answer(body, headers=receipt_headers(job.receipts))
+        await exchange.answer(body, headers=answer_headers(job.receipts))
         return
     encoder = _encoder(protocol, caller.dialect, asked.continues)
     await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder, receipts=job.receipts)

@@ -1,5 +1,6 @@
 """`/v1/chat/completions`: a run for clients of OpenAI's chat completions; a stored one can be read again."""
 
+from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -17,10 +18,10 @@ from antiphon.server.api.objects import DeletedCompletion
 from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import stored_responses
-from antiphon.server.streaming import answer_whole, receipt_headers, stream_run
+from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import Opaque, encode
-from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import SpecError
+from antiphon.spec.response import Response
 from antiphon.store import RUNNING, StoredResponse
 from antiphon.stream.dialects import OPENAI
 
@@ -53,8 +54,7 @@ async def _answer(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -
     if request.stream:
         await stream_run(gateway, exchange, run, _encoder(asked))
         return
-    told = partial(encode_completion, is_older=asked.is_older, named=asked.param)
-    await answer_whole(gateway, exchange, run, told=told, untold=untold)
+    await answer_whole(gateway, exchange, run, told=_told(asked), untold=untold)
 
 
 async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadCompletion, found: StoredResponse) -> None:
@@ -66,9 +66,11 @@ async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadCompletion, f
             gateway, exchange, found, asked.request, lambda _: _encoder(asked)
         )
         return
-    response = decode_response(found.body)
-    body = encode_completion(response, is_older=asked.is_older, named=asked.param)
-    await exchange.answer(body, headers=receipt_headers(response.receipts))
+    await stored_responses.answer_as(exchange, found, _told(asked), untold)
+
+
+def _told(asked: ReadCompletion) -> Callable[[Response], bytes]:
+    return partial(encode_completion, is_older=asked.is_older, named=asked.param)
 
 
 def _encoder(asked: ReadCompletion) -> ChatCompletionChunks:
@@ -84,9 +86,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
     found = await stored_responses.find(gateway, exchange)
     if found.status in RUNNING:
         raise stored_responses.missing(found.id)
-    response = decode_response(found.body)
-    receipts = [*(response.receipts or ()), *untold(response)]
-    await exchange.answer(encode_completion(response), headers=receipt_headers(receipts))
+    await stored_responses.answer_as(exchange, found, encode_completion, untold)
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:

@@ -3,7 +3,7 @@
 from antiphon.engine import compaction
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import receipt_headers
+from antiphon.server.streaming import answer_headers
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_compact_request
 
@@ -17,7 +17,7 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
         resource = await compaction.finish(gateway.engine, run)
         resource.usage = exchange.caller.dialect.usage(resource.usage)
         body = encode(resource)
-        await exchange.answer(body, headers=receipt_headers(run.turn.receipts))
+        await exchange.answer(body, headers=answer_headers(run.turn.receipts, exchange.caller.asked.turn))
         gateway.audits.answer(body, (), exchange.caller)
     finally:
         gateway.end(run)

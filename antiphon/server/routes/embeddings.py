@@ -8,7 +8,7 @@ from antiphon.bridges.chat_completions.embeddings import encode_embeddings, read
 from antiphon.engine.embeddings import embed
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.streaming import receipt_headers, target_headers
+from antiphon.server.streaming import answer_headers
 from antiphon.spec.limits import LARGE
 from antiphon.stream.dialects import OPENAI
 from antiphon.wires.worker_thread import in_worker_thread
@@ -25,4 +25,4 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     told = partial(encode_embeddings, found, model, is_packed=asked.is_packed)
     is_large = sum(map(len, found.vectors)) > LARGE
     body = await in_worker_thread(told) if is_large else told()
-    await exchange.answer(body, headers=(*receipt_headers(turn.receipts), *target_headers(turn)))
+    await exchange.answer(body, headers=answer_headers(turn.receipts, turn))

@@ -1,6 +1,6 @@
 """`POST /v1/messages` and `POST /v1/messages/count_tokens`: the Messages API, for any model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -12,20 +12,18 @@ from antiphon.bridges.messages.searches import SEARCH
 from antiphon.bridges.messages.stream import MessageStream
 from antiphon.engine.capabilities import estimated_tokens
 from antiphon.engine.engine import Caller
-from antiphon.engine.run import Run
 from antiphon.providers.base import Turn, UpstreamError
 from antiphon.server import idempotency
 from antiphon.server.api.messages import MessageTokens
 from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import stored_responses
-from antiphon.server.streaming import receipt_headers, stream_run, target_headers
+from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import encode
 from antiphon.spec.content import InputFile, InputImage
-from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import parts_of
-from antiphon.spec.response import Receipt, Response
+from antiphon.spec.response import Response
 from antiphon.store import StoredResponse
 from antiphon.stream.deltas import Finish
 from antiphon.stream.dialects import Dialect
@@ -51,7 +49,8 @@ async def _create(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> 
         if asked.request.stream:
             await stream_run(gateway, exchange, run, _encoder(exchange, asked, lambda: run.composer.ending))
         else:
-            await _answer_whole(gateway, exchange, run, asked)
+            told = _told(asked, lambda: run.composer.ending)
+            await answer_whole(gateway, exchange, run, _headers(exchange), told, untold)
     except (SpecError, UpstreamError) as error:
         error.payload = asked.theirs(error.payload)
         raise
@@ -66,8 +65,8 @@ async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadMessages, fou
             gateway, exchange, found, asked.request, lambda _: _encoder(exchange, asked, lambda: None)
         )
         return
-    response = decode_response(found.body)
-    await _answer_with(exchange, asked, response, None, response.receipts or ())
+    told = _told(asked, lambda: None)
+    await stored_responses.answer_as(exchange, found, told, untold, _headers(exchange))
 
 
 def _encoder(exchange: Exchange, asked: ReadMessages, ending: Callable[[], Finish | None]) -> MessageStream:
@@ -110,30 +109,15 @@ def _caller(exchange: Exchange) -> Caller:
     return replace(exchange.caller, dialect=_MESSAGES)
 
 
-async def _answer_whole(gateway: Gateway, exchange: Exchange, run: Run, asked: ReadMessages) -> None:
-    gateway.begin(run)
-    try:
-        response = await run.result()
-        if (problem := run.problem) is not None:
-            raise SpecError(problem.payload, problem.status)
-        ending, headers = run.composer.ending, target_headers(run.turn)
-        await _answer_with(exchange, asked, response, ending, run.turn.receipts, headers)
-    finally:
-        gateway.end(run)
+def _told(asked: ReadMessages, ending: Callable[[], Finish | None]) -> Callable[[Response], bytes]:
+    def told(response: Response) -> bytes:
+        return whole(response, ending(), omits_thinking=asked.omits_thinking, named=asked.param)
+
+    return told
 
 
-async def _answer_with(
-    exchange: Exchange,
-    asked: ReadMessages,
-    response: Response,
-    ending: Finish | None,
-    receipts: Sequence[Receipt],
-    headers: Headers = (),
-) -> None:
-    body = whole(response, ending, omits_thinking=asked.omits_thinking, named=asked.param)
-    named = (b"request-id", exchange.request_id.encode("latin-1", "replace"))
-    counted = receipt_headers([*receipts, *untold(response)])
-    await exchange.answer(body, headers=(named, *counted, *headers))
+def _headers(exchange: Exchange) -> Headers:
+    return ((b"request-id", exchange.request_id.encode("latin-1", "replace")),)
 
 
 def _estimate(turn: Turn) -> int:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from antiphon.bridges.encoder import Encoder
+from antiphon.bridges.encoder import Encoder, Headers
 from antiphon.engine import obfuscation
 from antiphon.engine.engine import Caller
 from antiphon.server.api.objects import BrokenRule, DeletedResponse, ResponseAudit
@@ -14,7 +14,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor
 from antiphon.server.routes.background import FROM_THE_START, stream_log
-from antiphon.server.streaming import Stream, receipt_headers
+from antiphon.server.streaming import Stream, answer_headers
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
@@ -175,8 +175,21 @@ async def answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) ->
     """The stored body, spelled for whoever asks now."""
     response, receipts = _told(found, exchange.caller)
     body = exchange.caller.dialect.encode_response(response)
-    await exchange.answer(body, headers=receipt_headers(receipts))
+    await exchange.answer(body, headers=answer_headers(receipts))
     gateway.audits.answer(body, response.tools, exchange.caller)
+
+
+async def answer_as(
+    exchange: Exchange,
+    found: StoredResponse,
+    told: Callable[[Response], bytes],
+    untold: Callable[[Response], list[Receipt]],
+    headers: Headers = (),
+) -> None:
+    """What is `told` of a stored response in another API; `untold` gives receipts for what is not."""
+    response = decode_response(found.body)
+    counted = answer_headers([*(response.receipts or ()), *untold(response)])
+    await exchange.answer(told(response), headers=(*headers, *counted))
 
 
 def _told(found: StoredResponse, caller: Caller) -> tuple[Response, Sequence[Receipt]]:
