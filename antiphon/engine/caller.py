@@ -29,7 +29,7 @@ class Caller(Struct, eq=False):
     held: HeldKey | None = None
     """The idempotency key that the request has."""
     asked: Asked = field(default_factory=Asked)
-    """For the log; a copy of the caller shares it."""
+    """What the request leads to, as the engine finds it. A copy of the caller shares it."""
 
 
 class Begun(Struct):

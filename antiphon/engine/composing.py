@@ -15,12 +15,19 @@ from antiphon.wires.sealing import Seal
 
 
 class Asked(Struct, eq=False):
-    """What a request asked for, where that led, and what was made of it."""
+    """What a request leads to: its name for a model, the route behind that, and who is asked for it now.
+
+    `Engine.target` fills it in, and it changes with each target that is asked. The engine takes from it whom
+    it may ask; the head of the answer and the log tell of it.
+    """
 
     model: str = ""
     target: Target | None = None
+    """Who is asked now, or is to be asked first."""
     turn: Turn | None = None
+    """What that target is asked."""
     route: RouteInUse | None = None
+    """None where the name stands for one target and has no settings of its own."""
     targets: tuple[Target, ...] = ()
     """Those of the route that the caller can use."""
 

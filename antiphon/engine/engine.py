@@ -22,7 +22,7 @@ from antiphon.engine.idempotency import KeyedRecords
 from antiphon.engine.media import MediaFetcher
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.receipts import ReceiptLog
-from antiphon.engine.routing.affinity import chain_keys, key_of
+from antiphon.engine.routing.affinity import chain_keys, response_keys
 from antiphon.engine.routing.continuation import Resuming, Unfinished
 from antiphon.engine.routing.router import RouteProvider
 from antiphon.engine.routing.routes import RouteInUse, Routes
@@ -288,6 +288,7 @@ class Engine:
     def target(
         self, request: Request, caller: Caller, items: list[Item] | None = None
     ) -> tuple[Provider, Turn]:
+        """Who is asked first for this request, and with what; `caller.asked` has it with the route behind."""
         asked = caller.asked
         asked.model = request.model or self.default_model
         try:
@@ -375,9 +376,9 @@ class Engine:
         remembers: Callable[[str], list[int]] | None = None
         if route.keeps_chains:
             keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
-            keys += _response_keys(tenant, response_id) if response_id else []
+            keys += response_keys(tenant, response_id) if response_id else []
             if request.store or memory is not None or response_id:
-                remembers = partial(_response_keys, tenant)
+                remembers = partial(response_keys, tenant)
         return RouteProvider(route, targets, prepare, takes, keys, remembers, self._around, tells=True)
 
     def decide(self, request: Request, caller: Caller) -> RoutingDecision:
@@ -493,7 +494,3 @@ class Engine:
     def expires_at(self, now: float) -> int | None:
         ttl = self.config.store.ttl
         return int(now + ttl) if ttl else None
-
-
-def _response_keys(tenant: str, id: str) -> list[int]:
-    return [key_of(tenant, "response", id)]

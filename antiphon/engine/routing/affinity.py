@@ -49,6 +49,11 @@ def chain_keys(request: Request, tenant: str, socket: str = "") -> list[int]:
     return [key_of(tenant, kind, name) for kind, name in named if name]
 
 
+def response_keys(tenant: str, id: str) -> list[int]:
+    """Under what a response is found that a later request goes on with."""
+    return [key_of(tenant, "response", id)]
+
+
 class Affinity:
     """The table, over the memory that it is given."""
 
