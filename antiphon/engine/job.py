@@ -72,10 +72,7 @@ class Logged(Struct):
 
 
 class BackgroundJob:
-    """`save`, then `work` to its end; anyone may `stop` it, or wait until it has got `beyond` an event.
-
-    It is the end that its run puts events into.
-    """
+    """`save`, then `work` to its end; anyone may `stop` it. It is the end that its run puts events into."""
 
     def __init__(
         self,
@@ -91,7 +88,6 @@ class BackgroundJob:
         logged = logged or Logged()
         self.id = run.response.id
         self.attempt = logged.attempt
-        self.written = logged.last
         self.ended = asyncio.Event()
         self.is_lost = False
         """Was the work dropped? Whoever takes the response goes on where its log ends."""
@@ -105,22 +101,22 @@ class BackgroundJob:
         self._pace = pace
         self._dialect = caller.dialect.for_response(run.response)
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
-        self._changed = asyncio.Event()  # there is something to write, or it has become urgent
+        self._flushed = asyncio.Event()  # set for a moment after each write, for those who wait for one
+        self._wake_writer = asyncio.Event()  # there is something to write, or it has become urgent
         self._pending: list[bytes] = []
         self._last = logged.last  # the number of the newest event, logged or not
-        self._state: Response | None = None  # how the row must change with the next write
+        self._unwritten_state: Response | None = None  # what the row shall tell from the next write on
         self._over = False  # the terminal event is known; it may still have to be written
         self._due = 0.0
         self._producing: asyncio.Task[None] | None = None
         self._record = logged.record or JobRecord.of(run.turn.request, caller)
-        self._noted = 0  # how often the progress of hosted tools has changed, and up to where it is written
-        self._noted_written = 0
+        self._progress_changes = 0  # of hosted tools; and how many of them are written
+        self._progress_written = 0
         self._leaving = False  # another process is to go on with it
         if isinstance(run.provider, HostedLoop):
             run.provider.journal = self
             self._record.hosted = run.provider.progress
-        self._note(events or run.composer.start(queued=True))
+        self._enqueue(events or run.composer.start(queued=True))
         self.created = run.composer.snapshot()
 
     @property
@@ -135,12 +131,12 @@ class BackgroundJob:
 
     async def save(self) -> None:
         """The row comes first: what is not stored does not begin."""
-        new = await in_worker_thread(self._row) if self._run.turn.is_large else self._row()
+        new = await in_worker_thread(self._new_row) if self._run.turn.is_large else self._new_row()
         await self._engine.store.save(new)
         if self.caller.held is not None:
             self.caller.held.is_kept = True
 
-    def _row(self) -> NewResponse:
+    def _new_row(self) -> NewResponse:
         response, resolved = self.created, self._run.resolved
         held = self.caller.held
         return NewResponse(
@@ -171,7 +167,7 @@ class BackgroundJob:
         composer = self._run.composer
         if not composer.finished:
             # The composer ends first, so that the cancelled run finds nothing left to say.
-            self._note(ending(composer))
+            self._enqueue(ending(composer))
             if self._producing is not None:
                 self._producing.cancel()
 
@@ -181,23 +177,18 @@ class BackgroundJob:
             return  # the end is about to be written
         self._leaving = True
         self._due = self._loop.time()
-        self._changed.set()
+        self._wake_writer.set()
         if self._producing is not None:
             self._producing.cancel()
-
-    async def beyond(self, number: int) -> None:
-        """Wait until an event after this one is logged, or until there will be none."""
-        while self.written <= number and not self.ended.is_set():
-            await self._news.wait()
 
     async def work(self) -> None:
         if not self._over:
             self._producing = asyncio.create_task(self._produce())
-            self._producing.add_done_callback(lambda _: self._changed.set())
+            self._producing.add_done_callback(lambda _: self._wake_writer.set())
         try:
             while self._pending or not self._over:
                 await self._until_due()
-                if self._has_news():
+                if self._has_unwritten():
                     await self._flush()
                 if self._leaving and not self._over:
                     return
@@ -217,49 +208,49 @@ class BackgroundJob:
         """`response.created` and `response.queued` are logged already."""
 
     def put(self, events: list[AnyEvent]) -> bool:
-        self._note(events)
+        self._enqueue(events)
         return len(self._pending) < _MOST_PENDING
 
     async def ready(self) -> None:
         while len(self._pending) >= _MOST_PENDING and not self.ended.is_set():
-            await self._news.wait()
+            await self._flushed.wait()
 
     async def close(self, events: list[AnyEvent]) -> None:
-        self._note(events)
+        self._enqueue(events)
 
     # --- for hosted tools ---------------------------------------------------------------------------------
 
-    def note(self) -> None:
-        self._noted += 1
-        self._changed.set()
+    def progress_changed(self) -> None:
+        self._progress_changes += 1
+        self._wake_writer.set()
 
     async def commit(self) -> None:
         self._due = self._loop.time()
-        self.note()
-        mark = self._noted
-        while self._noted_written < mark:  # for ever in a job that is lost: its run is cancelled
-            await self._news.wait()
+        self.progress_changed()
+        mark = self._progress_changes
+        while self._progress_written < mark:  # for ever in a job that is lost: its run is cancelled
+            await self._flushed.wait()
 
     # --- within -------------------------------------------------------------------------------------------
 
-    def _has_news(self) -> bool:
+    def _has_unwritten(self) -> bool:
         """Is there something to write? The end is written at once, with all that belongs to it."""
         is_ending = self._run.composer.finished and not self._over and not self._leaving
-        return not is_ending and (bool(self._pending) or self._noted > self._noted_written)
+        return not is_ending and (bool(self._pending) or self._progress_changes > self._progress_written)
 
     async def _until_due(self) -> None:
         """Wait until there is something to write, and until it is time to write it."""
-        while not self._has_news() or self._due > self._loop.time():
-            self._changed.clear()
-            if self._leaving and not self._has_news():
+        while not self._has_unwritten() or self._due > self._loop.time():
+            self._wake_writer.clear()
+            if self._leaving and not self._has_unwritten():
                 return
             if self._producing is not None and self._producing.done() and not self._over:
                 if self._leaving:
                     return
                 raise RuntimeError("the run ended without its last event") from self._producing.exception()
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._due if self._has_news() else None):
-                    await self._changed.wait()
+                async with asyncio.timeout_at(self._due if self._has_unwritten() else None):
+                    await self._wake_writer.wait()
 
     async def _produce(self) -> None:
         """Let the run make the response. One that is refused is a failed response, for its caller is gone."""
@@ -268,28 +259,33 @@ class BackgroundJob:
             await run.deliver(self, self._engine.config.server.created_after)
         except Exception as error:
             problem = problem_of(error, run.turn.request_id)
-            self._note(run.composer.fail(problem.payload))
+            self._enqueue(run.composer.fail(problem.payload))
 
-    def _note(self, events: Sequence[AnyEvent]) -> None:
+    def _enqueue(self, events: Sequence[AnyEvent]) -> None:
         if not self._pending:
-            self._changed.set()
+            self._wake_writer.set()
         for event in events:
             self._pending.append(single_line(self._dialect.encode(event)))
             self._last = event.sequence_number
             if isinstance(event, LifecycleEvent) and event.response.status != "queued":
-                self._state = event.response
+                self._unwritten_state = event.response
             if event.is_terminal:
                 self._over = True
                 self._due = self._loop.time()
-                self._changed.set()
+                self._wake_writer.set()
 
     async def _flush(self) -> None:
         """One write: the events, and the row with them when its state has changed."""
-        events, state, last, noted = self._pending, self._state, self._last, self._noted
-        self._pending, self._state = [], None  # for what comes while this is written
+        events, state, last, changes = (
+            self._pending,
+            self._unwritten_state,
+            self._last,
+            self._progress_changes,
+        )
+        self._pending, self._unwritten_state = [], None  # for what comes while this is written
         first = last - len(events) + 1
         store = self._engine.store
-        job = self._sealed() if noted > self._noted_written else None
+        job = self._sealed() if changes > self._progress_written else None
         try:
             if state is None:
                 ours = await store.append_events(
@@ -297,7 +293,9 @@ class BackgroundJob:
                 )
             else:
                 is_large, given = self._run.turn.is_large, (state, first, events, job)
-                change = await in_worker_thread(self._change, *given) if is_large else self._change(*given)
+                change = (
+                    await in_worker_thread(self._row_change, *given) if is_large else self._row_change(*given)
+                )
                 ours = await store.update(change)
         except StoreConflict as error:
             log.error("background response %s cannot be written here any more: %s", self.id, error)
@@ -309,15 +307,15 @@ class BackgroundJob:
         if not ours:
             raise Lost
         self._due = 0.0 if self._over else self._loop.time() + self._pace.flush
-        self.written, self._noted_written = last, noted
+        self._progress_written = changes
         self._wake_waiting()
 
     def _write_later(self, events: list[bytes], state: Response | None) -> None:
         self._pending = events + self._pending
-        self._state = self._state or state
+        self._unwritten_state = self._unwritten_state or state
         self._due = self._loop.time() + self._pace.retry
 
-    def _change(self, response: Response, first: int, events: list[bytes], job: bytes | None) -> Change:
+    def _row_change(self, response: Response, first: int, events: list[bytes], job: bytes | None) -> Change:
         output = append = None
         if response.is_terminal:
             output = stored(response.output)
@@ -340,6 +338,6 @@ class BackgroundJob:
         )
 
     def _wake_waiting(self) -> None:
-        """Wake everyone who waits now; who comes later looks at `written` first."""
-        self._news.set()
-        self._news.clear()
+        """Wake everyone who waits now; who comes later looks first whether there is something to wait for."""
+        self._flushed.set()
+        self._flushed.clear()

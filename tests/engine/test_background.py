@@ -205,6 +205,12 @@ async def heard(background: Background, id: str) -> list[bytes]:
     return lines
 
 
+async def until_logged(background: Background, job: BackgroundJob, number: int) -> None:
+    """Wait until the log of a job has the event of this number."""
+    async with asyncio.timeout(DEADLINE):
+        assert await background.events("", job.id, number - 1)
+
+
 async def asked(provider: Spoken, times: int) -> None:
     """Wait until the provider has been asked so often."""
     async with asyncio.timeout(DEADLINE):
@@ -232,7 +238,7 @@ async def test_the_living_take_over_from_the_dead_and_leave_each_other_alone(
 ) -> None:
     here, there, dead = [await owner() for _ in range(3)]
     mine, theirs, lost = [await begin(one) for one in (here, there, dead)]
-    await lost.beyond(1)
+    await until_logged(dead, lost, 2)
     die(dead)
     await asked(provider, 4)
     for job, attempt in ((mine, 0), (theirs, 0), (lost, 1)):
@@ -272,7 +278,7 @@ async def test_what_the_store_refuses_is_written_later(
 ) -> None:
     background = await owner()
     job = await begin(background)
-    await job.beyond(1)
+    await until_logged(background, job, 2)
     store.failures = 5
     for word in ("one", "two", ""):
         provider.words.put_nowait(word)
@@ -290,7 +296,7 @@ async def test_a_log_that_has_more_than_is_known_ends_the_work_and_the_response(
     background = await owner()
     job = await begin(background)
     provider.words.put_nowait("one")
-    await job.beyond(4)
+    await until_logged(background, job, 5)
     store.lost_answers = 1
     provider.words.put_nowait("two")
     found = await end_of(store, job.id)
@@ -332,9 +338,9 @@ async def test_what_comes_while_the_store_writes_is_written_next(
 ) -> None:
     background = await owner()
     job = await begin(background)
-    await job.beyond(1)
+    await until_logged(background, job, 2)
     provider.words.put_nowait("one")
-    await job.beyond(4)
+    await until_logged(background, job, 5)
     store.writing, store.written = asyncio.Event(), asyncio.Event()
     provider.words.put_nowait("two")
     await asyncio.wait_for(store.writing.wait(), DEADLINE)
@@ -352,14 +358,14 @@ async def test_what_comes_while_the_store_writes_is_written_next(
 async def test_nobody_hears_what_is_not_logged(owner: Owner, store: Forgetful, provider: Spoken) -> None:
     background = await owner()
     job = await begin(background)
-    await job.beyond(1)
+    await until_logged(background, job, 2)
     store.failures = 10**9
     provider.words.put_nowait("secret")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
-            await background.events("", job.id, job.written)
+            await background.events("", job.id, 2)
     store.failures = 0
-    assert await background.events("", job.id, job.written)
+    assert await background.events("", job.id, 2)
 
 
 async def test_the_end_comes_although_the_store_fails(
@@ -368,7 +374,7 @@ async def test_the_end_comes_although_the_store_fails(
     """A store that never recovers holds up the shutdown no longer than allowed; the next owner goes on."""
     background = await owner(HASTY)
     job = await begin(background)
-    await job.beyond(1)
+    await until_logged(background, job, 2)
     store.failures = 10**9
     await asyncio.wait_for(background.close(), DEADLINE)
     store.failures = 0

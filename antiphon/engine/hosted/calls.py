@@ -90,7 +90,8 @@ class CallRunner:
         if ready.started is not None:
             ready.started.end(output, item)
             if self._log is not None:
-                self._log.note()  # its item may wait for another, and then there is no event to go with it
+                # Its item may wait for another, and then there is no event to go with it.
+                self._log.progress_changed()
         if not self._sink.put([*ready.call.ending, ItemDelta(item, ready.call.key)]):
             await self._sink.ready()
         return output

@@ -305,7 +305,7 @@ class HostedLoop:
             progress = self.progress
             progress.started, progress.added = None, raw_items(self._resolved.items[self._start :])
             progress.shown = len(self._composing.snapshot().output)
-            self.journal.note()
+            self.journal.progress_changed()
 
     def _ends(self, made: TurnCalls, request: Request, beginning: "Beginning") -> bool:
         """Was this the last turn? Then the end of the response is put."""

@@ -20,8 +20,8 @@ from antiphon.stream.deltas import FinishReason
 class ProgressLog(Protocol):
     """Whoever writes the log of a background response."""
 
-    def note(self) -> None:
-        """The progress has changed: write it together with the events that are put next."""
+    def progress_changed(self) -> None:
+        """Write the progress together with the events that are put next."""
 
     async def commit(self) -> None:
         """Wait until everything that was put so far is written, and the progress with it."""
