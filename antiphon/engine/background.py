@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.failures import SHUTDOWN
@@ -35,6 +35,7 @@ from antiphon.stream.composer import Composer
 log = logging.getLogger(__name__)
 
 PACE = Pace()
+T = TypeVar("T")
 
 
 class Background:
@@ -50,7 +51,7 @@ class Background:
         self._pace = pace or PACE
         self._report = report
         self._jobs: dict[str, BackgroundJob] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._logs = Logs(self._store, lambda id: self.stopping and self._working(id) is None)
         self._is_retired = False
         self._source = self._find_source()
@@ -77,13 +78,13 @@ class Background:
 
     async def start(self, request: Request, caller: Caller) -> BackgroundJob:
         """Begin the work, here or elsewhere; when this returns, the response is stored as `queued`."""
-        job = await self.prepare(request, caller)
+        job = await self.store_queued(request, caller)
         if not self._source.is_shared:
-            self._begin(job)
+            self._spawn_job(job)
         return job
 
-    async def prepare(self, request: Request, caller: Caller) -> BackgroundJob:
-        """Check the request and store its response as `queued`, for `take` to work on, here or elsewhere."""
+    async def store_queued(self, request: Request, caller: Caller) -> BackgroundJob:
+        """Check the request and store its response as `queued`; it can be worked on here or elsewhere."""
         if not request.store:
             message = "a background response must be stored to be found again; leave out `store: false`"
             raise SpecError(invalid_param("background", message).with_code("background_needs_store"))
@@ -94,7 +95,7 @@ class Background:
         await job.save()
         return job
 
-    async def take(self, response: StoredResponse) -> BackgroundJob | None:
+    async def resume(self, response: StoredResponse) -> BackgroundJob | None:
         """Work on a stored response, whatever its log holds, in the attempt that `response` tells.
 
         The row must have the owner of this process. The work has begun when this returns, and its job tells
@@ -123,7 +124,7 @@ class Background:
             job.stop(Composer.cancel)
         if response.attempt:
             log.warning("background response %s goes on here, attempt %d", job.id, response.attempt + 1)
-        self._begin(job)
+        self._spawn_job(job)
         return job
 
     async def cancel(self, tenant: str, id: str) -> StoredResponse | None:
@@ -193,18 +194,15 @@ class Background:
         if (job := self._working(id)) is not None:
             job.stop(Composer.cancel)
 
-    def take_over(self, orphan: StoredResponse) -> None:
-        """Go on with a response whose process is gone, as soon as the store lets us."""
-        self._spawn(self._take_over(orphan))
+    def resume_in_task(self, orphan: StoredResponse) -> None:
+        """Go on with a response whose process is gone, in a task of its own."""
+        self._spawn(self.resume_with_retries(orphan))
 
-    async def _take_over(self, orphan: StoredResponse) -> None:
-        await self.carry_on(orphan)
-
-    async def carry_on(self, orphan: StoredResponse) -> BackgroundJob | None:
-        """Take a response as soon as the store lets us. None: it has ended, or this process stops."""
+    async def resume_with_retries(self, orphan: StoredResponse) -> BackgroundJob | None:
+        """`resume` as soon as the store lets us. None: the response has ended, or this process stops."""
         while not self.is_leaving:
             try:
-                return await self.take(orphan)
+                return await self.resume(orphan)
             except StoreError as error:
                 log.warning("background response %s could not be taken over yet: %s", orphan.id, error)
                 await asyncio.sleep(self._pace.retry)
@@ -232,12 +230,12 @@ class Background:
                 return
             await asyncio.sleep(self._pace.retry)
 
-    def _begin(self, job: BackgroundJob) -> None:
+    def _spawn_job(self, job: BackgroundJob) -> None:
         self._jobs[job.id] = job
-        job.task = self._spawn(self._carry_out(job))
+        job.task = self._spawn(self._run_job(job))
         self._source.begun()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -255,7 +253,7 @@ class Background:
         job = self._jobs.get(id)
         return None if job is None or job.ended.is_set() else job
 
-    async def _carry_out(self, job: BackgroundJob) -> None:
+    async def _run_job(self, job: BackgroundJob) -> None:
         if self.is_leaving:
             self._dismiss(job)
         try:

@@ -29,8 +29,8 @@ class JobRunner(Protocol):
         """Somebody asked for this response to be cancelled."""
         ...
 
-    def take_over(self, orphan: StoredResponse) -> None:
-        """Begin to see to a response that was claimed."""
+    def resume_in_task(self, orphan: StoredResponse) -> None:
+        """Go on with a response that was claimed, without being waited for."""
         ...
 
 
@@ -109,4 +109,4 @@ class OwnedRows:
         else:
             self._sweep_at = time + self._pace.sweep
             for orphan in await self._store.claim_orphans(self.owner, now, now - self._pace.stale):
-                self._runner.take_over(orphan)
+                self._runner.resume_in_task(orphan)

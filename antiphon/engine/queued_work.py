@@ -16,7 +16,7 @@ class QueuedJobRunner(Protocol):
 
     def stop_work(self, id: str) -> None: ...
 
-    async def carry_on(self, response: StoredResponse) -> BackgroundJob | None:
+    async def resume_with_retries(self, response: StoredResponse) -> BackgroundJob | None:
         """Begin to work on a response; None if there is nothing to work on, or no time."""
         ...
 
@@ -53,7 +53,7 @@ class QueuedWork:
             found = await self._store.get(tenant, id)
             if found is None or found.status not in RUNNING or found.attempt != attempt:
                 return
-            job = await self._runner.carry_on(found)
+            job = await self._runner.resume_with_retries(found)
             if id in self._stopped:
                 self._runner.stop_work(id)
             if job is not None and job.task is not None:

@@ -191,7 +191,7 @@ class Workshop(Struct):
     ) -> StoredResponse:
         """A response whose log breaks off after `cut` events."""
         request = Request(model="p/m", background=True, **{"input": "hi", **fields})
-        job = await self.background.prepare(request, Caller(dialect=dialect, receipts=True))
+        job = await self.background.store_queued(request, Caller(dialect=dialect, receipts=True))
         composer = Composer(
             decode_response(encode(job.created)),
             clock=time.time,
@@ -210,7 +210,7 @@ class Workshop(Struct):
 
     async def ended(self, response: StoredResponse) -> tuple[list[dict[str, Any]], Response]:
         """Its whole log and the response, once it has been gone on with."""
-        if (job := await self.background.take(response)) is not None:
+        if (job := await self.background.resume(response)) is not None:
             async with asyncio.timeout(10):
                 await job.ended.wait()
         logged = await self.store.events_after("", response.id, -1, 10_000)
