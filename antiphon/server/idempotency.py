@@ -29,11 +29,15 @@ async def create_once(
 ) -> None:
     """Read the request, and `create` its response; or `repeat` the one that the same request has made.
 
-    One that `waits` does so for the response that another request with the same key is about to begin.
+    Without a key a response is made each time. A request that `waits` does so for the response that another
+    one with the same key is about to begin.
     """
-    key = digest_of_key(exchange.head.headers[IDEMPOTENCY_KEY])
-    digesting = partial(_digested, decode, exchange.head.path)
-    asked, body = await exchange.decoded(digesting, gateway.config.server.body_limit)
+    limit, given = gateway.config.server.body_limit, exchange.head.headers.get(IDEMPOTENCY_KEY)
+    if given is None:
+        await create(gateway, exchange, await exchange.decoded(decode, limit))
+        return
+    key = digest_of_key(given)
+    asked, body = await exchange.decoded(partial(_digested, decode, exchange.head.path), limit)
     keys, tenant = gateway.idempotency, exchange.caller.tenant
     try:
         claimed = await keys.claim(tenant, key, body, waits=waits(asked))

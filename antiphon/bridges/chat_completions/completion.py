@@ -8,13 +8,15 @@ from msgspec.structs import replace
 
 from antiphon.bridges.chat_completions.messages import DOOR, ENCRYPTED
 from antiphon.bridges.finish_reasons import finish_reason, open_calls, picture_of
-from antiphon.spec.codec import Opaque, encode
+from antiphon.bridges.untold_items import untold_items
+from antiphon.spec.codec import encode
 from antiphon.spec.content import LogProb, OutputText, Refusal, UrlCitation, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Reasoning
-from antiphon.spec.response import SUPPRESSED, Receipt, Response, Usage
+from antiphon.spec.response import Receipt, Response, Usage
 from antiphon.wires.chat.messages import MessageFields, image_part, tool_call
 
-ToolNaming = Callable[[str], str]
+ParamNaming = Callable[[str], str]
+"""Gives the name that the client has for a parameter of a request."""
 _Finish = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 BETWEEN = "\n\n"
 """What stands between two messages, or two pieces of reasoning, that one message of this API has to hold."""
@@ -96,11 +98,8 @@ class ChatCompletion(Struct, kw_only=True):
     receipts: list[Receipt] | UnsetType = field(name="antiphon:receipts", default=UNSET)
 
 
-def completion(response: Response, named: ToolNaming = str, *, is_older: bool = False) -> ChatCompletion:
-    """The whole answer; `is_older` where its functions are called in the older way.
-
-    `named` gives the name that the client has for a parameter of a request.
-    """
+def completion(response: Response, named: ParamNaming = str, *, is_older: bool = False) -> ChatCompletion:
+    """The whole answer; `is_older` where its functions are called in the older way."""
     message, logprobs = _message(response, is_older)
     return ChatCompletion(
         id=response.id,
@@ -116,12 +115,8 @@ def completion(response: Response, named: ToolNaming = str, *, is_older: bool = 
 
 
 def untold(response: Response) -> list[Receipt]:
-    """The items, such as searches, that this API has no place for: the stored response has them."""
-    return [
-        Receipt(f"output[{n}]", SUPPRESSED, f"this API has no place for an item of type {item.type!r}", DOOR)
-        for n, item in enumerate(response.output)
-        if isinstance(item, Opaque) and picture_of(item) is None
-    ]
+    """Receipts for items such as searches."""
+    return untold_items(response, DOOR, picture_of)
 
 
 def _message(response: Response, is_older: bool) -> tuple[CompletionMessage, LogProbsOfContent | None]:
@@ -210,5 +205,5 @@ def tier_of(response: Response) -> str | UnsetType:
     return UNSET if response.service_tier in ("auto", "default") else response.service_tier
 
 
-def encode_completion(response: Response, named: ToolNaming = str, *, is_older: bool = False) -> bytes:
+def encode_completion(response: Response, named: ParamNaming = str, *, is_older: bool = False) -> bytes:
     return encode(completion(response, named, is_older=is_older))

@@ -18,16 +18,14 @@ from antiphon.bridges.chat_completions.body import (
 )
 from antiphon.bridges.chat_completions.messages import DOOR, ChatTranslation
 from antiphon.bridges.error_paths import renamed
-from antiphon.spec.codec import UNREADABLE, Opaque, encode, extras, grown
-from antiphon.spec.decode import decode_body, split_body
+from antiphon.bridges.message_bodies import decode_messages_body
+from antiphon.spec.codec import Opaque, encode, extras, grown
 from antiphon.spec.error_paths import missing, wrong
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Message
-from antiphon.spec.json_size import is_deep
-from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_SETTINGS
+from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.request import ReasoningParam, Request, StreamOptions, TextParam
 from antiphon.spec.response import DROPPED, REWRITTEN, Receipt
-from antiphon.spec.struct_reader import Reading
 from antiphon.spec.tools import (
     AllowedTools,
     CustomTool,
@@ -42,7 +40,7 @@ from antiphon.spec.tools import (
     ToolRef,
 )
 
-_plain = msgspec.json.Decoder(ChatCompletionBody).decode
+_DECODER = msgspec.json.Decoder(ChatCompletionBody)
 _LOGPROBS = "message.output_text.logprobs"
 # Values that a request has no word for, and the nearest that it has.
 _NEAREST = {"minimal": "low", "max": "xhigh", "fast": "priority", "scale": "auto"}
@@ -107,23 +105,10 @@ def read_completion(body: bytes, *, max_bytes: int = MAX_BODY, searches: bool = 
 
     With `searches`, the options of a search ask the gateway to search; otherwise they are for the provider.
     """
-    return to_request(_decoded(body, max_bytes), searches=searches)
-
-
-def _decoded(body: bytes, max_bytes: int) -> ChatCompletionBody:
-    if len(body) <= min(LARGE, max_bytes):
-        try:
-            chat = _plain(body)
-            if _is_flat(chat) or not is_deep(body, MAX_DEPTH):
-                return chat
-        except UNREADABLE:
-            pass  # it has unknown fields, or something is wrong
-    chat = decode_body(ChatCompletionBody, body, max_bytes=max_bytes)
-    if len(body) > MAX_SETTINGS:
-        Reading().check_settings(split_body(body, max_bytes=max_bytes), "messages")
+    chat = decode_messages_body(_DECODER, body, max_bytes=max_bytes, is_flat=_is_flat)
     if not chat.messages:
         raise wrong("messages", "expected at least one message, got an empty list", "no_messages")
-    return chat
+    return to_request(chat, searches=searches)
 
 
 def _is_flat(chat: ChatCompletionBody) -> bool:

@@ -16,7 +16,7 @@ from antiphon.bridges.chat_completions.completion import (
     ChatToolCall,
     CompletionUsage,
     LogProbsOfContent,
-    ToolNaming,
+    ParamNaming,
     call_part,
     completion,
 )
@@ -54,7 +54,7 @@ class ChatCompletionChunks:
 
     def __init__(
         self,
-        named: ToolNaming = str,
+        named: ParamNaming = str,
         *,
         has_usage: bool = False,
         is_older: bool = False,

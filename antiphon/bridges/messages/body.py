@@ -5,11 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from antiphon.spec.codec import UNREADABLE
-from antiphon.spec.decode import decode_body, split_body
-from antiphon.spec.json_size import is_deep
-from antiphon.spec.limits import LARGE, MAX_BODY, MAX_DEPTH, MAX_INTEGER, MAX_SETTINGS, Text
-from antiphon.spec.struct_reader import Reading
+from antiphon.bridges.message_bodies import decode_messages_body
+from antiphon.spec.limits import MAX_BODY, MAX_INTEGER, Text
 
 MessageBlock = dict[str, Any]
 MessageContent = Text | list[MessageBlock]
@@ -57,20 +54,9 @@ class MessagesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     cache_control: Any = None
 
 
-_plain = msgspec.json.Decoder(MessagesBody).decode
+_DECODER = msgspec.json.Decoder(MessagesBody)
 
 
 def decode_messages(body: bytes, *, max_bytes: int = MAX_BODY) -> MessagesBody:
     """The first mistake in a body is a `SpecError`."""
-    if len(body) <= min(LARGE, max_bytes):
-        try:
-            # Nearly every body has fields that are known.
-            found = _plain(body)
-            if not is_deep(body, MAX_DEPTH):
-                return found
-        except UNREADABLE:
-            pass
-    asked = decode_body(MessagesBody, body, max_bytes=max_bytes)
-    if len(body) > MAX_SETTINGS:
-        Reading().check_settings(split_body(body, max_bytes=max_bytes), "messages")
-    return asked
+    return decode_messages_body(_DECODER, body, max_bytes=max_bytes)

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from antiphon.bridges.finish_reasons import incomplete_reason, open_calls
 from antiphon.bridges.messages.searches import is_search, search_blocks
 from antiphon.bridges.messages.tool_ids import tool_id
+from antiphon.bridges.untold_items import untold_items
 from antiphon.spec import ids
 from antiphon.spec.codec import UNREADABLE, Opaque, encode, to_builtins
 from antiphon.spec.content import OutputText, Refusal, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Reasoning
-from antiphon.spec.response import SUPPRESSED, Receipt, Response
+from antiphon.spec.response import Receipt, Response
 from antiphon.stream.deltas import Finish
 from antiphon.wires.messages.citations import citation
 from antiphon.wires.messages.usage import told
@@ -141,12 +142,8 @@ def ended(
 
 
 def untold(response: Response) -> list[Receipt]:
-    """The items, such as pictures, that this API has no block for: the stored response has them."""
-    return [
-        Receipt(f"output[{n}]", SUPPRESSED, f"this API has no block for an item of type {item.type!r}", DOOR)
-        for n, item in enumerate(response.output)
-        if isinstance(item, Opaque) and not own_blocks(item)
-    ]
+    """Receipts for items such as pictures."""
+    return untold_items(response, DOOR, own_blocks)
 
 
 def _reason(response: Response, has_refused: bool) -> str:

@@ -13,10 +13,10 @@ from antiphon.bridges.chat_completions import (
     untold,
 )
 from antiphon.providers.base import UpstreamError
-from antiphon.server import idempotency
 from antiphon.server.api.objects import DeletedCompletion
-from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
+from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.server.idempotency import create_once
 from antiphon.server.routes import stored_responses
 from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import Opaque, encode
@@ -30,10 +30,7 @@ _SEARCH = Opaque.make(type="web_search")
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     read = partial(read_completion, searches=gateway.engine.hosted.runs(_SEARCH))
-    if IDEMPOTENCY_KEY in exchange.head.headers:
-        await idempotency.create_once(gateway, exchange, read, _create, _repeat)
-    else:
-        await _create(gateway, exchange, await exchange.decoded(read, gateway.config.server.body_limit))
+    await create_once(gateway, exchange, read, _create, _repeat)
 
 
 async def _create(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -> None:

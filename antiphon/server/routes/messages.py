@@ -10,13 +10,15 @@ from antiphon.bridges.messages.message import untold, whole
 from antiphon.bridges.messages.request import ReadMessages, read_counted, read_messages
 from antiphon.bridges.messages.searches import SEARCH
 from antiphon.bridges.messages.stream import MessageStream
+from antiphon.engine import token_counts
 from antiphon.engine.capabilities import estimated_tokens
 from antiphon.engine.engine import Caller
+from antiphon.engine.token_counts import turn_to_count
 from antiphon.providers.base import Turn, UpstreamError
-from antiphon.server import idempotency
 from antiphon.server.api.messages import MessageTokens
-from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
+from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.server.idempotency import create_once
 from antiphon.server.routes import stored_responses
 from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import encode
@@ -36,10 +38,7 @@ _OF_A_PICTURE = 1_600
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    if IDEMPOTENCY_KEY in exchange.head.headers:
-        await idempotency.create_once(gateway, exchange, _reader(exchange, read_messages), _create, _repeat)
-    else:
-        await _create(gateway, exchange, await _read(gateway, exchange, read_messages))
+    await create_once(gateway, exchange, _reader(exchange, read_messages), _create, _repeat)
 
 
 async def _create(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> None:
@@ -77,28 +76,17 @@ def _encoder(exchange: Exchange, asked: ReadMessages, ending: Callable[[], Finis
 
 async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
     """As exactly as the provider can tell, else an estimate."""
-    asked = await _read(gateway, exchange, read_counted)
-    engine, caller = gateway.engine, _caller(exchange)
-    provider, turn = engine.target(asked.request, caller)
+    asked = await exchange.decoded(_reader(exchange, read_counted), gateway.config.server.body_limit)
     try:
-        resolved = await engine.resolve(asked.request, caller)
-        turn.is_large = resolved.is_large
-        turn.items = await engine.shown(resolved, provider, turn)
-        count: int | None = None
-        if provider.capabilities.counts_tokens:
-            try:
-                turn.items = await engine.embedded(provider, turn, turn.items)
-                count = await provider.count_tokens(turn)
-            except UpstreamError:
-                count = None
+        provider, turn = await turn_to_count(gateway.engine, asked.request, _caller(exchange))
+        try:
+            count = await token_counts.count_tokens(gateway.engine, provider, turn)
+        except UpstreamError:
+            count = None
     except SpecError as error:
         error.payload = asked.theirs(error.payload)
         raise
     await exchange.answer(encode(MessageTokens(input_tokens=_estimate(turn) if count is None else count)))
-
-
-async def _read(gateway: Gateway, exchange: Exchange, read: Callable[..., ReadMessages]) -> ReadMessages:
-    return await exchange.decoded(_reader(exchange, read), gateway.config.server.body_limit)
 
 
 def _reader(exchange: Exchange, read: Callable[..., ReadMessages]) -> Callable[..., ReadMessages]:

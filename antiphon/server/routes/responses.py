@@ -1,10 +1,11 @@
 """`POST /v1/responses` and `POST /v1/responses/input_tokens`."""
 
 from antiphon.bridges.encoder import ServerSentEvents
-from antiphon.server import idempotency
+from antiphon.engine.token_counts import count_tokens, turn_to_count
 from antiphon.server.api.objects import InputTokens
-from antiphon.server.exchange import IDEMPOTENCY_KEY, Exchange
+from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.server.idempotency import create_once
 from antiphon.server.routes import background, stored_responses
 from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import encode
@@ -15,14 +16,9 @@ from antiphon.store import StoredResponse
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    if IDEMPOTENCY_KEY in exchange.head.headers:
-        await idempotency.create_once(
-            gateway, exchange, decode_request, _create, _repeat, waits=lambda request: request.background
-        )
-    else:
-        await _create(
-            gateway, exchange, await exchange.decoded(decode_request, gateway.config.server.body_limit)
-        )
+    await create_once(
+        gateway, exchange, decode_request, _create, _repeat, waits=lambda request: request.background
+    )
 
 
 async def _create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
@@ -55,12 +51,8 @@ async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found:
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
-    provider, turn = gateway.engine.target(request, exchange.caller)
-    engine = gateway.engine
-    resolved = await engine.resolve(request, exchange.caller)
-    turn.is_large = resolved.is_large
-    turn.items = await engine.embedded(provider, turn, await engine.shown(resolved, provider, turn))
-    count = await provider.count_tokens(turn)
+    provider, turn = await turn_to_count(gateway.engine, request, exchange.caller)
+    count = await count_tokens(gateway.engine, provider, turn)
     if count is None:
         message = f"the provider {provider.name!r} cannot count tokens without answering"
         raise SpecError(ErrorPayload("invalid_request", message, code="unsupported", param="model"), 400)
