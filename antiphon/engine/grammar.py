@@ -63,12 +63,13 @@ class GrammarChecked(WrappingProvider):
     async def answer(self, turn: Turn, sink: Sink) -> None:
         held = _Held(sink, self._grammars)
         await self._provider.answer(turn, held)
-        deltas, usage = held.deltas, None
+        deltas, usage, was_asked_again = held.deltas, None, False
         if held.is_finished:
             for call in held.calls:
                 if (wrong := await self._objection(turn, call)) is None:
                     continue
-                if usage is None and not wrong.startswith(UNCHECKED):
+                if not was_asked_again and not wrong.startswith(UNCHECKED):
+                    was_asked_again = True
                     usage, better = await self._asked_again(turn, call, wrong)
                     if better is not None:
                         reason = f"the model was asked again for the call of {call.name!r}: {wrong}"
@@ -87,8 +88,8 @@ class GrammarChecked(WrappingProvider):
         except SpecError as busy:
             return f"{UNCHECKED}{busy.payload.message}"
 
-    async def _asked_again(self, turn: Turn, call: "_Call", wrong: str) -> tuple[Usage, str | None]:
-        """What the model took for a second try, and its new input if that follows the grammar."""
+    async def _asked_again(self, turn: Turn, call: "_Call", wrong: str) -> tuple[Usage | None, str | None]:
+        """What the model took for a second try, if it says so; its new input, if that follows the grammar."""
         words = (
             f"You called the tool {call.name} with an input that does not follow its grammar: {wrong}\n\n"
             f"The input was:\n{call.text}\n\nCall {call.name} again, with the whole input corrected."
@@ -99,13 +100,13 @@ class GrammarChecked(WrappingProvider):
         try:
             await self._provider.answer(again, heard)
         except (UpstreamError, SpecError):
-            return Usage.of(0, 0), None
+            return None, None
         usage = next((one.usage for one in reversed(heard.deltas) if isinstance(one, UsageDelta)), None)
         for other in heard.calls if heard.is_finished else ():
             same = (other.name, other.namespace) == (call.name, call.namespace)
             if same and await self._objection(turn, other) is None:
-                return usage or Usage.of(0, 0), other.text
-        return usage or Usage.of(0, 0), None
+                return usage, other.text
+        return usage, None
 
 
 class _Call(Struct):
