@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from antiphon.engine.input_places import input_places
 from antiphon.engine.media import TOO_LARGE
 from antiphon.providers.base import REWRITTEN, Provider, Turn
 from antiphon.spec.codec import extras
@@ -41,18 +42,15 @@ async def with_files(
     """The items with what the files hold that they name."""
     if not isinstance(tool, FileSearch) or not any(_names(item) for item in items):
         return items
-    given = turn.request.input
-    first = len(items) - (len(given) if isinstance(given, list) else given is not None)
     filling = _Filling(tool, provider, turn, now)
     made: list[Item] = []
-    for n, item in enumerate(items):
+    for place, item in zip(input_places(turn.request, items), items, strict=True):
         name, parts = parts_of(item)
         if not _names(item):
             made.append(item)
             continue
-        where = f"input[{n - first}].{name}" if n >= first else ""
         filled = [
-            await filling.part(part, f"{where}[{m}].{_FIELD}" if where else "input")
+            await filling.part(part, f"{place}.{name}[{m}].{_FIELD}" if place else "input")
             for m, part in enumerate(parts)
         ]
         made.append(_holding(item, filled))

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from antiphon.config import MediaSettings as Settings
 from antiphon.config import UpstreamTimeouts
+from antiphon.engine.input_places import input_places
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.errors import UNSUPPORTED_CONTENT, ForbiddenAddress
 from antiphon.providers.media.image_info import kind_of
@@ -214,15 +215,13 @@ def _fetched_for(provider: Provider) -> frozenset[_Kind]:
 
 def _wanted(turn: Turn, items: list[Item], kinds: frozenset[_Kind]) -> list[tuple[str, _Wanted]]:
     """Every address, and where the client finds it; those of the stored context stand in `input`."""
-    given = turn.request.input
-    first = len(items) - (len(given) if isinstance(given, list) else given is not None)
     found = []
-    for n, item in enumerate(items):
+    for where, item in zip(input_places(turn.request, items), items, strict=True):
         name, parts = parts_of(item)
         for m, part in enumerate(parts):
             if (want := _want(part)) is not None and want.kind in kinds:
                 field = "image_url" if want.kind == "image" else "file_url"
-                place = f"input[{n - first}].{name}[{m}].{field}" if n >= first else "input"
+                place = f"{where}.{name}[{m}].{field}" if where else "input"
                 found.append((place, want))
     return found
 

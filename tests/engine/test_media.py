@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -395,15 +396,23 @@ async def test_fetching_can_be_switched_off(web: Web, embed: Embed) -> None:
 
 
 async def test_where_it_went_wrong(web: Web, http: UpstreamClient) -> None:
-    """Items from the store have no place in the request."""
+    """Items from the store have no place in the request, and a hosted call may have become two items."""
     bad = user(image(f"{web.base_url}/none.png"))
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    called = [call, {"type": "function_call_output", "call_id": "c", "output": "1"}]
     media, provider = MediaFetcher(SETTINGS, http), bytes_only(http)
-    for items, given, param in (
-        ([bad, user()], [user()], "input"),
-        ([user(), user(), bad], [user(), bad], "input[1].content[0].image_url"),
-        ([bad], "Hi", "input[0].content[0].image_url"),
+    hosted = {"type": "antiphon:function_call", "id": "f_1"}
+    for before, given, param in (
+        ([bad], [user()], "input"),
+        ([user()], [user(), bad], "input[1].content[0].image_url"),
+        ([], [user(), bad, hosted], "input[1].content[0].image_url"),
+        ([user()], [bad, hosted, user()], "input[0].content[0].image_url"),
     ):
-        turn = make_turn({"input": given}, items=make_turn({"input": items}).items)
+        turn = make_turn({"input": given})
+        shown = [[item] for item in turn.items]
+        if hosted in given:
+            shown[given.index(hosted)] = make_turn({"input": called}).items
+        turn.items = [*make_turn({"input": before}).items, *chain.from_iterable(shown)]
         with pytest.raises(SpecError) as caught:
             await media.embedded(provider, turn, turn.items)
         assert caught.value.payload.param == param

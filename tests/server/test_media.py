@@ -11,6 +11,7 @@ import pytest
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.servers import Client
+from tests.server.upstream import Call
 
 PDF = b"%PDF-1.4 words"
 SENT = f"data:application/pdf;base64,{base64.b64encode(PDF).decode()}"
@@ -106,6 +107,31 @@ def test_in_the_background_with_hosted_tools_it_is_fetched_once(
     assert client.ended(made["id"])["status"] == "completed"
     assert file_of(voice)["file"]["file_data"] == SENT
     assert web.asked == ["/report.pdf"]
+
+
+def test_a_file_before_a_hosted_call_is_found_at_its_place(
+    serve: Serve, talking: Voice, voice: Voice, web: Web
+) -> None:
+    """The item of the call becomes two for the model, and the place was counted from the end of the items."""
+    functions = '[tools.function]\nload = ["tests.tools.hosted_functions:add"]\n'
+    client = serve(talking.toml + '[media]\nallow = ["127.0.0.1"]\n' + functions).client()
+    tools = [{"type": "antiphon:function", "name": "add"}]
+
+    def calls_once(call: Call) -> None:
+        if len(voice.heard) == 1:
+            call.begin_call("add", '{"a": 1, "b": 2}', "call_1")
+            call.finish(reason="tool_calls")
+        else:
+            call.finish("3")
+
+    voice.says = calls_once
+    made = client.create(input="1 + 2?", tools=tools)
+    assert [item["type"] for item in made["output"]] == ["antiphon:function_call", "message"]
+    asked = asking(f"{web.url}/none.pdf", tools=tools)
+    last = {"role": "user", "content": "And this?"}
+    asked["input"] = [*asked["input"], *made["output"], last]
+    error = client.refused(400, "POST", "/v1/responses", json=asked)
+    assert (error["code"], error["param"]) == ("media_fetch_failed", "input[0].content[1].file_url")
 
 
 def test_compaction_reads_files_too(client: Client, voice: Voice, web: Web) -> None:
