@@ -20,12 +20,12 @@ def switch_fencing_off() -> None:
     """From now on this process writes in any attempt, also over what another process has written."""
     from antiphon.store.postgres import background, event_log
 
-    event_log.LOG = _replaced(event_log.LOG, _BATCH_FENCE, "")
-    event_log.LOG = _replaced(event_log.LOG, "data FROM mine", f"data FROM mine {_LAST_WINS}")
+    event_log.LOG_BATCHES = _replaced(event_log.LOG_BATCHES, _BATCH_FENCE, "")
+    event_log.LOG_BATCHES = _replaced(event_log.LOG_BATCHES, "data FROM mine", f"data FROM mine {_LAST_WINS}")
     background.MINE = _replaced(
         background.MINE, _ROW_FENCE, "(owner = %s OR true) AND (attempt = %s OR true)"
     )
-    background.LOG = _replaced(background.LOG, _NUMBER_FENCE, _LAST_WINS)
+    background.LOG_HELD = _replaced(background.LOG_HELD, _NUMBER_FENCE, _LAST_WINS)
 
 
 def _replaced(statement: str, fence: str, by: str) -> str:

@@ -76,11 +76,10 @@ class FunctionNames:
         if isinstance(ref, FunctionToolChoice):
             found = [name for name, one in self.functions.items() if one.function.name == ref.name]
             return found[:1] if found and ref.name not in self.functions else None
-        tool = find(ref)
+        if (tool := find(ref)) is None:
+            return None
         sessions = {id(one.opened.session): one.opened for one in self.functions.values()}
         meant = [one for one in sessions.values() if one.tool is tool]
-        if tool is None:
-            return None
         return [self.name(one.session, function) for one in meant for function in one.session.chosen(ref)]
 
 

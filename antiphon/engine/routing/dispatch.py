@@ -126,7 +126,6 @@ class Dispatch(Struct, eq=False):
             return not self._is_over
         state = candidate.state
         state.errors += 1
-        state.failed_at = now
         with self.states.changing():
             state.breaker.failed(
                 now,

@@ -28,7 +28,7 @@ FILE = "routes.state"
 LOCK = "routes.lock"
 LEADER = "routes.leader"
 _HEAD = 8  # cells at the start of a file; the first holds what the file is about
-_COUNTS = 3
+_COUNTS = 2
 _BREAKER = _COUNTS + breaker.SIZE
 _ESTIMATES = _BREAKER + estimates.SIZE
 SIZE = _ESTIMATES + retry_budget.SIZE
@@ -41,7 +41,6 @@ class TargetState:
 
     requests = CellAttribute(0)
     errors = CellAttribute(1)
-    failed_at = CellAttribute(2)
 
     def __init__(self, target: Target, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
         self.target = target

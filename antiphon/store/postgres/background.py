@@ -23,7 +23,7 @@ CHANGE = """
 """
 UNNAME = "DELETE FROM items WHERE response = %s AND id = ANY(%s)"
 NAME = "INSERT INTO items (id, response) SELECT unnest(%s::text[]), %s ON CONFLICT DO NOTHING"
-LOG = "INSERT INTO events (response, seq, last, data) VALUES (%s, %s, %s, %b) ON CONFLICT DO NOTHING"
+LOG_HELD = "INSERT INTO events (response, seq, last, data) VALUES (%s, %s, %s, %b) ON CONFLICT DO NOTHING"
 WAS_CHANGED = """
     SELECT 1 FROM responses WHERE id = %s AND status = %s AND body = %b AND owner IS NOT DISTINCT FROM %s
     AND attempt = %s
@@ -59,7 +59,7 @@ async def update(db: Connection, change: Change) -> bool:
 
 async def log(db: Connection, key: int, first: int, events: Sequence[bytes]) -> None:
     """Logs events of a response whose row is held."""
-    if events and not await execute(db, LOG, (key, first, first + len(events) - 1, joined(events))):
+    if events and not await execute(db, LOG_HELD, (key, first, first + len(events) - 1, joined(events))):
         raise StoreConflict(f"An event numbered {first} is already logged.")
 
 

@@ -14,7 +14,7 @@ from psycopg import AsyncCursor
 from antiphon.store.base import LoggedEvent
 from antiphon.store.postgres.connection import Connection, Row, ask, one, rows
 
-LOG = """
+LOG_BATCHES = """
     WITH mine AS MATERIALIZED (
         SELECT responses.key, given.*
         FROM unnest(%s::text[], %s::text[], %s::int4[], %s::int8[], %s::int8[], %b::bytea[])
@@ -71,7 +71,7 @@ async def begin_log(db: Connection, batches: Sequence[EventBatch]) -> AsyncCurso
     if not batches:
         return None
     columns = [(one.id, one.owner, one.attempt, one.first, one.last, one.data) for one in batches]
-    return await ask(db, LOG, [list(column) for column in zip(*columns, strict=True)])
+    return await ask(db, LOG_BATCHES, [list(column) for column in zip(*columns, strict=True)])
 
 
 async def logged(cursor: AsyncCursor[Row] | None) -> set[int]:

@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 
 FILE = "antiphon.db"
 READERS = 2
+BUSY_TIMEOUT = 5.0
+"""How many seconds to wait for another process that holds the database."""
 
 
-def connect(
-    path: Path, busy_timeout: float, synchronous: Literal["normal", "full"], max_bytes: int | None
-) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+def connect(path: Path, synchronous: Literal["normal", "full"], max_bytes: int | None) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        use_log(db, time.monotonic() + busy_timeout)
+        use_log(db, time.monotonic() + BUSY_TIMEOUT)
         db.execute(f"PRAGMA synchronous = {synchronous}")
         # 16 MB of log between checkpoints: a quarter less CPU for each save than with SQLite's default of 4.
         db.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -87,7 +87,6 @@ class Opening:
 
     path: Path
     synchronous: Literal["normal", "full"]
-    busy_timeout: float
     max_bytes: int | None
 
     def prepare(self) -> Prepared:
@@ -118,7 +117,7 @@ class Opening:
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             for _ in range(1 + READERS):
-                connections.append(connect(self.path, self.busy_timeout, self.synchronous, self.max_bytes))
+                connections.append(connect(self.path, self.synchronous, self.max_bytes))
             migrate(connections[0])
             prepare_index(connections[0])
             self._take_over(connections[0], is_last)

@@ -129,7 +129,6 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         folder: Path,
         *,
         synchronous: Literal["normal", "full"] = "normal",
-        busy_timeout: float = 5.0,
         cache_bytes: int = 64 * 1024 * 1024,
         max_bytes: int | None = None,
         alone: bool = False,
@@ -138,7 +137,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
 
         Who is `alone` with it lets more come together before the database gets it.
         """
-        opening = Opening(folder / FILE, synchronous, busy_timeout, max_bytes)
+        opening = Opening(folder / FILE, synchronous, max_bytes)
         preparing = asyncio.get_running_loop().run_in_executor(None, opening.prepare)
         try:
             prepared = await asyncio.shield(preparing)

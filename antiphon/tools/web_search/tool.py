@@ -158,7 +158,7 @@ class _Session(ToolSession):
         return output, {"results": shown} if self._shows_results else {}
 
     async def _page(self, url: str) -> WebPage:
-        """A page, fetched once in a response. It must be one that was found or named: see `_is_named`."""
+        """A page, fetched once in a response. A search has found it, or the conversation names it."""
         address = checked(url, self._asked.domains)
         if (page := self._pages.get(address)) is not None:
             return page

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.store import SqliteStore, StoreBusy, StoreError, StoreFull
+from antiphon.store.sqlite import opening
 from antiphon.store.sqlite.backlog import LARGE
 from antiphon.store.sqlite.journal import Abandoned, Journal, abandoned, finish, journals
 from antiphon.store.sqlite.journal_format import END, START, VERSION, Record
@@ -118,8 +119,11 @@ async def test_a_place_that_was_taken_before_a_crash_becomes_a_branch(tmp_path: 
     await store.close()
 
 
-async def test_a_locked_database_takes_nothing_new_but_loses_nothing(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, busy_timeout=0.05)
+async def test_a_locked_database_takes_nothing_new_but_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "BUSY_TIMEOUT", 0.05)
+    store = await SqliteStore.open(tmp_path)
     await store.save(response("old"))
     await settle(store)
     other = lock(tmp_path)
@@ -140,8 +144,11 @@ async def test_a_locked_database_takes_nothing_new_but_loses_nothing(tmp_path: P
     await store.close()
 
 
-async def test_rows_that_could_not_be_written_wait_for_the_next_start(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, busy_timeout=0.05)
+async def test_rows_that_could_not_be_written_wait_for_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "BUSY_TIMEOUT", 0.05)
+    store = await SqliteStore.open(tmp_path)
     other = lock(tmp_path)
     await store.save(response("r1"))
     with pytest.raises(StoreBusy):

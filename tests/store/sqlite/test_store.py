@@ -28,6 +28,7 @@ from antiphon.store import (
     StoreError,
     StoreFull,
 )
+from antiphon.store.sqlite import opening
 from antiphon.store.sqlite.backlog import LARGE
 from antiphon.store.sqlite.opening import use_log
 from antiphon.store.sqlite.schema import MIGRATIONS, migrate
@@ -192,8 +193,11 @@ def test_a_migration_is_all_or_nothing() -> None:
     db.close()
 
 
-async def test_a_locked_database_is_busy_and_can_still_be_read(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, busy_timeout=0.05)
+async def test_a_locked_database_is_busy_and_can_still_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "BUSY_TIMEOUT", 0.05)
+    store = await SqliteStore.open(tmp_path)
     await store.save(response("r1"))
     await store.size()
     other = sqlite3.connect(tmp_path / "antiphon.db", isolation_level=None)
