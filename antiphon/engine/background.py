@@ -18,9 +18,7 @@ from antiphon.engine.job_record import UnreadableJob
 from antiphon.engine.owned_rows import OwnedRows
 from antiphon.engine.queued_work import QueuedWork
 from antiphon.engine.takeover import (
-    MOST_ATTEMPTS,
     RESTARTED,
-    TOO_OFTEN,
     UNREADABLE_JOB,
     Restored,
     final_change,
@@ -104,9 +102,7 @@ class Background:
         found: Restored | None = None
         refusal = RESTARTED
         try:
-            if response.attempt >= MOST_ATTEMPTS:
-                refusal = TOO_OFTEN
-            elif response.attempt == 0 or self._engine.config.background.on_death == "continue":
+            if response.attempt == 0 or self._engine.config.background.on_death == "continue":
                 found = await restored(self._engine, response)
         except UnreadableJob as error:
             log.error("background response %s cannot be gone on with: %s", response.id, error)

@@ -22,7 +22,7 @@ from antiphon.engine.saving import encode_all, stored
 from antiphon.spec.codec import encode
 from antiphon.spec.events import AnyEvent, LifecycleEvent
 from antiphon.spec.response import Receipt, Response
-from antiphon.store.base import Append, Change, NewResponse, StoreConflict, StoreError
+from antiphon.store.base import Append, Change, NewResponse, StoreConflict, StoreError, StoreUnavailable
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import single_line
 from antiphon.wires.worker_thread import in_worker_thread
@@ -177,7 +177,8 @@ class BackgroundJob:
             return  # the end is about to be written
         self._leaving = True
         self._due = self._loop.time()
-        self._wake_writer.set()
+        self._record.handovers += 1
+        self.progress_changed()
         if self._producing is not None:
             self._producing.cancel()
 
@@ -301,7 +302,9 @@ class BackgroundJob:
             log.error("background response %s cannot be written here any more: %s", self.id, error)
             raise Lost from error
         except StoreError as error:
-            log.error("background response %s could not be written, trying again: %s", self.id, error)
+            # A store that is away says so itself, once for all who wait for it.
+            level = logging.INFO if isinstance(error, StoreUnavailable) else logging.ERROR
+            log.log(level, "background response %s could not be written, trying again: %s", self.id, error)
             self._write_later(events, state)
             return
         if not ours:

@@ -38,6 +38,8 @@ class JobRecord(Struct, omit_defaults=True):
     via: str = ""
     hint: RouteHint | None = None
     hosted: HostedProgress | None = None
+    handovers: int = 0
+    """How often a process that was stopped has left it to another one."""
 
     @classmethod
     def of(cls, request: Request, caller: Caller) -> "JobRecord":

@@ -18,7 +18,7 @@ from antiphon.engine.run import Run
 from antiphon.engine.saving import stored
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response, decode_stored_items
-from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import CustomToolCall, FunctionCall
 from antiphon.spec.response import CONTINUED, Receipt
@@ -79,12 +79,15 @@ async def sent_events(store: Store, response: StoredResponse) -> SentEvents:
 async def restored(engine: Engine, response: StoredResponse) -> Restored | None:
     """The run that goes on with it; None for a response of an older version, which has no job.
 
-    `UnreadableJob` if the job cannot be opened, `SpecError` if the request would be refused now.
+    `UnreadableJob` if the job cannot be opened, `SpecError` if the request would be refused now, or if too
+    many processes have died over it. Those that were stopped and left it to the next do not count.
     """
     sealed = await engine.store.job(response.tenant, response.id)
     if sealed is None:
         return None
     record = JobRecord.opened(sealed, engine.seal, response.tenant, response.id)
+    if response.attempt - record.handovers >= MOST_ATTEMPTS:
+        raise SpecError(TOO_OFTEN, 500)
     sent = await sent_events(engine.store, response)
     context = await engine.store.context(response.tenant, response.id)
     given = decode_stored_items(array([context.input])) if context is not None else []

@@ -251,6 +251,22 @@ async def test_the_living_take_over_from_the_dead_and_leave_each_other_alone(
     assert provider.turns == 4
 
 
+async def test_processes_that_are_stopped_do_not_count_as_dead(
+    owner: Owner, store: Forgetful, provider: Spoken
+) -> None:
+    """A response that outlives many restarts is not the cause of them; after five it was ended as failed."""
+    background = await owner()
+    job = await begin(background)
+    for restarts in range(1, 8):
+        await asked(provider, restarts)
+        await background.close()
+        background = await owner()
+    await asked(provider, 8)
+    provider.words.put_nowait("")
+    found = await end_of(store, job.id)
+    assert (found.status, found.attempt) == ("completed", 7)
+
+
 async def test_one_that_was_taken_for_dead_drops_its_work(
     owner: Owner, store: Forgetful, provider: Spoken
 ) -> None:
