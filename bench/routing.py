@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from antiphon.config import Route, RouteSettings, Target
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
-from antiphon.engine.routing.kinds import AttemptFailure
+from antiphon.engine.routing.failure_kinds import AttemptFailure
 from antiphon.engine.routing.order import Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
 from bench import svg

@@ -23,7 +23,7 @@ LIFECYCLE = "antiphon.stream.lifecycle"
 EVENTS = "antiphon.spec.events"
 COMPOSING = {"antiphon.stream.composer", "antiphon.stream.open_items"}
 """They make events, and keep a state."""
-KEEPING_STATE = COMPOSING | {"antiphon.stream.plain_answer", "antiphon.stream.sent_events"}
+KEEPING_STATE = COMPOSING | {"antiphon.stream.plain_answer", "antiphon.stream.resume_state"}
 READING = {
     "antiphon.spec.tolerant_reader",
     "antiphon.stream.reader",

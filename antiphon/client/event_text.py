@@ -15,7 +15,7 @@ from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import Dialect
 from antiphon.stream.framing import frames
-from antiphon.stream.sent_events import SentEvents
+from antiphon.stream.resume_state import SentEvents
 from antiphon.stream.sse import DONE
 
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from antiphon.engine.composing import Asked
+from antiphon.engine.current_target import Asked
 from antiphon.engine.idempotency import HeldKey
 from antiphon.spec.response import Response
 from antiphon.spec.routing import RouteHint

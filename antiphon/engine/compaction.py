@@ -35,7 +35,7 @@ async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
         provider = router = engine.router(route, turn, caller, resolved)
         engine.follow(router, composer, caller)
         # One that makes such items by itself is not asked to: others could not read them.
-        router.around = lambda asked, _: Summarising(asked, engine.seal)
+        router.wrapped = lambda asked, _: Summarising(asked, engine.seal)
     else:
         turn.items = await engine.fitted(provider, turn, await engine.shown(resolved, provider, turn))
         provider = Summarising(provider, engine.seal)

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.routing.kinds import kind_of
+from antiphon.engine.routing.failure_kinds import kind_of
 from antiphon.providers.base import Embedded, EmbeddingTask, Embeds, Turn, UpstreamError
 from antiphon.spec.errors import UNSUPPORTED_OPERATION, ErrorPayload, SpecError
 from antiphon.spec.request import Request

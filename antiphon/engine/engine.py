@@ -6,14 +6,13 @@ from functools import lru_cache, partial
 from msgspec.structs import replace
 
 from antiphon.config import Config, Target, UnknownModel
-from antiphon.engine.around import FittedLater, around
 from antiphon.engine.caller import Begun
 from antiphon.engine.caller import Caller as Caller
 from antiphon.engine.capabilities import report_unsupported
-from antiphon.engine.chats import check_chat
-from antiphon.engine.composing import Asked as Asked
-from antiphon.engine.composing import Composing, hidden
+from antiphon.engine.chat_checks import check_chat
 from antiphon.engine.context import Memory, Resolved, alone, check_question, input_items, resolve, shown
+from antiphon.engine.current_target import Asked as Asked
+from antiphon.engine.current_target import Composing, hidden
 from antiphon.engine.files import with_files
 from antiphon.engine.hosted.history import without_credentials
 from antiphon.engine.hosted.loop import HostedLoop
@@ -21,7 +20,7 @@ from antiphon.engine.hosted.plan import HostedPlan, HostedTools
 from antiphon.engine.idempotency import KeyedRecords
 from antiphon.engine.media import MediaFetcher
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.receipts import ReceiptLog
+from antiphon.engine.receipt_log import ReceiptLog
 from antiphon.engine.routing.affinity import chain_keys, response_keys
 from antiphon.engine.routing.continuation import Resuming, Unfinished
 from antiphon.engine.routing.router import RouteProvider
@@ -31,6 +30,7 @@ from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.saving import Saving, encode_all, encode_around, stored
 from antiphon.engine.summary import asks_for_summary
 from antiphon.engine.truncation import fit
+from antiphon.engine.wrapping import FittedLater, wrapped
 from antiphon.providers.base import Capabilities, Provider, Sink, Turn
 from antiphon.providers.discovery import advice_on
 from antiphon.providers.silent import Refusing, Silent
@@ -73,7 +73,7 @@ class Engine:
         self.routes = routes or Routes(config, providers, clock)
         self.hosted = hosted or HostedTools({}, config, seal)
         self.schemas = SchemaPool()
-        self._around = partial(around, seal, self.schemas)
+        self._wrapped = partial(wrapped, seal, self.schemas)
         self._receipt_log = ReceiptLog()
         self._resolve_model = lru_cache(_MANY)(config.resolve)
         self._find_alias = lru_cache(_MANY)(config.alias_of)
@@ -122,7 +122,7 @@ class Engine:
         if at_once:
             if (showing := self._show(resolved, provider, turn, told_in_stream)) is not None:
                 provider = await showing
-            provider = self._around(provider, turn)
+            provider = self._wrapped(provider, turn)
         else:
             turn.items = resolved.items
             if route is not None and plan is None:
@@ -238,7 +238,7 @@ class Engine:
                 return
             if (preparing := self._prepare(context, provider, turn, ())) is not None:
                 await preparing
-            one = self._around(provider, turn)
+            one = self._wrapped(provider, turn)
             await (one if begun is None else Resuming(one, begun)).answer(turn, sink)
 
         takes = provider.capabilities if route is None else route.capabilities(self.usable(route, caller))
@@ -369,7 +369,7 @@ class Engine:
         targets = caller.asked.targets
         prepare, takes = partial(self._prepare, resolved), route.capabilities(targets)
         if not route.has_choice:
-            return RouteProvider(route, targets, prepare, takes, around=self._around)
+            return RouteProvider(route, targets, prepare, takes, wrapped=self._wrapped)
         request, tenant = turn.request, caller.tenant
         self._read_hint(route, targets, turn, caller)
         keys: list[int] = []
@@ -379,7 +379,7 @@ class Engine:
             keys += response_keys(tenant, response_id) if response_id else []
             if request.store or memory is not None or response_id:
                 remembers = partial(response_keys, tenant)
-        return RouteProvider(route, targets, prepare, takes, keys, remembers, self._around, tells=True)
+        return RouteProvider(route, targets, prepare, takes, keys, remembers, self._wrapped, tells=True)
 
     def decide(self, request: Request, caller: Caller) -> RoutingDecision:
         """Which target a request that goes on with nothing would go to; nothing is sent."""

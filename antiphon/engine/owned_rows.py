@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import Pace
+from antiphon.engine.late_loop import LateLoop
 from antiphon.spec import ids
 from antiphon.store.base import StoredResponse, StoreError
 from antiphon.store.owned_row_store import OwnedRowStore
@@ -49,7 +49,7 @@ class OwnedRows:
         self._pace = pace
         self._runner = runner
         self._keeper: asyncio.Task[None] | None = None
-        self._lease: Lease | None = None
+        self._late_loop: LateLoop | None = None
         self._wake = asyncio.Event()
         self._beaten = 0.0
         self._sweep_at = 0.0
@@ -59,8 +59,8 @@ class OwnedRows:
         await self._store.heartbeat(self.owner, self._beaten)
         self._wake.set()
         self._keeper = asyncio.create_task(self._keep())
-        self._lease = Lease(self._beat_late, self._pace)
-        self._lease.start()
+        self._late_loop = LateLoop(self._beat_late, self._pace)
+        self._late_loop.start()
 
     def begun(self) -> None:
         """There is work, so the heart has to beat faster."""
@@ -74,9 +74,9 @@ class OwnedRows:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
-        if self._lease is not None:
-            self._lease.stop()
-            self._lease = None
+        if self._late_loop is not None:
+            self._late_loop.stop()
+            self._late_loop = None
             with suppress(StoreError):
                 await self._store.release(self.owner)
 
@@ -94,7 +94,7 @@ class OwnedRows:
                 log.exception("the check of background work failed")
 
     def _beat_late(self) -> None:
-        """From the thread of the lease: the event loop is late, and its work is not abandoned."""
+        """From a thread: the event loop is late, and its work is not abandoned."""
         if self._runner.is_busy:
             self._store.beat(self.owner, self._clock())
 

@@ -28,7 +28,7 @@ from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import of_log
 from antiphon.stream.framing import single_line
 from antiphon.stream.reader import Reader
-from antiphon.stream.sent_events import SentEvents
+from antiphon.stream.resume_state import SentEvents
 
 RESTARTED = ErrorPayload(
     "server_error",

@@ -15,8 +15,8 @@ from antiphon.bridges.messages.errors import told as messages_error
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
 from antiphon.engine.idempotency import HEADER
+from antiphon.server.body_memory import BodyMemory, MemoryShare
 from antiphon.server.content_encoding import Packing, packing_of, unpack
-from antiphon.server.memory import BodyMemory, MemoryShare
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE

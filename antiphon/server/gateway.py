@@ -24,8 +24,8 @@ from antiphon.providers.http.watch import GRAIN, DeadlineTimer
 from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
+from antiphon.server.body_memory import BodyMemory
 from antiphon.server.logs import RequestLog
-from antiphon.server.memory import BodyMemory
 from antiphon.server.models import ModelLists
 from antiphon.server.sessions import Sessions
 from antiphon.spec.ids import new_id

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import UnsetType
 
 from antiphon.bridges.encoder import Encoder, Headers
-from antiphon.engine.composing import Asked
+from antiphon.engine.current_target import Asked
 from antiphon.engine.run import End, Run
 from antiphon.providers.base import Turn
 from antiphon.server.auditing import Audit

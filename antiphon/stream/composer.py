@@ -58,7 +58,7 @@ from antiphon.stream.open_items import (
     presentable,
     with_id,
 )
-from antiphon.stream.sent_events import SentEvents
+from antiphon.stream.resume_state import SentEvents
 
 _TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(event, ev.LifecycleEvent)}
 _text_event = ev.OutputTextDeltaEvent

@@ -15,8 +15,8 @@ from antiphon.config import Config
 from antiphon.config import ProviderSettings as ProviderConfig
 from antiphon.engine.background import Background
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.heartbeat import Lease
 from antiphon.engine.job import BackgroundJob, Pace
+from antiphon.engine.late_loop import LateLoop
 from antiphon.engine.owned_rows import OwnedRows
 from antiphon.engine.summary import trigger
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
@@ -453,14 +453,14 @@ async def test_work_goes_on_after_its_event_loop_was_late(
 
 async def test_a_loop_that_never_comes_round_is_dead() -> None:
     beats: list[bool] = []
-    lease = Lease(lambda: beats.append(True), replace(QUICK, stale=0.05, hung=0.1))
-    lease.start()
+    thread = LateLoop(lambda: beats.append(True), replace(QUICK, stale=0.05, hung=0.1))
+    thread.start()
     threading.Event().wait(0.5)  # meanwhile the loop does nothing
     said = len(beats)
     threading.Event().wait(0.5)
     assert 0 < said == len(beats)
-    lease.stop()
-    lease.join(DEADLINE)
+    thread.stop()
+    thread.join(DEADLINE)
 
 
 async def test_an_owner_that_overslept_gives_the_others_time(owner: Owner, store: Forgetful) -> None:

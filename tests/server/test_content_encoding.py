@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from backports import zstd
 
-from antiphon.server.memory import MemoryShare
+from antiphon.server.body_memory import MemoryShare
 from tests.server.auto_upstream import Voice
 from tests.server.limited import KB, Running, half, limited, padded
 from tests.server.raw_connection import CLOSE, answers, line, post

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from antiphon.engine.receipts import ReceiptLog
+from antiphon.engine.receipt_log import ReceiptLog
 from antiphon.providers.base import Turn
 from antiphon.server.api.openapi import document
 from antiphon.spec.request import Request
@@ -160,7 +160,7 @@ def test_the_description_of_the_api_names_the_header() -> None:
 def test_the_log_says_each_once_for_a_key_a_model_and_a_reason(
     serve: Serve, voice: Voice, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "antiphon.engine.receipts")
+    caplog.set_level(logging.INFO, "antiphon.engine.receipt_log")
     server = serve(voice.toml + key_table("alice") + key_table("bob", tenant="alice"))
     alice = server.client("sk-alice")
     for _ in range(3):
@@ -177,7 +177,7 @@ def test_the_log_says_each_once_for_a_key_a_model_and_a_reason(
 def test_the_log_quotes_nothing_that_was_said(
     serve: Serve, voice: Voice, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "antiphon.engine.receipts")
+    caplog.set_level(logging.INFO, "antiphon.engine.receipt_log")
     voice.say('{"word": "confidential"}')
     schema = {"type": "object", "properties": {"word": {"type": "integer"}}}
     form = {"type": "json_schema", "name": "f", "schema": schema, "strict": False}
@@ -190,7 +190,7 @@ def test_the_log_quotes_nothing_that_was_said(
 
 
 def test_the_log_forgets_the_oldest(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "antiphon.engine.receipts")
+    caplog.set_level(logging.INFO, "antiphon.engine.receipt_log")
     told = ReceiptLog(most=2)
     turn = Turn("m", Request(), [], tenant="t")
     for reason in ("a", "b", "a", "c", "b", "a", "line\nbreak"):
@@ -201,7 +201,7 @@ def test_the_log_forgets_the_oldest(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_log_has_no_long_name_of_a_model(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "antiphon.engine.receipts")
+    caplog.set_level(logging.INFO, "antiphon.engine.receipt_log")
     told = ReceiptLog()
     told(Turn("m" * 100_000, Request(), []), Receipt(param="p", action="dropped", reason="r", provider="up"))
     assert len(caplog.records[0].getMessage()) < 1000

@@ -15,7 +15,7 @@ from antiphon.stream.deltas import (
     TextDelta,
 )
 from antiphon.stream.reader import Reader
-from antiphon.stream.sent_events import SentEvents
+from antiphon.stream.resume_state import SentEvents
 from tests.spec.validators import assert_valid_event
 from tests.stream.composed import composer
 from tests.stream.strategies import core_runs, runs

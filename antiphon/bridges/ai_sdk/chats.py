@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from antiphon.bridges.ai_sdk.continuation import continued
 from antiphon.bridges.ai_sdk.messages import PlacedItem
 from antiphon.bridges.ai_sdk.request import ChatRequest
-from antiphon.engine.chats import PARAM, chat_not_found
+from antiphon.engine.chat_checks import PARAM, chat_not_found
 from antiphon.engine.engine import Caller, Engine
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items

@@ -8,7 +8,7 @@ process that dies cannot tell the outcome of its probe, so a probe ends with the
 from collections.abc import Callable
 from typing import Literal
 
-from antiphon.engine.routing.cells import CellAttribute, Cells
+from antiphon.engine.routing.shared_numbers import CellAttribute, Cells
 
 SIZE = 5
 LONGEST_PROBE = 600.0

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from antiphon.config import RouteSettings, Target
 from antiphon.engine.routing.breaker import Admission
-from antiphon.engine.routing.kinds import AttemptFailure
+from antiphon.engine.routing.failure_kinds import AttemptFailure
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import States
 

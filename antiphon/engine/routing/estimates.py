@@ -1,6 +1,6 @@
 """How fast a target is: a moving estimate of the time to its first words, and of its tokens a second."""
 
-from antiphon.engine.routing.cells import CellAttribute, Cells
+from antiphon.engine.routing.shared_numbers import CellAttribute, Cells
 
 SIZE = 2
 _NEW = 0.2

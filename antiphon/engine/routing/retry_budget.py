@@ -1,6 +1,6 @@
 """How often a target may be asked again: a share of what clients sent to it, so that retries never storm."""
 
-from antiphon.engine.routing.cells import CellAttribute, Cells
+from antiphon.engine.routing.shared_numbers import CellAttribute, Cells
 
 WINDOW = 60
 """Seconds."""

@@ -25,7 +25,7 @@ from antiphon.engine.routing.continuation import (
     unfinished,
 )
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
-from antiphon.engine.routing.kinds import kind_of
+from antiphon.engine.routing.failure_kinds import kind_of
 from antiphon.engine.routing.routes import FailedAttempt, RouteInUse
 from antiphon.providers.base import ROUTE, Capabilities, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
@@ -40,7 +40,7 @@ UNAVAILABLE = "targets_unavailable"
 _Prepare = Callable[[Provider, Turn, Sequence[Item]], Awaitable[None] | None]
 """Makes a turn what this provider takes, with these items after its own; None if that is done at once."""
 
-_Around = Callable[[Provider, Turn], Provider]
+_Wrapped = Callable[[Provider, Turn], Provider]
 """Gives a provider with what has to be done around it for this turn."""
 
 
@@ -80,7 +80,7 @@ class RouteProvider(Struct, eq=False):
     """Answers one request with the targets of one route.
 
     `keys` say which chain the request goes on with, `remembers` under which its response is found, and
-    `around` gives the provider of an attempt with what is done around it.
+    `wrapped` gives the provider of an attempt with what is done around it.
     """
 
     _route: RouteInUse
@@ -89,7 +89,7 @@ class RouteProvider(Struct, eq=False):
     capabilities: Capabilities
     _keys: Sequence[int] = ()
     _remembers: Callable[[str], Sequence[int]] | None = None
-    around: _Around | None = None
+    wrapped: _Wrapped | None = None
     composing: ResponseMaker | None = None
     """Set by whoever makes the response, before this is asked to answer."""
     begun_for: Target | None = None
@@ -122,7 +122,7 @@ class RouteProvider(Struct, eq=False):
             try:
                 if (preparing := self._prepare(provider, mine, attempt.added)) is not None:
                     await preparing
-                asked = provider if self.around is None else self.around(provider, mine)
+                asked = provider if self.wrapped is None else self.wrapped(provider, mine)
                 await asked.answer(mine, attempt)
             except (UpstreamError, SpecError) as error:
                 retry_after = error.retry_after if isinstance(error, UpstreamError) else None

@@ -13,7 +13,7 @@ from antiphon.config import Config, Route, Target
 from antiphon.engine.capabilities import estimated_tokens, fits, losses
 from antiphon.engine.routing.affinity import Held
 from antiphon.engine.routing.dispatch import Ask, Dispatch
-from antiphon.engine.routing.kinds import AttemptFailure
+from antiphon.engine.routing.failure_kinds import AttemptFailure
 from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
 from antiphon.engine.routing.tiers import decision, in_tiers

@@ -18,9 +18,9 @@ from antiphon.config import Target
 from antiphon.engine.routing import affinity, breaker, estimates, retry_budget
 from antiphon.engine.routing.affinity import Affinity
 from antiphon.engine.routing.breaker import Breaker
-from antiphon.engine.routing.cells import CellAttribute, Cells
 from antiphon.engine.routing.estimates import Estimates
 from antiphon.engine.routing.retry_budget import RetryBudget
+from antiphon.engine.routing.shared_numbers import CellAttribute, Cells
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import OPEN
 
 from antiphon.server.app import App
+from antiphon.server.body_memory import MemoryShare
 from antiphon.server.http1.frame_splitter import WebSocketFrameSplitter
-from antiphon.server.memory import MemoryShare
 from antiphon.spec.errors import SpecError
 from antiphon.wires.pieces import Pieces
 from antiphon.wires.responses_socket import TEXTS

@@ -18,7 +18,7 @@ from antiphon.spec.tools import Tool
 from antiphon.store import LoggedEvent
 from antiphon.stream import lifecycle, sse
 from antiphon.stream.composer import Composer
-from antiphon.stream.sent_events import SentEvents
+from antiphon.stream.resume_state import SentEvents
 
 FROM_THE_START = -1
 _DELETED = ErrorPayload("not_found", "the response was deleted while it was read", code="response_deleted")

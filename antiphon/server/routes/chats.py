@@ -1,6 +1,6 @@
 """Chats: trees of responses that every face of the gateway shows."""
 
-from antiphon.engine.chats import chat_not_found, check_free
+from antiphon.engine.chat_checks import chat_not_found, check_free
 from antiphon.server.api.objects import (
     ChatEditBody,
     ChatList,

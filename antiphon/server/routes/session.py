@@ -4,7 +4,7 @@ from antiphon.bridges.encoder import Headers
 from antiphon.server.api.objects import DeletedSession, SessionObject
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.routes.chat import OPEN_RESPONSES, UI, default_protocol
+from antiphon.server.routes.ai_sdk import OPEN_RESPONSES, UI, default_protocol
 from antiphon.server.sessions import is_own_page, set_cookie
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError

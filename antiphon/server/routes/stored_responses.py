@@ -27,7 +27,7 @@ from antiphon.store import RUNNING, LoggedEvent, StoredResponse
 from antiphon.store.base import Context, array
 from antiphon.stream.auditor import Auditor
 from antiphon.stream.dialects import OPEN_RESPONSES, of_log, solicited
-from antiphon.stream.recomposing import recompose
+from antiphon.stream.replaying import recompose
 from antiphon.wires.worker_thread import in_worker_thread
 
 _SLICE = 500

@@ -9,9 +9,9 @@ from antiphon.engine.failures import SHUTDOWN, Problem, problem_of
 from antiphon.engine.run import Run
 from antiphon.server.asgi_exchange import names_two_hosts
 from antiphon.server.auditing import Audit
+from antiphon.server.body_memory import MemoryShare
 from antiphon.server.exchange import request_id, two_hosts
 from antiphon.server.gateway import Gateway
-from antiphon.server.memory import MemoryShare
 from antiphon.server.streaming import deliver
 from antiphon.spec.decode import decode_websocket_create
 from antiphon.spec.errors import ErrorPayload, SpecError, not_found

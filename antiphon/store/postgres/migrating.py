@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from antiphon.store.postgres.copying import CopyReport, copy_store
+from antiphon.store.postgres.copy_from_sqlite import CopyReport, copy_store
 from antiphon.store.postgres.database import Database
 from antiphon.store.postgres.schema import MIGRATIONS, applied, check_version, migrate, missing
 

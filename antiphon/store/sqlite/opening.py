@@ -14,8 +14,8 @@ from typing import Literal
 from antiphon.store.base import StoreBusy, StoreError, StoreFull
 from antiphon.store.folder import make_folder
 from antiphon.store.sqlite.backlog import adopt
-from antiphon.store.sqlite.cell import Cell
 from antiphon.store.sqlite.chat_texts import prepare_index
+from antiphon.store.sqlite.deletion_counter import DeletionCounter
 from antiphon.store.sqlite.disk_space import Reserve, reason
 from antiphon.store.sqlite.journal import Journal, abandoned, finish
 from antiphon.store.sqlite.schema import migrate
@@ -78,7 +78,7 @@ def take_over(db: sqlite3.Connection, path: Path) -> None:
     finish(left)
 
 
-Prepared = tuple[list[sqlite3.Connection], Cell, Journal, Reserve]
+Prepared = tuple[list[sqlite3.Connection], DeletionCounter, Journal, Reserve]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Opening:
             log.warning("the disk of the store %s is nearly full: nothing new is stored", self.path)
         return *prepared, reserve
 
-    def _open(self, is_last: bool) -> tuple[list[sqlite3.Connection], Cell, Journal]:
+    def _open(self, is_last: bool) -> tuple[list[sqlite3.Connection], DeletionCounter, Journal]:
         connections: list[sqlite3.Connection] = []
         try:
             # SQLite gives the files it adds the mode of this one. Only a new one is opened here: closing
@@ -121,8 +121,8 @@ class Opening:
             migrate(connections[0])
             prepare_index(connections[0])
             self._take_over(connections[0], is_last)
-            cell = Cell(self.path.with_name(f"{FILE}-cell"))
-            return connections, cell, Journal(self.path, sync=self.synchronous == "full")
+            deletions = DeletionCounter(self.path.with_name(f"{FILE}-cell"))
+            return connections, deletions, Journal(self.path, sync=self.synchronous == "full")
         except BaseException:
             for db in connections:
                 db.close()

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable
 
 from antiphon.store.base import StoreError
-from antiphon.store.sqlite.carry_over import carry_over
+from antiphon.store.sqlite.ai_sdk_chats import carry_over
 
 FIRST = (
     """

@@ -48,8 +48,8 @@ from antiphon.store.changes import Changes
 from antiphon.store.sqlite import approvals, background, chats, conversations, responses, retention, sessions
 from antiphon.store.sqlite.background_store import SqliteBackground
 from antiphon.store.sqlite.backlog import SHARED, SOON, Backlog, adopt
-from antiphon.store.sqlite.cell import Cell
 from antiphon.store.sqlite.coordination_store import SqliteCoordination
+from antiphon.store.sqlite.deletion_counter import DeletionCounter
 from antiphon.store.sqlite.disk_space import Reserve
 from antiphon.store.sqlite.file_store import SqliteFiles
 from antiphon.store.sqlite.journal import Journal, abandoned, finish
@@ -92,7 +92,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         self,
         path: Path,
         connections: Sequence[sqlite3.Connection],
-        cell: Cell,
+        deletions: DeletionCounter,
         journal: Journal,
         reserve: Reserve,
         cache_bytes: int,
@@ -103,8 +103,8 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         self._path = path
         self._journal = journal
         self._reserve = reserve
-        self._cell = cell
-        self._seen = cell.read()
+        self._deletions = deletions
+        self._seen = deletions.read()
         self._contexts: Cache[Context] = Cache(cache_bytes // 2)
         self._conversations: Cache[Known] = Cache(cache_bytes // 2)
         self._hits = self._misses = 0
@@ -265,7 +265,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
 
     def _generation(self) -> bytes:
         """Drops the cached contexts if anything was deleted since, here or in another process."""
-        generation = self._cell.read()
+        generation = self._deletions.read()
         if generation != self._seen:
             self._contexts.clear()
             self._seen = generation
@@ -291,7 +291,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         plan = responses.plan(response)
         place = await self._write(lambda db: chats.insert(db, plan))
         final = response.status not in RUNNING and response.append is None
-        if final and generation == self._cell.read():
+        if final and generation == self._deletions.read():
             self._remember_new(response, place)
 
     def _remember_new(self, response: NewResponse, place: ItemPosition) -> None:
@@ -324,7 +324,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
             return cached
         self._misses += 1
         context = await self._find(lambda db: responses.context(db, tenant, id), _is_none)
-        if context is not None and context.place is not None and generation == self._cell.read():
+        if context is not None and context.place is not None and generation == self._deletions.read():
             self._contexts.put(tenant, id, context, weight(context.fragments()))
         return context
 
@@ -337,10 +337,10 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         def delete(db: sqlite3.Connection) -> bool:
             return retention.delete(db, tenant, id)
 
-        if await self._remove(delete, self._cell.change):
+        if await self._remove(delete, self._deletions.change):
             return True
         await self._all_settled()
-        return await self._remove(delete, self._cell.change)
+        return await self._remove(delete, self._deletions.change)
 
     def beat(self, owner: str, now: float) -> None:
         if not self._closed:
@@ -407,7 +407,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         return await self._write(lambda db: chats.edit(db, tenant, id, edit))
 
     async def delete_chat(self, tenant: str, id: str) -> bool:
-        return await self._remove(lambda db: retention.delete_chat(db, tenant, id), self._cell.change)
+        return await self._remove(lambda db: retention.delete_chat(db, tenant, id), self._deletions.change)
 
     async def chat_of(self, tenant: str, response: str) -> str | None:
         return await self._read(lambda db: chats.chat_of(db, tenant, response))
@@ -442,7 +442,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         while some:
             work = partial(retention.prune, now=now, at_once=at_once)
             try:
-                some = await self._remove(work, self._cell.change)
+                some = await self._remove(work, self._deletions.change)
             except StoreFull:
                 if at_once == 1:
                     raise

@@ -26,7 +26,7 @@ from antiphon.stream.deltas import (
     TextDelta,
 )
 from antiphon.stream.reader import Reader
-from antiphon.stream.sent_events import SentEvents
+from antiphon.stream.resume_state import SentEvents
 from tests.stream.composed import composer
 
 ANSWERS: dict[str, list[AnyDelta]] = {

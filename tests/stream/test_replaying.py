@@ -22,10 +22,10 @@ from antiphon.stream.deltas import (
     WordsStart,
 )
 from antiphon.stream.reader import Reader
-from antiphon.stream.recomposing import recompose
+from antiphon.stream.replaying import recompose
 from tests.stream.composed import composer
 from tests.stream.strategies import core_runs, runs
-from tests.stream.test_sent_events import ANSWERS
+from tests.stream.test_resume_state import ANSWERS
 
 ENDED: dict[str, list[AnyDelta]] = {
     **{name: [*deltas, Finish()] for name, deltas in ANSWERS.items()},

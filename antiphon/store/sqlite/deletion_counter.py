@@ -9,7 +9,7 @@ from pathlib import Path
 from antiphon.store.sqlite.disk_space import make_room
 
 
-class Cell:
+class DeletionCounter:
     """Eight bytes beside the database, shared by all its processes, that change when something is deleted."""
 
     def __init__(self, path: Path) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from antiphon.engine.job import Pace
 
 
-class Lease(threading.Thread):
+class LateLoop(threading.Thread):
     """Asks the event loop for a sign, and calls `beat` while none comes."""
 
     def __init__(self, beat: Callable[[], None], pace: Pace) -> None:
-        super().__init__(name="antiphon-lease", daemon=True)
+        super().__init__(name="antiphon-late-loop", daemon=True)
         self._beat = beat
         self._late = pace.stale / 5
         self._hung = pace.hung

@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from antiphon.server.app import App
+from antiphon.server.body_memory import BodyMemory, MemoryShare
 from antiphon.server.http1.websockets import WebSocketConnection
-from antiphon.server.memory import BodyMemory, MemoryShare
 from antiphon.spec.errors import SpecError
 from antiphon.wires.asgi import AsgiMessage
 from antiphon.wires.responses_socket import WAITING_BYTES

@@ -26,7 +26,7 @@ from antiphon.store import (
     UploadedFile,
     VectorStore,
 )
-from antiphon.store.postgres import copying
+from antiphon.store.postgres import copy_from_sqlite
 from antiphon.store.postgres.connection import Connection, execute, rows
 from antiphon.store.postgres.migrating import copy_into
 from antiphon.store.postgres.store import PostgresStore
@@ -135,8 +135,8 @@ async def test_a_copy_that_was_stopped_goes_on(
     await fill(original)
     expected = await told(original)
     await original.close()
-    monkeypatch.setattr(copying, "BATCH", 2)
-    insert = copying._insert
+    monkeypatch.setattr(copy_from_sqlite, "BATCH", 2)
+    insert = copy_from_sqlite._insert
     left = 7
 
     async def failing(db: Connection, table: Any, batch: Any) -> None:
@@ -146,7 +146,7 @@ async def test_a_copy_that_was_stopped_goes_on(
             raise Stopped
         await insert(db, table, batch)
 
-    monkeypatch.setattr(copying, "_insert", failing)
+    monkeypatch.setattr(copy_from_sqlite, "_insert", failing)
     for _ in range(3):
         left = 7
         with pytest.raises(Stopped):
@@ -164,14 +164,14 @@ async def test_a_copy_that_was_changed_meanwhile_is_noticed(
     original = await SqliteStore.open(tmp_path)
     await fill(original)
     await original.close()
-    verify = copying._verify
+    verify = copy_from_sqlite._verify
 
     async def late(source: Any, database: Any, table: Any) -> int:
         if table.name == "events":
             await database.write(lambda db: execute(db, "UPDATE events SET data = '{}' WHERE seq = 2"))
         return await verify(source, database, table)
 
-    monkeypatch.setattr(copying, "_verify", late)
+    monkeypatch.setattr(copy_from_sqlite, "_verify", late)
     with pytest.raises(StoreError, match="table events is not what it should be"):
         await copy_into(tmp_path, postgres_url, quiet)
 

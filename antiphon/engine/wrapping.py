@@ -1,4 +1,4 @@
-"""What is done around a provider for one turn: each is a provider that asks another one."""
+"""What is wrapped around a provider for one turn: each is a provider that asks another one."""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +10,7 @@ from antiphon.wires.schema.pool import SchemaPool
 from antiphon.wires.sealing import Seal
 
 
-def around(seal: Seal, schemas: SchemaPool, provider: Provider, turn: Turn) -> Provider:
+def wrapped(seal: Seal, schemas: SchemaPool, provider: Provider, turn: Turn) -> Provider:
     """The provider to ask for this turn, whose items are known."""
     takes = provider.capabilities
     if not takes.compacts and asks_for_summary(turn.items):
