@@ -12,6 +12,7 @@ from antiphon.store.postgres import (
     chats,
     conversations,
     idempotency_keys,
+    sessions,
     shared_state,
     uploads,
     vector_stores,
@@ -125,6 +126,7 @@ async def prune(db: Connection, now: float) -> int:
     for tenant, id in expired:
         await conversations.delete(db, tenant, id)
     gone += len(expired) + await _prune_chats(db, now) + await approvals.prune(db, now, AT_ONCE)
+    gone += await sessions.prune(db, now, AT_ONCE)
     gone += await idempotency_keys.prune(db, now, AT_ONCE) + await shared_state.prune(db, now)
     return gone + await vector_stores.prune(db, now, AT_ONCE) + await uploads.prune(db, now, AT_ONCE)
 

@@ -44,6 +44,7 @@ from antiphon.store.postgres import (
     responses,
     retention,
     schema,
+    sessions,
 )
 from antiphon.store.postgres.announcing import CHANNEL, Announcer
 from antiphon.store.postgres.connection import Connection, execute
@@ -309,13 +310,13 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
         return await self.database.read(lambda db: chats.path(db, tenant, id, last))
 
     async def create_session(self, session: BrowserSession) -> None:
-        await self.database.write(lambda db: approvals.create_session(db, session))
+        await self.database.write(lambda db: sessions.create(db, session))
 
     async def session(self, digest: str) -> BrowserSession | None:
-        return await self.database.read(lambda db: approvals.session(db, digest))
+        return await self.database.read(lambda db: sessions.get(db, digest))
 
     async def delete_session(self, digest: str) -> bool:
-        return await self.database.write(lambda db: approvals.delete_session(db, digest))
+        return await self.database.write(lambda db: sessions.delete(db, digest))
 
     async def add_approval(self, approval: Approval) -> None:
         await self.database.write(lambda db: approvals.add(db, approval))
