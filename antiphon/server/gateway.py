@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from antiphon.config import Config
-from antiphon.engine.background import Background
+from antiphon.engine.background.background import Background
+from antiphon.engine.background.job import BackgroundJob
 from antiphon.engine.engine import Engine
 from antiphon.engine.hosted.plan import HostedTools
 from antiphon.engine.idempotency import IdempotencyKeys
-from antiphon.engine.job import BackgroundJob
 from antiphon.engine.media import MediaFetcher
 from antiphon.engine.routing.routes import Routes
 from antiphon.engine.routing.sharing import StateSharing

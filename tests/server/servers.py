@@ -21,8 +21,9 @@ from typing import Any, Final, Self, TypeVar
 import httpx
 
 from antiphon.config import Config, load
-from antiphon.engine import background, idempotency
-from antiphon.engine.job import Pace
+from antiphon.engine import idempotency
+from antiphon.engine.background import background
+from antiphon.engine.background.job import Pace
 from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
 from antiphon.server.gateway import Gateway

@@ -12,7 +12,8 @@ from websockets.sync.client import connect
 
 from antiphon.bridges.chat_completions import request as chat_completions
 from antiphon.bridges.messages import request as messages
-from antiphon.engine import context, engine, job
+from antiphon.engine import context, engine
+from antiphon.engine.background import job
 from antiphon.providers import chat, exchange
 from antiphon.spec import decode, long_values, struct_reader
 from antiphon.spec.limits import MAX_VALUES

@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.client import Client as AntiphonClient
 from antiphon.client import Retries
-from antiphon.engine.job_record import JobRecord
+from antiphon.engine.background.job_record import JobRecord
 from antiphon.spec.events import OutputTextDeltaEvent
 from antiphon.store import load_keys
 from antiphon.stream.auditor import audit_sse

@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.client import AsyncClient, Client, ResponseFailed, StatusError, UsageError
 from antiphon.config import load
-from antiphon.engine.background import Background
+from antiphon.engine.background.background import Background
 from antiphon.providers.registry import TYPES
 from tests.server.servers import DEADLINE
 from tests.server.upstream import Upstream

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.config import ModelFacts
 from antiphon.engine import compaction
-from antiphon.engine.background import Background
+from antiphon.engine.background.background import Background
 from antiphon.engine.engine import Caller
 from antiphon.engine.routing import dispatch
 from antiphon.providers.base import Capabilities, Sink, UpstreamError

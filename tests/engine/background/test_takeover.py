@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from msgspec import Struct, UnsetType
 
 from antiphon.config import Config, ProviderSettings
-from antiphon.engine.background import Background
+from antiphon.engine.background.background import Background
+from antiphon.engine.background.takeover import final_change
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.takeover import final_change
 from antiphon.providers.base import Capabilities, Sink, Turn
 from antiphon.spec import ids
 from antiphon.spec.codec import encode

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from antiphon.engine.job import BackgroundJob
+from antiphon.engine.background.job import BackgroundJob
 from antiphon.store.base import RUNNING, Store, StoredResponse
 from antiphon.store.work_queue import WorkQueue
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from antiphon.engine.job import Pace
+from antiphon.engine.background.job import Pace
 
 
 class LateLoop(threading.Thread):

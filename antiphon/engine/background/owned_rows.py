@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from antiphon.engine.job import Pace
-from antiphon.engine.late_loop import LateLoop
+from antiphon.engine.background.job import Pace
+from antiphon.engine.background.late_loop import LateLoop
 from antiphon.spec import ids
 from antiphon.store.base import StoredResponse, StoreError
 from antiphon.store.owned_row_store import OwnedRowStore

@@ -13,11 +13,11 @@ import pytest
 
 from antiphon.config import Config
 from antiphon.config import ProviderSettings as ProviderConfig
-from antiphon.engine.background import Background
+from antiphon.engine.background.background import Background
+from antiphon.engine.background.job import BackgroundJob, Pace
+from antiphon.engine.background.late_loop import LateLoop
+from antiphon.engine.background.owned_rows import OwnedRows
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.job import BackgroundJob, Pace
-from antiphon.engine.late_loop import LateLoop
-from antiphon.engine.owned_rows import OwnedRows
 from antiphon.engine.summary import trigger
 from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.content import InputText

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from antiphon.engine.background.job_record import JobRecord
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.engine.hosted.loop import HostedLoop
-from antiphon.engine.job_record import JobRecord
 from antiphon.engine.run import Run
 from antiphon.engine.saving import encode_all, stored
 from antiphon.spec.codec import encode

@@ -10,20 +10,20 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.failures import SHUTDOWN
-from antiphon.engine.following import Logs
-from antiphon.engine.job import BackgroundJob, Logged, Pace
-from antiphon.engine.job_record import UnreadableJob
-from antiphon.engine.owned_rows import OwnedRows
-from antiphon.engine.queued_work import QueuedWork
-from antiphon.engine.takeover import (
+from antiphon.engine.background.following import Logs
+from antiphon.engine.background.job import BackgroundJob, Logged, Pace
+from antiphon.engine.background.job_record import UnreadableJob
+from antiphon.engine.background.owned_rows import OwnedRows
+from antiphon.engine.background.queued_work import QueuedWork
+from antiphon.engine.background.takeover import (
     RESTARTED,
     UNREADABLE_JOB,
     Restored,
     final_change,
     restored,
 )
+from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.failures import SHUTDOWN
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
 from antiphon.store.base import RUNNING, LoggedEvent, StoreConflict, StoredResponse, StoreError

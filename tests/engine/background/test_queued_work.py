@@ -10,15 +10,15 @@ import pytest
 
 from antiphon.config import Config, ProviderSettings
 from antiphon.config.schema import BackgroundSettings
-from antiphon.engine.background import Background
+from antiphon.engine.background.background import Background
+from antiphon.engine.background.job import BackgroundJob
+from antiphon.engine.background.queued_work import QueuedWork
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.job import BackgroundJob
-from antiphon.engine.queued_work import QueuedWork
 from antiphon.spec.request import Request
 from antiphon.store import StoreBusy, StoredResponse, StoreUnavailable
 from antiphon.store.postgres.store import PostgresStore
 from antiphon.wires.sealing import Seal
-from tests.engine.test_background import DEADLINE, QUICK, Spoken, heard
+from tests.engine.background.test_background import DEADLINE, QUICK, Spoken, heard
 from tests.postgres import needs_postgres, postgres_url, shared_cluster
 
 __all__ = ["postgres_url", "shared_cluster"]

@@ -6,12 +6,12 @@ stopped, open reasoning is completed with what it has. Anything else that is ope
 
 from msgspec import Struct
 
+from antiphon.engine.background.job import Ending
+from antiphon.engine.background.job_record import JobRecord
 from antiphon.engine.caller import Begun, Caller
 from antiphon.engine.engine import Engine
 from antiphon.engine.hosted.loop import HostedLoop
 from antiphon.engine.hosted.progress import HostedProgress
-from antiphon.engine.job import Ending
-from antiphon.engine.job_record import JobRecord
 from antiphon.engine.routing.continuation import UNFINISHED, Resuming, Unfinished, resumable
 from antiphon.engine.routing.router import RouteProvider
 from antiphon.engine.run import Run
