@@ -89,6 +89,22 @@ def test_the_walk_of_a_token_names_functions_that_exist() -> None:
         assert match[1] in defined(ROOT / match[2]), where
 
 
+def test_every_provider_around_a_provider_is_in_the_table() -> None:
+    rows = [
+        re.fullmatch(r"`(\w+)` in `([\w/.]+)`", row[0]) for row in table("### A provider around a provider")
+    ]
+    told = {match[1]: ROOT / "antiphon" / match[2] for match in rows if match}
+    assert len(told) == len(rows)
+    assert [name for name, path in told.items() if name not in defined(path)] == []
+    wrapping = re.compile(r"^class (\w+)\(WrappingProvider\)", re.MULTILINE)
+    there = {
+        name
+        for path in (ROOT / "antiphon").rglob("*.py")
+        for name in wrapping.findall(path.read_text(encoding="utf-8"))
+    }
+    assert there == set(told) - {"HostedLoop", "RouteProvider"}  # these ask several
+
+
 def test_the_glossary_has_the_words_that_the_page_uses() -> None:
     words = {row[0] for row in table("## Glossary")}
     asked = "sink delta event turn run end receipt dialect door provider waist"
