@@ -135,5 +135,5 @@ def _loaded(settings: FunctionSettings, place: str) -> object:
         raise settings.mistake("load", f"expected a function such as `module:function`, got {place!r}")
     try:
         return getattr(import_module(module), name)
-    except Exception as error:  # whatever the operator's module raises, they get one sentence
+    except (Exception, SystemExit) as error:  # whatever the module raises, its operator gets one sentence
         raise settings.mistake("load", f"{place!r} could not be loaded: {error}") from error

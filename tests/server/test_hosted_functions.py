@@ -22,6 +22,7 @@ load = [
     "tests.tools.hosted_functions:wait",
     "tests.tools.hosted_functions:shout",
     "tests.tools.hosted_functions:fail",
+    "tests.tools.hosted_functions:leave",
 ]
 """
 SCRIPTED = 'default_model = "s/m"\n[providers.s]\ntype = "script"\nfrom_requests = true\n' + FUNCTIONS
@@ -222,6 +223,25 @@ def test_a_tool_that_fails_tells_the_model(server: Serving, caplog: pytest.LogCa
     assert last["content"][0]["text"] == "Sorry."
     assert "loudly" not in caplog.text
     assert "the hosted tool function failed: RuntimeError" in caplog.text
+
+
+def test_a_function_that_ends_the_process_ends_its_own_call_alone(spawn: Spawn) -> None:
+    server = spawn(SCRIPTED)
+    said = script([{"calls": [call("leave", how="exit"), call("leave", how="interrupt")]}], [{"text": "Hm."}])
+    response = server.client().create(input=said, tools=hosted("leave"))
+    first, second, last = response["output"]
+    assert (first["status"], first["error"]) == ("failed", "the tool failed: SystemExit")
+    assert (second["status"], second["error"]) == ("failed", "the tool failed: KeyboardInterrupt")
+    assert last["content"][0]["text"] == "Hm."
+    assert server.process.poll() is None
+
+
+def test_a_tool_that_ends_the_process_before_its_call_ends_its_own_request_alone(spawn: Spawn) -> None:
+    server = spawn(SCRIPTED.replace("hosted_functions:leave", "hosted_functions:unlisted"))
+    response = server.client().post("/v1/responses", json={"input": "hi", "tools": hosted("unlisted")})
+    assert response.status_code == 500
+    assert response.json()["error"]["type"] == "server_error"
+    assert server.client().get("/healthz").status_code == 200
 
 
 def test_a_tool_that_is_too_slow_or_says_too_much(serve: Serve) -> None:

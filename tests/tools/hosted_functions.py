@@ -55,6 +55,13 @@ def fail(how: str) -> str:
 
 
 @tool
+async def leave(how: str) -> str:
+    """End the process, or try to."""
+    await asyncio.sleep(0)
+    raise KeyboardInterrupt if how == "interrupt" else SystemExit(3)
+
+
+@tool
 def note(path: str, seconds: float) -> str:
     """Write a line to the end of a file, and wait."""
     with Path(path).open("a", encoding="utf-8") as file:
@@ -67,3 +74,22 @@ def note(path: str, seconds: float) -> str:
 def look_up(path: str, seconds: float) -> str:
     """The same as `note`, but nobody minds it twice."""
     return note(path, seconds)
+
+
+class _Unlisted:
+    """A function of somebody's own making, which ends the process when it is asked what it takes."""
+
+    name = "unlisted"
+    description = "Nobody gets to call it."
+    strict = False
+    timeout = None
+    idempotent = False
+
+    def get_schema(self) -> dict[str, object]:
+        raise SystemExit(3)
+
+    async def call(self, arguments: str) -> str:
+        raise NotImplementedError
+
+
+unlisted = _Unlisted()

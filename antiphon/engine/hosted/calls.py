@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from antiphon.config import ToolsSettings
+from antiphon.engine.hosted.exits import EXITS
 from antiphon.engine.hosted.functions import OpenedTool
 from antiphon.engine.hosted.history import HostedHistory, ModelTurnId
 from antiphon.engine.hosted.progress import ProgressLog, StartedCall
@@ -112,7 +113,7 @@ class CallRunner:
             return failed(ready, "the tool took too long")
         except ToolFailure as error:
             return failed(ready, str(error))
-        except Exception as error:
+        except (Exception, *EXITS) as error:
             # The message of the exception may quote what was said, so only its place is logged.
             place = "".join(traceback.format_tb(error.__traceback__))
             name, kind = tool.settings.name, type(error).__name__

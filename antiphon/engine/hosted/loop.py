@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from antiphon.engine.context import Resolved
 from antiphon.engine.hosted.calls import CallRunner, Ready
+from antiphon.engine.hosted.exits import contained
 from antiphon.engine.hosted.functions import FunctionNames, OpenedTool, after_first
 from antiphon.engine.hosted.history import ModelTurnId
 from antiphon.engine.hosted.model_turn import ModelTurn
@@ -86,6 +87,10 @@ class HostedLoop:
     async def answer(self, turn: Turn, sink: Sink) -> None:
         citations = Citations()
         beginning = Beginning(CitingSink(sink, citations))
+        with contained():
+            await self._answer(turn, beginning, citations)
+
+    async def _answer(self, turn: Turn, beginning: "Beginning", citations: Citations) -> None:
         async with AsyncExitStack() as closing:
             opened = await self._open(turn, beginning, citations, closing)
             names = FunctionNames(opened, self._plan.turn.tools)
@@ -131,7 +136,8 @@ class HostedLoop:
                 param=wanted.param,
                 cite=citations.add,
             )
-            session = await wanted.tool.open(wanted.declared, scope)
+            with contained():
+                session = await wanted.tool.open(wanted.declared, scope)
             closing.push_async_callback(session.close)
             return OpenedTool(wanted.tool, session)
 
