@@ -7,6 +7,7 @@ model's name) is cut short, and spelled so that it cannot end the line or reach 
 import asyncio
 import json
 import logging
+import re
 import time
 from datetime import UTC, datetime
 from typing import Literal
@@ -24,6 +25,8 @@ FAILED = "request failed"
 _Fields = dict[str, object]
 
 _LONGEST = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _GATE = frozenset(
     {
         "body_too_large",
@@ -151,13 +154,20 @@ def configure(level: str, format: Literal["text", "json"]) -> None:
 
 
 class TextLine(logging.Formatter):
-    """`TIME LEVEL logger: message name=value …`"""
+    """`TIME LEVEL logger: message name=value …`
+
+    Whatever a record holds, it is one line. Only a traceback follows in lines of its own; each begins with
+    blanks, so that none can be taken for a record.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         fields: _Fields = getattr(record, "fields", {})
         values = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
-        line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}{values}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        message = _CONTROL.sub(_escaped, record.getMessage())
+        line = f"{_time(record)} {record.levelname} {record.name}: {message}{values}"
+        if place := _traceback(self, record):
+            line += "".join(f"\n  {_CONTROL_IN_LINES.sub(_escaped, one)}" for one in place.split("\n"))
+        return line
 
 
 class JsonLine(logging.Formatter):
@@ -172,13 +182,24 @@ class JsonLine(logging.Formatter):
         }
         for name, value in getattr(record, "fields", {}).items():
             line[name] = value[:_LONGEST] if isinstance(value, str) else value
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if place := _traceback(self, record):
+            line["traceback"] = place
         return json.dumps(line)
 
 
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    """Where it happened: of an exception, or as whoever logs it tells it without the exception's words."""
+    if record.exc_info:
+        return formatter.formatException(record.exc_info)
+    return str(getattr(record, "traceback", "")).rstrip("\n")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if found[0] < "\x7f" else f"\\u{ord(found[0]):04x}"
 
 
 def _plain(value: object) -> str:

@@ -1,11 +1,13 @@
 """MCP servers behind the gateway, as processes of their own, over every transport."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.wires.tools.names import DeclaredTool, flat_name
 from tests.server.conftest import Serve
 from tests.server.servers import Serving, until
 from tests.server.test_hosted_functions import call, script
@@ -124,3 +126,30 @@ def test_whoever_goes_away_ends_the_call_at_the_server(
         stream.until("response.mcp_call.in_progress")
         until(lambda: note.exists() and note.read_text())
     until(lambda: note.read_text() == "cancelled")
+
+
+FORGED = "q\nWARNING forged"
+
+
+def test_a_tool_that_only_a_list_of_the_client_has_does_not_reach_the_server(
+    server: Serving, address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in (FORGED, "get_weather")]
+    listed = {"type": "mcp_list_tools", "id": "m", "server_label": "w", "tools": tools}
+    forged = flat_name(DeclaredTool(f"w__{FORGED}"))
+    calls = {"calls": [call(forged), call("w__get_weather", city="Rome")]}
+    said = {"role": "user", "content": script([calls], [{"text": "Fine."}])}
+    response = server.client().create(input=[listed, said], tools=[remote(address)])
+    assert kinds(response) == ["mcp_call", "mcp_call", "message"]
+    first, second, _ = response["output"]
+    assert (first["name"], first["status"]) == (FORGED, "failed")
+    assert first["error"]["message"].startswith("the server has no such tool")
+    assert (second["status"], second["output"]) == ("completed", "18 degrees in Rome")
+    assert "forged" not in caplog.text
+
+
+def test_nothing_that_the_mcp_package_logs_is_written(server: Serving, address: str) -> None:
+    said = script([call("w__get_weather", city="Rome")], [{"text": "Fine."}])
+    server.client().create(input=said, tools=[remote(address)])
+    for name in ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher", "httpx2"):
+        assert not logging.getLogger(name).isEnabledFor(logging.ERROR)

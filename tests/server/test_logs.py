@@ -1,6 +1,7 @@
 """The log: a line for each request that did not go well, and never anything of what was said in it."""
 
 import json
+import logging
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -214,6 +215,19 @@ def test_a_line_cannot_be_forged_by_what_a_client_sends(spawn: Spawn) -> None:
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO antiphon\.requests: request failed id=", line
     )
     assert " key=root" not in re.sub(r'"(\\.|[^"\\])*"', "", line)
+
+
+def test_a_record_is_one_line_whatever_it_holds() -> None:
+    told = "a\nWARNING forged\r\x1b[31m\x85\u2028\ud800é"
+    about: tuple[str, int, str, int] = "somebody", logging.WARNING, __file__, 1
+    line = TextLine().format(logging.LogRecord(*about, "Tool %s", (told,), None))
+    assert line.endswith(r"WARNING somebody: Tool a\nWARNING forged\r\u001b[31m\u0085\u2028\ud800é")
+    error = ValueError(told)
+    record = logging.LogRecord(*about, "broken", (), (ValueError, error, None))
+    first, *others = TextLine().format(record).split("\n")
+    assert first.endswith("WARNING somebody: broken")
+    assert others[-1].startswith("  WARNING forged")
+    assert all(one.startswith("  ") and one.isprintable() for one in others)
 
 
 def test_the_log_as_json(spawn: Spawn) -> None:

@@ -117,7 +117,8 @@ class CallRunner:
             # The message of the exception may quote what was said, so only its place is logged.
             place = "".join(traceback.format_tb(error.__traceback__))
             name, kind = tool.settings.name, type(error).__name__
-            log.error("request %s: the hosted tool %s failed: %s\n%s", self._request_id, name, kind, place)
+            told = "request %s: the hosted tool %s failed: %s"
+            log.error(told, self._request_id, name, kind, extra={"traceback": place})
             return failed(ready, f"the tool failed: {kind}")
 
     def _within(self, output: str | list[ContentPart], limit: int) -> str | list[ContentPart]:

@@ -307,8 +307,11 @@ async def _opened(transport: Any, resources: AsyncExitStack | None = None) -> "t
 
 
 def _silence() -> None:
-    """The package logs addresses and messages; here nothing of what is said is logged."""
-    for name in ("mcp", "httpx2", "httpcore2"):
+    """The package logs addresses and messages; here nothing of what is said is logged.
+
+    Its sessions log under the name `client`.
+    """
+    for name in ("mcp", "client", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

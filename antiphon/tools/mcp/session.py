@@ -31,6 +31,7 @@ _MOST_TOOLS = 512
 _LARGEST_LIST = 1024 * 1024
 _GONE = -32000
 """The code of JSON-RPC for a server that failed in a way of its own."""
+_NO_TOOL = "the server has no such tool, or not any more, or it is not allowed"
 
 
 class ListedTool(NamedTuple):
@@ -80,6 +81,9 @@ class McpSession(ToolSession):
         self._store = store
         self._expires_at = expires_at
         self._tools: dict[str, ListedTool] = {}
+        self._is_sent = False
+        """Did the client send the list with this request? Then it may name anything."""
+        self._own_names: frozenset[str] | None = None
 
     # --- the list -----------------------------------------------------------------------------------------
 
@@ -108,7 +112,10 @@ class McpSession(ToolSession):
                 continue
             tools = _read(fields.get("tools"))
             lacks = isinstance(wanted, list) and not set(wanted) <= {tool.name for tool in tools}
-            return None if lacks or not tools or fields.get("error") else tools
+            if lacks or not tools or fields.get("error"):
+                return None
+            self._is_sent = any(one is item or one == item for one in _of_type(self._scope.given, LIST))
+            return tools
         return None
 
     async def _ask_for_list(self, seconds: float) -> list[ListedTool]:
@@ -145,7 +152,7 @@ class McpSession(ToolSession):
     async def run(self, call: HostedCall) -> Outcome:
         tool = self._tools.get(call.function)
         if tool is None:
-            raise ToolFailure("the server has no such tool any more, or it is not allowed")
+            raise ToolFailure(_NO_TOOL)
         if self._waits(call):
             return await self._ask_for_approval(call, tool)
         call.event("response.mcp_call_arguments.done", arguments=call.arguments)
@@ -154,6 +161,8 @@ class McpSession(ToolSession):
         except UNREADABLE:
             return self._failed(call, {"message": "the arguments are no JSON object", **_PROTOCOL})
         try:
+            if self._is_sent and not await self._has(tool.name):
+                return self.failure(call, _NO_TOOL)
             result = await self._link.ask(lambda client: client.call_tool(tool.name, arguments))
             parts = content(result)
         except Exception as error:
@@ -166,6 +175,12 @@ class McpSession(ToolSession):
             return Outcome(output or said, self._item(call, "failed", error=wrong), failed=True)
         call.event(f"response.{CALL}.completed")
         return Outcome(output, self._item(call, "completed", output=words(parts)))
+
+    async def _has(self, name: str) -> bool:
+        """Is a tool in the server's own list, which is asked for once?"""
+        if self._own_names is None:
+            self._own_names = frozenset(tool.name for tool in await self._link.ask(listed))
+        return name in self._own_names
 
     def is_idempotent(self, function: str) -> bool:
         tool = self._tools.get(function)
