@@ -162,8 +162,17 @@ class ToolSession:
         return [function.name for function in self.functions]
 
     async def resumed(self) -> Sequence[Resumed]:
-        """Calls of earlier responses that are to be run before the model is asked."""
+        """Calls of earlier responses that are to be run before the model is asked.
+
+        The request may still be refused, so nothing is used up yet: see `claim`.
+        """
         return ()
+
+    async def claim(self) -> None:
+        """The resumed calls are about to be run: use up what allows them. A `SpecError` if that is gone."""
+
+    async def release(self) -> None:
+        """The resumed calls are not run after all: give back what was used up."""
 
     async def close(self) -> None:
         """The response has ended, in whatever way."""

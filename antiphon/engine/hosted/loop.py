@@ -7,11 +7,13 @@ functions end it, with the hosted results of the same turn already in it.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import AsyncExitStack
+from copy import copy
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from antiphon.engine.context import Resolved
+from antiphon.engine.files import with_files
 from antiphon.engine.hosted.calls import CallRunner, Ready
 from antiphon.engine.hosted.exits import contained
 from antiphon.engine.hosted.functions import FunctionNames, OpenedTool, after_first
@@ -29,7 +31,7 @@ from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import AllowedTools
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
 from antiphon.stream.policy import POLICY, Policy, restricts
-from antiphon.tools.base import HostedCall, Scope
+from antiphon.tools.base import HostedCall, Scope, ToolSession
 from antiphon.tools.citations import Citations, CitingSink
 
 _LEAST_TOKENS = 16
@@ -163,6 +165,9 @@ class HostedLoop:
                 name = names.name(one.session, resumed.function)
                 made = FunctionCall(call_id=ids.new_id(ids.CALL), name=name, arguments=resumed.arguments)
                 ready.append(Ready(one, call, made))
+        if ready:
+            await self._check_files()
+        await _claim([one.session for one in opened])
         self.progress.is_begun = True
         if not ready:
             return
@@ -174,6 +179,15 @@ class HostedLoop:
         turn = ModelTurnId(f"{self._composing.response.id}:resumed", is_last=False)
         allowed = TurnCalls(turn, [one.made for one in ready], ready, None)
         await self._run_calls(await self._started(allowed), runner)
+
+    async def _check_files(self) -> None:
+        """Refuse now what the model cannot be given: nothing may be run for a request that is refused."""
+        tool, turn = self._tools.tools.get("file_search"), self._plan.turn
+        if tool is not None:
+            model = copy(self)
+            model.name = "the model"
+            trial = replace(turn, receipts=[])
+            await with_files(tool, model, trial, self._resolved.items, tool.environment.clock())
 
     async def _take_up(
         self,
@@ -328,6 +342,19 @@ class HostedLoop:
     def _add(self, items: Sequence[Item]) -> None:
         self._resolved.items = [*self._resolved.items, *items]
         self._resolved.is_plain = False
+
+
+async def _claim(sessions: Sequence[ToolSession]) -> None:
+    """Have all of them use up what allows their calls, or none."""
+    claimed: list[ToolSession] = []
+    try:
+        for session in sessions:
+            claimed.append(session)
+            await session.claim()
+    except BaseException:
+        for session in claimed:
+            await asyncio.shield(session.release())
+        raise
 
 
 class Beginning(WrappingSink):

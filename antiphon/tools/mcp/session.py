@@ -59,6 +59,14 @@ class ListedTool(NamedTuple):
         }
 
 
+class _Answer(NamedTuple):
+    """What the client said to a request for approval."""
+
+    approval: Approval
+    item: Opaque
+    approves: bool
+
+
 class McpSession(ToolSession):
     def __init__(
         self,
@@ -84,6 +92,8 @@ class McpSession(ToolSession):
         self._is_sent = False
         """Did the client send the list with this request? Then it may name anything."""
         self._own_names: frozenset[str] | None = None
+        self._answers: list[_Answer] = []
+        self._taken: list[Approval] = []
 
     # --- the list -----------------------------------------------------------------------------------------
 
@@ -243,6 +253,7 @@ class McpSession(ToolSession):
 
     async def resumed(self) -> Sequence[Resumed]:
         found: list[Resumed] = []
+        self._answers = []
         for answer in _of_type(self._scope.given, RESPONSE):
             id = answer.fields.get("approval_request_id")
             asked = next((one for one in _of_type(self._scope.items, REQUEST) if one.id == id), None)
@@ -250,20 +261,34 @@ class McpSession(ToolSession):
                 raise _not_valid("there is no such request in the conversation", self._scope, answer)
             if asked.fields.get("server_label") != self._server.server_label:
                 continue
-            if not isinstance(answer.fields.get("approve"), bool):
+            approves = answer.fields.get("approve")
+            if not isinstance(approves, bool):
                 place = f"input[{_place(self._scope, answer)}].approve"
                 raise SpecError(invalid_param(place, "expected true or false"))
-            name, arguments = str(asked.fields.get("name")), str(asked.fields.get("arguments") or "{}")
-            taken = await self._store.take_approval(
-                self._scope.tenant, asked.id, self._digest(name, arguments)
-            )
-            if answer.fields.get("approve") is not True or self._was_run(asked.id):
+            if self._was_run(asked.id):
                 continue
-            if not taken:
-                why = "it has been answered before, has expired, or asked for another call"
-                raise _not_valid(why, self._scope, answer)
-            found.append(Resumed(f"{self._server.server_label}__{name}", arguments, asked.id))
+            if any(asked.id == one.approval.id for one in self._answers):
+                raise _not_valid("it is answered twice here", self._scope, answer)
+            name, arguments = str(asked.fields.get("name")), str(asked.fields.get("arguments") or "{}")
+            digest = self._digest(name, arguments)
+            approval = Approval(self._scope.tenant, asked.id, digest, self._expires_at)
+            self._answers.append(_Answer(approval, answer, approves))
+            if approves:
+                found.append(Resumed(f"{self._server.server_label}__{name}", arguments, asked.id))
         return found
+
+    async def claim(self) -> None:
+        for one in self._answers:
+            approval = one.approval
+            if await self._store.take_approval(approval.tenant, approval.id, approval.digest):
+                self._taken.append(approval)
+            elif one.approves:
+                why = "it has been answered before, has expired, or asked for another call"
+                raise _not_valid(why, self._scope, one.item)
+
+    async def release(self) -> None:
+        while self._taken:
+            await self._store.add_approval(self._taken.pop())
 
     def _was_run(self, id: str) -> bool:
         return any(call.fields.get("approval_request_id") == id for call in _of_type(self._scope.items, CALL))
