@@ -1,9 +1,11 @@
 """`/v1/vector_stores` and `file_search` over real sockets, driven by the unmodified `openai` package."""
 
+import asyncio
 import json
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from openai.types import responses as types
 from pydantic import TypeAdapter
 
 from antiphon.server.app import App
+from antiphon.tools.file_search import extraction
 from tests.server.conftest import Serve
-from tests.server.servers import Serving, configure
+from tests.server.servers import DEADLINE, Serving, configure
 from tests.server.test_files import ECHO, KEYS, sdk
 from tests.server.test_hosted_functions import call, script
 from tests.server.upstream import Upstream
@@ -214,6 +217,34 @@ def test_no_tenant_reaches_anothers_vector_store(server: Serving, alice: OpenAI,
     assert store.id not in [one.id for one in stores.list()]
     assert names(stores.search(mine.id, query="password swordfish")) == []
     assert names(alice.vector_stores.search(store.id, query="password")) == ["secret.txt"]
+
+
+def test_files_of_one_tenant_do_not_hold_up_those_of_another(
+    alice: OpenAI, bob: OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a file of the one takes as long as a file may take; she has six of them."""
+    ask, began, release = extraction._ask, threading.Semaphore(0), threading.Event()
+
+    async def slow(asked: dict[str, Any], seconds: float) -> bytes:
+        if asked["filename"] == "slow.pdf":
+            began.release()
+            await asyncio.to_thread(release.wait)
+        return await ask(asked, seconds)
+
+    monkeypatch.setattr(extraction, "_ask", slow)
+    store = alice.vector_stores.create()
+    files = [alice.files.create(file=("slow.pdf", b"%d" % n), purpose="assistants") for n in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        reading = [pool.submit(alice.vector_stores.files.create, store.id, file_id=one.id) for one in files]
+        try:
+            for _ in range(2):
+                assert began.acquire(timeout=DEADLINE)
+            mine = filled(bob, one=CATS)
+            assert names(bob.vector_stores.search(mine.id, query="cats")) == ["one.txt"]
+            assert not began.acquire(blocking=False)
+        finally:
+            release.set()
+        assert {one.result().status for one in reading} == {"failed"}
 
 
 def test_a_vector_store_expires_some_days_after_its_last_use(

@@ -32,8 +32,8 @@ from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
 from antiphon.tools.code_interpreter.containers import PREFIX, Containers, file_id
 from antiphon.tools.code_interpreter.engine import CodeEngine, Ran
 from antiphon.tools.code_interpreter.monty import Monty
-from antiphon.tools.code_interpreter.slots import FairSlots
 from antiphon.tools.file_search.library import Library, missing_file
+from antiphon.tools.slots import FairSlots
 from antiphon.wires.worker_thread import in_worker_thread
 
 TYPE = "code_interpreter"

@@ -6,13 +6,15 @@ import os
 import signal
 from pathlib import Path
 
+from antiphon.tools.slots import FairSlots
 from antiphon.wires.child_process import start_module
 
 _CHILD = "antiphon.tools.file_search.extraction_child"
 _MEMORY = 1024 * 1024 * 1024
 _GRACE = 5.0
 """How much longer than its time limit the child may take, to start and to end."""
-_AT_ONCE = 2
+_AT_ONCE = 4
+"""How many files are read at once, half of them for one tenant."""
 
 
 class Unreadable(Exception):
@@ -30,12 +32,15 @@ class Extractor:
         """How long reading one may take, and how many bytes of text it may have."""
         self._seconds = seconds
         self._limit = limit
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = FairSlots(_AT_ONCE)
 
-    async def text(self, path: Path, filename: str) -> str:
-        """All the text of a file; `Unreadable` if there is none, or more than the limit."""
+    async def text(self, path: Path, filename: str, tenant: str = "") -> str:
+        """All the text of a file; `Unreadable` if there is none, or more than the limit.
+
+        However many files a tenant wants to have read, those of others get their turn.
+        """
         limits = {"seconds": self._seconds, "limit": self._limit, "memory": _MEMORY}
-        async with self._slots:
+        async with self._slots.taken(tenant):
             told = await _ask({"path": str(path), "filename": filename, **limits}, self._seconds + _GRACE)
         head, _, text = told.partition(b"\n")
         try:

@@ -68,7 +68,7 @@ class SearchIndex:
         about = file.id, file.filename, msgspec.json.encode(attributes), int(now), *chunking
         chunks: list[FileChunk] = []
         try:
-            text = await self._extractor.text(self._library.path(file), file.filename)
+            text = await self._extractor.text(self._library.path(file), file.filename, file.tenant)
             texts = await in_worker_thread(_cut, text, chunking)
             vectors = await self._embedder.vectors(texts) if self._embedder is not None else None
             chunks = [FileChunk(text, vectors[n] if vectors else None) for n, text in enumerate(texts)]

@@ -1,4 +1,4 @@
-"""Who may run code now: so many at once, and no tenant at the cost of the others."""
+"""Who may have a process to work in now: so many at once, and no tenant at the cost of the others."""
 
 import asyncio
 from collections import Counter, deque

@@ -1,4 +1,4 @@
-"""The slots that runs of code wait for: never too many, and a turn for every tenant."""
+"""The slots that runs of code and readers of files wait for: never too many, and a turn for every tenant."""
 
 import asyncio
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.tools.code_interpreter.slots import FairSlots
+from antiphon.tools.slots import FairSlots
 
 
 class Runs:
