@@ -9,6 +9,7 @@ import pytest
 from openai import OpenAI
 from openai.types.responses import ResponseCodeInterpreterToolCall
 
+from antiphon.tools.file_search import library
 from tests.server.conftest import Serve
 from tests.server.http_calls import key_table
 from tests.server.servers import Serving
@@ -204,6 +205,26 @@ def test_uploaded_files_are_there_for_the_code(serve: Serve) -> None:
         tool = {"type": "code_interpreter", "container": container}
         response = client.create(input=read, tools=[tool])
         assert response["output"][-1]["content"][0]["text"].startswith("opens at six")
+
+
+@needs_sandbox
+def test_a_file_that_was_uploaded_as_a_folder_is_there_under_another_name(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(FULL)
+    with monkeypatch.context() as before:
+        before.setattr(library, "safe_name", lambda name: "..")  # as it was kept once
+        file = upload(server)
+    client = server.client()
+    assert client.ok("GET", f"/v1/files/{file}")["filename"] == ".."
+    made = client.ok("POST", "/v1/containers", json={"file_ids": [file]})["id"]
+    listed = client.ok("GET", f"/v1/containers/{made}/files")["data"]
+    assert [one["path"] for one in listed] == ["/mnt/data/file"]
+    tool = {"type": "code_interpreter", "container": {"type": "auto", "file_ids": [file]}}
+    response = client.create(
+        input=script([code("print(open('file').read())")], [{"echo": True}]), tools=[tool]
+    )
+    assert response["output"][-1]["content"][0]["text"].startswith("opens at six")
 
 
 @needs_sandbox

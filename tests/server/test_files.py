@@ -182,6 +182,13 @@ def test_a_form_may_come_byte_by_byte_and_names_no_folder(server: Serving) -> No
     assert content.content == b"\r\n--B \r\n-"
 
 
+@pytest.mark.parametrize("name", [b"..", b".", b"a/..", b" .. ", b"\x01..", b" "])
+def test_a_name_that_names_a_folder_is_replaced(server: Serving, name: bytes) -> None:
+    body = PART % (b"file", b'; filename="%b"' % name, b"x") + PURPOSE + b"--B--\r\n"
+    made = server.client("sk-alice").ok("POST", "/v1/files", headers=FORM, content=body)
+    assert made["filename"] == "file"
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

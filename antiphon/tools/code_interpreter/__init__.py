@@ -32,7 +32,7 @@ from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
 from antiphon.tools.code_interpreter.containers import PREFIX, Containers, file_id
 from antiphon.tools.code_interpreter.engine import CodeEngine, Ran
 from antiphon.tools.code_interpreter.monty import Monty
-from antiphon.tools.file_search.library import Library, missing_file
+from antiphon.tools.file_search.library import Library, missing_file, safe_name
 from antiphon.tools.slots import FairSlots
 from antiphon.wires.worker_thread import in_worker_thread
 
@@ -135,7 +135,8 @@ class CodeInterpreter(HostedTool):
         for file in files if path is not None else ():
             assert path is not None
             with suppress(FileNotFoundError):  # deleted in the meantime
-                await in_worker_thread(self.containers.put, path, file.filename, self._library.path(file))
+                name = safe_name(file.filename)  # it may have been uploaded before names were looked at
+                await in_worker_thread(self.containers.put, path, name, self._library.path(file))
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields

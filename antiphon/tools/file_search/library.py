@@ -49,7 +49,7 @@ class Library:
         digest = await asyncio.to_thread(incoming.finish)
         expires_at = None if seconds is None else int(now) + seconds
         size, id = incoming.size, new_id(FILE)
-        file = UploadedFile(id, tenant, filename, purpose, size, digest, int(now), expires_at)
+        file = UploadedFile(id, tenant, safe_name(filename), purpose, size, digest, int(now), expires_at)
         while True:
             with self._contents.locked(alone=False) as is_locked:
                 if is_locked:
@@ -97,6 +97,11 @@ class Library:
     def _full(self) -> SpecError:
         message = f"your files would take more than {self._quota:,} bytes in all; delete some first"
         return SpecError(invalid_request(message).with_code("quota_exceeded"), 413)
+
+
+def safe_name(name: str) -> str:
+    """The name of a file; `file` where it would name a folder, or nothing."""
+    return "file" if name.strip() in ("", ".", "..") else name
 
 
 def has_expired(expires_at: int | None, now: float) -> bool:
