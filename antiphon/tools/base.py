@@ -157,6 +157,13 @@ class ToolSession:
         """
         return False
 
+    def means(self, name: str) -> bool:
+        """Does a name that no tool of the request has mean a function of this session, which it lacks?
+
+        Such a call is begun and run as any other, and fails there; otherwise it is the client's.
+        """
+        return False
+
     def chosen(self, choice: Opaque) -> list[str]:
         """The functions that a `tool_choice` or an allowed tool means which names this tool by its type."""
         return [function.name for function in self.functions]

@@ -112,7 +112,35 @@ def test_a_server_that_is_down(serve: Serve) -> None:
         down = f"http://127.0.0.1:{unused.getsockname()[1]}"
         server = serve(f'{SCRIPTED}[tools.mcp]\nallow = ["{down}"]\n')
         response = server.client().create(input=script([{"text": "Alone."}]), tools=[remote(down)])
-    assert error_of(response) == "the server could not be reached"
+        assert error_of(response) == "the server could not be reached"
+        said = script([call("w__get_weather", city="Rome")], [{"echo": True}])
+        response = server.client().create(input=said, tools=[remote(down)])
+    assert failed(response)["error"]["message"] == "the server could not be reached"
+    assert failed(response)["name"] == "get_weather"
+    assert response["output"][-1]["content"][0]["text"] == "the server could not be reached"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_tool_that_the_server_lacks_is_a_call_that_failed(
+    server: Serving, address: str, stream: bool
+) -> None:
+    said = script([call("w__nope", city="Rome")], [{"echo": True}])
+    request = {"input": said, "tools": [remote(address)]}
+    if stream:
+        with server.client().listen("/v1/responses", **request, stream=True) as events:
+            response = list(events)[-1]["response"]
+    else:
+        response = server.client().create(**request)
+    called = failed(response)
+    assert (called["name"], called["server_label"], called["output"]) == ("nope", "w", None)
+    assert called["error"]["message"].startswith("the server has no such tool")
+    assert response["output"][-1]["content"][0]["text"] == called["error"]["message"]
+
+
+def test_a_tool_of_the_client_may_have_a_name_like_one_of_a_server(server: Serving, address: str) -> None:
+    mine = {"type": "function", "name": "w__nope", "parameters": {"type": "object"}}
+    response = server.client().create(input=script([call("w__nope")]), tools=[remote(address), mine])
+    assert kinds(response) == ["mcp_list_tools", "function_call"]
 
 
 listing, left = threading.Event(), threading.Event()

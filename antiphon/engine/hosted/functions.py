@@ -29,7 +29,9 @@ class FunctionNames:
 
     def __init__(self, opened: Sequence[OpenedTool], clients: Iterable[Tool]) -> None:
         self.functions: dict[str, HostedFunction] = {}
+        self._opened = opened
         taken = tool_names(clients)
+        self._clients = frozenset(taken)
         for one in opened:
             for function in one.session.functions:
                 origin = DeclaredTool(function.name, one.tool.settings.name)
@@ -38,6 +40,15 @@ class FunctionNames:
                     name = shortened(name, origin)
                 taken.add(name)
                 self.functions[name] = HostedFunction(one, function)
+
+    def find(self, name: str) -> HostedFunction | None:
+        """The function of this name, also one that a hosted tool lacks but the model calls; else None."""
+        if (found := self.functions.get(name)) is not None or name in self._clients:
+            return found
+        for one in self._opened:
+            if one.session.means(name):
+                return HostedFunction(one, Function(name, "", {}))
+        return None
 
     def declared(self) -> list[FunctionTool]:
         return [

@@ -66,7 +66,7 @@ class ModelTurn(WrappingSink):
         return [*self._earlier, *self._said.response.output]
 
     def is_hosted(self, item: Item) -> bool:
-        return isinstance(item, FunctionCall) and item.name in self._names.functions
+        return isinstance(item, FunctionCall) and self._names.find(item.name) is not None
 
     def call_count(self) -> int:
         return sum(isinstance(item, FunctionCall | CustomToolCall) for item in self.output())
@@ -102,7 +102,7 @@ class ModelTurn(WrappingSink):
             self._unnamed.setdefault(delta.key, []).append(delta)
             return
         waiting = self._unnamed.pop(delta.key, [])
-        hosted = self._names.functions.get(call.name)
+        hosted = self._names.find(call.name)
         if hosted is None or delta.kind != "function":
             batch += [self._keyed(one) for one in (*waiting, delta)]
             return
@@ -124,7 +124,7 @@ class ModelTurn(WrappingSink):
 
     def _is_hosted_key(self, key: Key) -> bool:
         call = self._said.open_call(key)
-        return call is not None and call.name in self._names.functions
+        return call is not None and self._names.find(call.name) is not None
 
     def _keyed(self, delta: AnyDelta) -> AnyDelta:
         """Under a key of this turn: the next turn may use the same keys for others."""

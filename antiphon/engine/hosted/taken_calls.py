@@ -98,7 +98,7 @@ class TakenCalls:
         return call.result()
 
     def _ready(self, call: StartedCall, n: int) -> Ready | None:
-        function = self._names.functions.get(call.name)
+        function = self._names.find(call.name)
         if function is None:
             return None
         key = call.item or f"antiphon:taken:{n}"

@@ -13,6 +13,7 @@ from antiphon.spec.codec import UNREADABLE, Opaque, encode
 from antiphon.spec.content import ContentPart, InputText
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Item
+from antiphon.spec.limits import NOT_IN_NAME
 from antiphon.store.base import Approval, Store
 from antiphon.tools.base import Function, HostedCall, Outcome, Resumed, Scope, ToolFailure, ToolSession
 from antiphon.tools.mcp.declared import DeclaredServer
@@ -92,6 +93,8 @@ class McpSession(ToolSession):
         self._is_sent = False
         """Did the client send the list with this request? Then it may name anything."""
         self._own_names: frozenset[str] | None = None
+        self._trouble = ""
+        """Why there is no list."""
         self._answers: list[_Answer] = []
         self._taken: list[Approval] = []
 
@@ -141,7 +144,7 @@ class McpSession(ToolSession):
                 answered = await self._link.ask(listed)
                 tools = await in_worker_thread(_checked, answered, self._server.allows)
         except Exception as raised:
-            error = str(told(raised)["message"])
+            error = self._trouble = str(told(raised)["message"])
         shown = [tool.fields() for tool in tools]
         scope.event(key, f"response.{LIST}.{'failed' if error else 'completed'}")
         done = {**begun, "tools": shown, "error": error, _SERVER: self._address}
@@ -162,7 +165,7 @@ class McpSession(ToolSession):
     async def run(self, call: HostedCall) -> Outcome:
         tool = self._tools.get(call.function)
         if tool is None:
-            raise ToolFailure(_NO_TOOL)
+            raise ToolFailure(self._trouble or _NO_TOOL)
         if self._waits(call):
             return await self._ask_for_approval(call, tool)
         call.event("response.mcp_call_arguments.done", arguments=call.arguments)
@@ -204,18 +207,23 @@ class McpSession(ToolSession):
         return Outcome(str(error["message"]), self._item(call, "failed", error=error), failed=True)
 
     def _item(self, call: HostedCall, status: str, **fields: Any) -> dict[str, Any]:
-        tool = self._tools.get(call.function)
+        tool, label = self._tools.get(call.function), self._server.server_label
         return {
             "type": CALL,
             "status": status,
             "approval_request_id": call.about,
             "arguments": call.arguments,
             "error": None,
-            "name": call.function if tool is None else tool.name,
+            "name": call.function.removeprefix(_prefix(label)).removeprefix(f"{label}__")
+            if tool is None
+            else tool.name,
             "output": None,
-            "server_label": self._server.server_label,
+            "server_label": label,
             **fields,
         }
+
+    def means(self, name: str) -> bool:
+        return name.startswith(_prefix(self._server.server_label))
 
     def chosen(self, choice: Opaque) -> list[str]:
         fields = choice.fields
@@ -370,6 +378,11 @@ def _read(tools: Any) -> list[ListedTool]:
                     ListedTool(name, str(about or ""), schema, notes if isinstance(notes, dict) else None)
                 )
     return found
+
+
+def _prefix(label: str) -> str:
+    """What the names of a server's functions begin with, as a model that makes one up writes it."""
+    return NOT_IN_NAME.sub("_", label) + "__"
 
 
 def _plain(parts: list[ContentPart]) -> str | list[ContentPart]:
