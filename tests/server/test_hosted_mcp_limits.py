@@ -173,6 +173,15 @@ class Liar(BaseHTTPRequestHandler):
                 "tools": [{"name": "one", "inputSchema": {"type": "object"}}],
                 "nextCursor": "again",
             }
+        elif self.path == "/broken":
+            self._send(b'{"jsonrpc": "2.0", "id": 1, "result": "secret-of-the-server', "application/json")
+            return
+        elif self.path == "/moved":
+            self.send_response(307)
+            self.send_header("Location", "http://db.internal:5432/private/path")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         elif self.path == "/words":
             self._send(b"<html>", "text/html")
             return
@@ -234,6 +243,30 @@ def test_a_server_that_lies(serve: Serve, liar: str, path: str) -> None:
     toml = f'{SCRIPTED}[tools.mcp]\nallow = ["{liar}"]\ntimeout = "5 s"\nbody_limit = "1 MiB"\n'
     response = serve(toml).client().create(input=script([{"text": "Alone."}]), tools=[remote(liar, path)])
     assert error_of(response)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/broken", "the server's answer could not be read"),
+        ("/moved", "the server leads to another address, which the gateway does not follow"),
+        ("/words", "the server's answer is not of a kind that MCP has"),
+    ],
+)
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_an_error_quotes_neither_an_address_nor_an_answer(
+    serve: Serve, liar: str, path: str, says: str, is_configured: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    table = f'[tools.mcp.servers.w]\nurl = "{liar}{path}"\n'
+    toml = table if is_configured else f'[tools.mcp]\nallow = ["{liar}"]\n'
+    tool = {"type": "mcp", "server_label": "w"} if is_configured else remote(liar, path)
+    response = serve(SCRIPTED + toml).client().create(input=script([{"text": "Alone."}]), tools=[tool])
+    assert error_of(response) == says
+    assert "the MCP server 'w' failed: MCPError" in caplog.text
+    assert "secret-of-the-server" not in caplog.text
+    assert ("redirects to http://db.internal:5432" in caplog.text) == (path == "/moved")
+    assert "private" not in caplog.text
 
 
 def test_a_list_without_an_end_is_read_no_further(serve: Serve, liar: str) -> None:

@@ -3,17 +3,21 @@
 Imported when a connection is opened, because it brings the package's own HTTP library along.
 """
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import urljoin
 
 import httpcore2
 import httpx2
 
 from antiphon.providers.http.failures import Forbidden
 from antiphon.providers.http.resolving import Resolver, demand_public
+from antiphon.tools.mcp.addresses import origin
 from antiphon.tools.mcp.links import HttpFailure, McpAnswerTooLarge, NotAllowed
 from antiphon.tools.mcp.structure import JsonStructure
 
+log = logging.getLogger(__name__)
 _Note = Callable[[Exception], None]
 
 
@@ -74,12 +78,24 @@ class _Guarded(httpx2.AsyncBaseTransport):
             raise
         if request.method == "POST" and response.status_code >= 400:
             self._note(HttpFailure(response.status_code))
+        if response.has_redirect_location:
+            _log_redirect(request, response)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Counted(response.stream, self._note, self._limit)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _log_redirect(request: httpx2.Request, response: httpx2.Response) -> None:
+    """Tell the operator, whose servers they may be, what a client is not told."""
+    try:
+        target = origin(urljoin(str(request.url), response.headers["location"]))
+    except ValueError:
+        target = None
+    there = "an address that cannot be read" if target is None else "{}://{}:{}".format(*target)
+    log.info("the MCP server at %s redirects to %s", request.url.netloc.decode("ascii", "replace"), there)
 
 
 class _Counted(httpx2.AsyncByteStream):

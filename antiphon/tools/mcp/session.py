@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,8 @@ from antiphon.wires.worker_thread import in_worker_thread
 
 if TYPE_CHECKING:
     from mcp.types import Tool
+
+log = logging.getLogger(__name__)
 
 LIST, CALL = "mcp_list_tools", "mcp_call"
 REQUEST, RESPONSE = "mcp_approval_request", "mcp_approval_response"
@@ -144,7 +147,7 @@ class McpSession(ToolSession):
                 answered = await self._link.ask(listed)
                 tools = await in_worker_thread(_checked, answered, self._server.allows)
         except Exception as raised:
-            error = self._trouble = str(told(raised)["message"])
+            error = self._trouble = str(self._told(raised)["message"])
         shown = [tool.fields() for tool in tools]
         scope.event(key, f"response.{LIST}.{'failed' if error else 'completed'}")
         done = {**begun, "tools": shown, "error": error, _SERVER: self._address}
@@ -179,7 +182,7 @@ class McpSession(ToolSession):
             result = await self._link.ask(lambda client: client.call_tool(tool.name, arguments))
             parts = content(result)
         except Exception as error:
-            return self._failed(call, told(error))
+            return self._failed(call, self._told(error))
         output = _plain(parts)
         if result.is_error:
             said = words(parts) or "the tool failed"
@@ -188,6 +191,12 @@ class McpSession(ToolSession):
             return Outcome(output or said, self._item(call, "failed", error=wrong), failed=True)
         call.event(f"response.{CALL}.completed")
         return Outcome(output, self._item(call, "completed", output=words(parts)))
+
+    def _told(self, error: Exception) -> dict[str, Any]:
+        """What the client is told of an error; the log has its kind, and nothing that it quotes."""
+        kind, code = type(error).__name__, getattr(error, "code", "")
+        log.info("the MCP server %r failed: %s %s", self._server.server_label, kind, code)
+        return told(error)
 
     async def _has(self, name: str) -> bool:
         """Is a tool in the server's own list, which is asked for once?"""
@@ -309,6 +318,14 @@ class McpSession(ToolSession):
 _PROTOCOL: dict[str, Any] = {"type": "mcp_protocol_error", "code": _GONE}
 
 
+_OF_TRANSPORT = (
+    ("Failed to parse", "the server's answer could not be read"),
+    ("Redirect", "the server leads to another address, which the gateway does not follow"),
+    ("Unexpected content type", "the server's answer is not of a kind that MCP has"),
+)
+"""How errors begin that the package makes up in the server's name, with what they quote; and what is told."""
+
+
 def told(error: BaseException) -> dict[str, Any]:
     """An error as an item tells it. Words of the transport are left out: they may quote a token."""
     from mcp.shared.exceptions import MCPError
@@ -317,7 +334,9 @@ def told(error: BaseException) -> dict[str, Any]:
         message = f"the server answered with {error}"
         return {"type": "http_error", "code": error.status, "message": message}
     if isinstance(error, MCPError):
-        return {"type": "mcp_protocol_error", "code": error.code, "message": error.message[:2000]}
+        said = next((plain for start, plain in _OF_TRANSPORT if error.message.startswith(start)), None)
+        message = error.message[:2000] if said is None else said
+        return {"type": "mcp_protocol_error", "code": error.code, "message": message}
     names = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, McpAnswerTooLarge):
         message = "the server answered with more than the gateway reads"
