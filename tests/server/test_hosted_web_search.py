@@ -139,7 +139,26 @@ def test_a_page_is_read_to_text_and_what_it_says_is_data(client: Client, web: We
 
 @pytest.mark.parametrize(
     ("words", "opens"),
-    [("Read {url} for me", True), ("Read {bare}, please", True), ("Read x{bare}", False), ("Read on", False)],
+    [
+        ("Read {url} for me", True),
+        ("Read {bare}, please", True),
+        ("(see [this]({url}).)", True),
+        ("**{url}**", True),
+        ("{url}/", True),
+        ("{url}#top!", True),
+        ("请打开{url}并总结", True),
+        ("{url},http://example.org/a", True),
+        ("http://example.org/bridge http://example.org/{bare}s {url}", True),
+        ("Read x{bare}", False),
+        ("Read on", False),
+        ("Read {url}s", False),
+        ("Read {url}/s", False),
+        ("Read {url}.html", False),
+        ("Read {url}?s=1", False),
+        ("Read {url}%20s", False),
+        ("Read http://example.org/{bare}", False),
+        ("Read http://example.org?to={bare}", False),
+    ],
 )
 def test_a_page_that_nobody_named_is_not_opened(client: Client, web: Web, words: str, opens: bool) -> None:
     url = f"{web.url}/bridge"
