@@ -112,7 +112,7 @@ def _write(
         file.refresh(extras)
         print(f"nothing to change: {file.shown} has it already")
         return 0
-    print(edited.diff(str(file.shown), options.plain_key))
+    print(file.diff(edited, options.plain_key))
     if arguments.only_print:
         return 0
     file.save(edited, extras)

@@ -1,10 +1,8 @@
 """The files of clients as `antiphon setup` changes them: with a diff, a backup, a record, and a way back."""
 
 import contextlib
-import difflib
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +22,11 @@ from antiphon.cli.setup.edits import (
     take_out,
     write,
 )
+from antiphon.cli.setup.masked_diff import masked_diff
 from antiphon.spec.codec import UNREADABLE
 from antiphon.wires.data_folder import default_data_folder
 
 _BOM: Final = "\ufeff"
-_SECRET: Final = re.compile(r"""(\w*(?:key|token|secret|password)\w*["']?\s*[:=]\s*)(["'][^"']+["'])""", re.I)
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -54,14 +52,6 @@ class Edited:
     """The text without what an earlier set-up wrote: what the backup keeps."""
     after: str
     changes: list[FileChange]
-
-    def diff(self, name: str, hidden: str = "") -> str:
-        lines = difflib.unified_diff(
-            self.before.splitlines(), self.after.splitlines(), name, name, n=1, lineterm=""
-        )
-        shown = (line if line.startswith("+") else _SECRET.sub(r'\1"***"', line) for line in lines)
-        text = "\n".join(shown)
-        return text.replace(hidden, "***") if hidden else text
 
 
 class ClientFile:
@@ -114,6 +104,14 @@ class ClientFile:
                 "nothing was changed. Rename or remove it first"
             ) from None
         return Edited(text, base, after, changes)
+
+    def diff(self, edited: Edited, key: str = "") -> str:
+        """What is changed, with no secret to be read, whatever the layout; `key` is one that is written."""
+        before = self._document.side(edited.before.removeprefix(_BOM), ())
+        own = [change.steps() for change in edited.changes]
+        return masked_diff(
+            str(self.shown), before, self._document.side(edited.after.removeprefix(_BOM), own), key
+        )
 
     def save(self, edited: Edited, extras: dict[Path, bytes]) -> None:
         """Writes the file, after its backup and the record of the way back."""

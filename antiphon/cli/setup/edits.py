@@ -8,6 +8,7 @@ import msgspec
 
 from antiphon.cli.setup import json_text, toml_text
 from antiphon.cli.setup.json_text import BrokenFile, JsonStep, NamedMember
+from antiphon.cli.setup.masked_diff import DiffSide
 from antiphon.config import toml_text as as_toml
 
 __all__ = [
@@ -61,6 +62,7 @@ class EditableFile(Protocol):
     def put(self, text: str, path: tuple[JsonStep, ...], value: Any) -> str: ...
     def restore(self, text: str, path: tuple[JsonStep, ...], old: str) -> str: ...
     def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str: ...
+    def side(self, text: str, own: Iterable[tuple[JsonStep, ...]]) -> DiffSide: ...
 
 
 class JsonDocument:
@@ -93,6 +95,13 @@ class JsonDocument:
             text = json_text.remove(text, path[:length])
         return text
 
+    def side(self, text: str, own: Iterable[tuple[JsonStep, ...]]) -> DiffSide:
+        """The text for a diff; what is at the paths of `own` may be shown."""
+        if not text.strip():
+            return DiffSide(text, [], [], [])
+        spans = [span for path in own if (span := json_text.span(text, path)) is not None]
+        return DiffSide(text, list(json_text.scalars(text)), list(json_text.comments(text)), spans)
+
 
 class TomlDocument:
     """TOML, with a comment that says who wrote what is new."""
@@ -120,6 +129,11 @@ class TomlDocument:
 
     def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str:
         return toml_text.remove(text, _names(path), self._note)
+
+    def side(self, text: str, own: Iterable[tuple[JsonStep, ...]]) -> DiffSide:
+        """The text for a diff; what is at the paths of `own` may be shown."""
+        spans = [span for path in own for span in toml_text.spans(text, _names(path))]
+        return DiffSide(text, list(toml_text.scalars(text)), list(toml_text.comments(text)), spans)
 
 
 def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tuple[str, list[FileChange]]:

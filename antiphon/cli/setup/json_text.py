@@ -2,12 +2,16 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from antiphon.cli.setup.masked_diff import FileScalar, Span, flags
 
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _ATOM: Final = re.compile(r"-?\d[\w.+-]*|true|false|null")
+_COMMENT: Final = re.compile(rf"{_STRING.pattern}|(//[^\n]*|/\*.*?\*/)", re.DOTALL)
 _INDENT: Final = re.compile(r"\n([ \t]+)\S")
 
 
@@ -73,7 +77,7 @@ class _Parser:
             try:
                 node.value = json.loads(found[0])
             except ValueError:
-                raise self._broken(f"{found[0][:40]!r} is no value") from None
+                raise self._broken("what stands here is no value") from None
             self.at = found.end()
         else:
             raise self._broken("a value was expected")
@@ -117,7 +121,7 @@ class _Parser:
         try:
             name: str = json.loads(found[0])
         except ValueError:
-            raise self._broken(f"{found[0][:40]!r} is no name") from None
+            raise self._broken("what stands here is no name") from None
         return name
 
     def _skip(self) -> None:
@@ -142,6 +146,32 @@ def source(text: str, path: _Path) -> str | None:
 def depth_of(text: str, path: _Path) -> int:
     """How many steps of a path lead somewhere."""
     return len(path) - len(_walk(text, path)[1])
+
+
+def scalars(text: str) -> Iterator[FileScalar]:
+    """Every value that is no object and no list, also those of a name that is there twice."""
+    yield from _scalars(_Parser(text).document(), ())
+
+
+def _scalars(node: _Node, names: tuple[str, ...]) -> Iterator[FileScalar]:
+    if not isinstance(node.value, (dict, list)):
+        yield FileScalar(names, node.value, (node.start, node.end))
+        return
+    values = (child.value for child in node.children)
+    steps = flags(values) if node.is_list else ((name,) for name in node.steps)
+    for child, more in zip(node.children, steps, strict=True):
+        yield from _scalars(child, (*names, *more))
+
+
+def comments(text: str) -> Iterator[Span]:
+    """Where the comments are, in a text that can be parsed."""
+    return (found.span() for found in _COMMENT.finditer(text) if found[1])
+
+
+def span(text: str, path: _Path) -> Span | None:
+    """Where the value at a path is written."""
+    node, rest = _walk(text, path)
+    return None if rest else (node.start, node.end)
 
 
 def put(text: str, path: _Path, value: str) -> str:

@@ -2,10 +2,12 @@
 
 import re
 import tomllib
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from antiphon.cli.setup.json_text import BrokenFile
+from antiphon.cli.setup.masked_diff import FileScalar, Span, leaves
 from antiphon.config.mistakes import spell
 
 _Path = tuple[str, ...]
@@ -68,6 +70,26 @@ def source(text: str, path: _Path) -> str | None:
     if (one := _find(text, path)) is not None:
         return "" if one.is_table else text[one.value_start : one.value_end]
     return None
+
+
+def scalars(text: str) -> Iterator[FileScalar]:
+    """Every value that is no table and no list, at the place of the statement that it belongs to."""
+    for one in statements(text):
+        if not one.is_table:
+            value = tomllib.loads(f"value = {text[one.value_start : one.value_end]}")["value"]
+            for names, leaf in leaves(one.path, value):
+                yield FileScalar(names, leaf, (one.value_start, one.value_end))
+
+
+def comments(text: str) -> Iterator[Span]:
+    """Where the comments are, in a text that can be parsed."""
+    return (found.span() for found in _TOKEN.finditer(text) if found[0].startswith("#"))
+
+
+def spans(text: str, path: _Path) -> Iterator[Span]:
+    """Where the values are written that are at a path or below it."""
+    inside = (one for one in statements(text) if one.path[: len(path)] == path)
+    return ((one.value_start, one.value_end) for one in inside)
 
 
 def put(text: str, path: _Path, value: str, note: str = "") -> str:

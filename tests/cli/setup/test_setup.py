@@ -206,6 +206,47 @@ def test_keys_of_others_are_not_shown(run: Run, place: Path) -> None:
     assert "sk-secret" not in result.out + result.err
 
 
+SECRET_FILES = {
+    "last in env": ("claude", '{\n  "env": {\n    "ANTHROPIC_AUTH_TOKEN": "SECRETOLD"\n  }\n}\n'),
+    "one line": ("claude", '{"env": {"ANTHROPIC_AUTH_TOKEN": "SECRETOLD"}}'),
+    "value below": ("claude", '{"env": {"ANTHROPIC_AUTH_TOKEN":\n"SECRETOLD"}}'),
+    "escaped": ("claude", '{"env": {"ANTHROPIC_AUTH_TOKEN": "a\\"SECRETOLD"}}'),
+    "comment": ("claude", '{"env": {"EDITOR": "vi" /* "apiKey": "SECRETOLD" */}}'),
+    "header": ("claude", '{"x": {"headers": {"X-Own": "SECRETOLD"}}}'),
+    "argument": ("claude", '{"x": {"args": ["--api-key", "SECRETOLD", "--token=SECRETOLD"]}}'),
+    "opencode": ("opencode", '{"provider": {"x": {"options": {"apiKey": "SECRETOLD"}}}}'),
+    "vscode": ("vscode", '[{"name": "Other", "vendor": "x", "apiKey": "SECRETOLD", "models": []}]'),
+    "codex": ("codex", 'x = {api_key = "SECRETOLD"}\ntoken = """\nSECRETOLD\nSECRETOLD"""'),
+}
+
+
+@pytest.mark.parametrize("case", SECRET_FILES)
+def test_a_secret_whose_own_line_changes_is_not_shown(run: Run, place: Path, case: str) -> None:
+    """The lines that were to be written had it in clear."""
+    client, text = SECRET_FILES[case]
+    file = place / FILES[client]
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    printed, written = run("setup", client, "--print"), run("setup", client)
+    assert (printed.code, written.code) == (0, 0), written.err
+    for result in (printed, written):
+        assert "SECRETOLD" not in result.out + result.err
+        assert "+" in result.out
+    assert "***" in printed.out
+    assert file.read_text().count("SECRETOLD") == text.count("SECRETOLD")
+
+
+def test_what_is_wrong_with_a_file_is_told_without_its_values(run: Run, place: Path) -> None:
+    """A value that is none was quoted."""
+    file = place / FILES["claude"]
+    file.parent.mkdir(parents=True)
+    for value in ('"SECRETOLD\\x"', "123SECRETOLD"):
+        file.write_text(f'{{"env": {{"ANTHROPIC_AUTH_TOKEN": {value}}}}}')
+        result = run("setup", "claude")
+        assert (result.code, "SECRETOLD" in result.out + result.err) == (1, False)
+        assert "line 1: what stands here is no value" in result.err
+
+
 def test_a_profile_and_a_project_have_files_of_their_own(run: Run, place: Path) -> None:
     assert "codex --profile work" in run("setup", "codex", "--profile", "work").out
     assert (place / ".codex/work.config.toml").exists()
