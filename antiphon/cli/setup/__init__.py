@@ -88,8 +88,7 @@ def setup(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     file = _file(arguments.client, client, options)
     if arguments.undo:
-        for line in file.undo():
-            print(line)
+        _tell(file.undo())
         return 0
     return _write(arguments, client, file, options)
 
@@ -111,19 +110,25 @@ def _write(
     if edited is None:
         file.refresh(extras)
         print(f"nothing to change: {file.shown} has it already")
+        _tell(client.warnings(options))
         return 0
     print(file.diff(edited, options.plain_key))
     if arguments.only_print:
+        _tell(client.warnings(options))
         return 0
     file.save(edited, extras)
     print()
     print(f"wrote {file.shown}" + (f", which is {file.file}" if file.file != file.shown else ""))
     if file.backup.exists():
         print(f"as it was before, it is in {file.backup}")
-    for line in client.notes(gateway, options):
-        print(line)
+    _tell(client.notes(gateway, options) + client.warnings(options))
     print(f"back to what was before: antiphon setup {arguments.client}{_scope(options)} --undo")
     return 0
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines:
+        print(line)
 
 
 def _options(arguments: argparse.Namespace) -> "SetupOptions":

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from antiphon.cli.setup.edits import EditableFile, JsonDocument, Setting
+from antiphon.cli.setup import json_text
+from antiphon.cli.setup.edits import BrokenFile, EditableFile, JsonDocument, Setting, lookup
 from antiphon.cli.setup.gateway import GatewayInfo, token_line
 from antiphon.cli.setup.options import SetupOptions, home
 
@@ -50,15 +51,49 @@ def extras(gateway: GatewayInfo, options: SetupOptions) -> dict[Path, bytes]:
     return {}
 
 
-def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
-    start = f"claude --settings {file(options)}" if options.profile else "claude"
-    said = [f"start it with: {start}"]
-    said += [
+def warnings(options: SetupOptions) -> list[str]:
+    """The keys for somebody else that Claude Code would send to the gateway, each with its place."""
+    said = [
         f"{name} is set in this shell: Claude Code would send it instead of the gateway's key; "
-        f"start it with: env -u {name} {start}"
+        f"start it with: env -u {name} {_start(options)}"
         for name in KEYS
         if os.environ.get(name)
     ]
+    # Of several files, the key that this command writes is the one that counts.
+    own = ("ANTHROPIC_AUTH_TOKEN",) if options.plain_key else ()
+    said += [
+        f"{one} sets env.{name}: Claude Code would send it to the gateway instead of the gateway's key; "
+        "take it out of there"
+        for one in _read_files(options)
+        for name in KEYS
+        if name not in own and _has_variable(one, name)
+    ]
+    return said
+
+
+def _read_files(options: SetupOptions) -> list[Path]:
+    """The files whose variables Claude Code has when it is started on the gateway."""
+    found = [file(options), home("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"]
+    if options.project:
+        found.append(Path.cwd() / ".claude" / "settings.json")
+    return list(dict.fromkeys(found))
+
+
+def _has_variable(settings_file: Path, name: str) -> bool:
+    try:
+        parsed = json_text.parse(settings_file.read_bytes().decode("utf-8-sig"))
+    except (OSError, UnicodeDecodeError, BrokenFile):
+        return False
+    value = lookup(parsed, ("env", name))
+    return isinstance(value, str) and bool(value)
+
+
+def _start(options: SetupOptions) -> str:
+    return f"claude --settings {file(options)}" if options.profile else "claude"
+
+
+def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
+    said = [f"start it with: {_start(options)}"]
     window = gateway.model.context_window
     if window and window < SMALLEST_WINDOW:
         said.append(

@@ -24,6 +24,8 @@ class FileClient:
     extras: Callable[[GatewayInfo, SetupOptions], dict[Path, bytes]]
     """Files of our own that the settings name."""
     notes: Callable[[GatewayInfo, SetupOptions], list[str]]
+    warnings: Callable[[SetupOptions], list[str]] = lambda options: []
+    """What would keep the client from doing what its file says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ FILE_CLIENTS: Final[Mapping[str, FileClient]] = {
         claude.settings,
         claude.extras,
         claude.notes,
+        claude.warnings,
     ),
     "opencode": FileClient(
         "opencode",

@@ -247,6 +247,34 @@ def test_what_is_wrong_with_a_file_is_told_without_its_values(run: Run, place: P
         assert "line 1: what stands here is no value" in result.err
 
 
+def test_a_key_in_the_settings_of_claude_code_is_warned_of(run: Run, place: Path) -> None:
+    """It would go to the gateway, and nothing was said."""
+    file = place / FILES["claude"]
+    file.parent.mkdir(parents=True)
+    text = '{"env": {"ANTHROPIC_AUTH_TOKEN": "SECRETOLD", "ANTHROPIC_API_KEY": ""}}'
+    file.write_text(text)
+    said = f"{file} sets env.ANTHROPIC_AUTH_TOKEN: Claude Code would send it to the gateway"
+    for scope in ([], ["--project"], ["--profile", "p"]):
+        for more in (["--print"], [], []):
+            result = run("setup", "claude", *scope, *more)
+            assert (result.code, result.out.count(said)) == (0, 1)
+            assert "env.ANTHROPIC_API_KEY" not in result.out
+            assert "SECRETOLD" not in result.out + result.err
+    run("setup", "claude", "--undo")
+    assert file.read_text() == text
+
+
+def test_the_key_that_the_set_up_writes_is_not_warned_of(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTIPHON_API_KEY", "sk-the-key")
+    file = place / FILES["claude"]
+    file.parent.mkdir(parents=True)
+    file.write_text('{"env": {"ANTHROPIC_AUTH_TOKEN": "x", "ANTHROPIC_API_KEY": "y"}}')
+    out = run("setup", "claude", "--plain-key").out
+    assert ("env.ANTHROPIC_AUTH_TOKEN" in out, "env.ANTHROPIC_API_KEY" in out) == (False, True)
+
+
 def test_a_profile_and_a_project_have_files_of_their_own(run: Run, place: Path) -> None:
     assert "codex --profile work" in run("setup", "codex", "--profile", "work").out
     assert (place / ".codex/work.config.toml").exists()
