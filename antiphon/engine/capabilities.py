@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from antiphon.catalogue import ModelInfo
 from antiphon.engine.truncation import known_window
@@ -33,7 +33,9 @@ _PER_ITEM = 32
 _CERTAIN = ("configuration", "provider")
 
 # Parameters of the Messages API that a request of the specification says in its own words, too.
-_TOLD_OTHERWISE = frozenset({BETAS, "metadata", "thinking"})
+_TOLD_OTHERWISE = frozenset({BETAS, "metadata"})
+_THINKING = frozenset({"enabled", "adaptive", "disabled"})
+_EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
 
 _Kind = Literal["image", "file", "audio", "video"]
 
@@ -128,11 +130,22 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
             continue
         if name == FIELDS:
             for own, given in value.items() if isinstance(value, dict) else ():
-                is_effort = own == "output_config" and isinstance(given, dict) and given.keys() == {"effort"}
-                if own not in _TOLD_OTHERWISE and not is_effort:
+                if not _is_told_otherwise(own, given):
                     yield Loss(own, "only the Messages API has this parameter")
         elif not takes.extras:
             yield Loss(name, "this parameter is not part of the specification")
+
+
+def _is_told_otherwise(name: str, given: Any) -> bool:
+    """Is it said in words of the specification, too? Kinds of thinking and efforts to come have none."""
+    match name, given:
+        case ("thinking", None):
+            return True
+        case ("thinking", {"type": str(kind)}):
+            return kind in _THINKING
+        case ("output_config", {"effort": str(effort)}):
+            return len(given) == 1 and effort in _EFFORTS
+    return name in _TOLD_OTHERWISE
 
 
 def _tools(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:

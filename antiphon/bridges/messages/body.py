@@ -47,11 +47,11 @@ class MessagesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     service_tier: str | None = None
     stream: bool = False
     """Answer with server-sent events."""
-    context_management: Any = None
+    context_management: MessageBlock | None = None
     """For providers that manage the context themselves; others leave a receipt."""
-    container: Any = None
-    mcp_servers: Any = None
-    cache_control: Any = None
+    container: str | MessageBlock | None = None
+    mcp_servers: list[MessageBlock] | None = None
+    cache_control: MessageBlock | None = None
 
 
 _DECODER = msgspec.json.Decoder(MessagesBody)

@@ -3,6 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from antiphon.bridges.messages.block_fields import (
+    bounded,
+    expected,
+    flag,
+    optional_object,
+    optional_string,
+    string,
+)
 from antiphon.bridges.messages.body import MessageBlock, MessageContent, MessageParam
 from antiphon.bridges.messages.searches import is_own_use, own_search
 from antiphon.bridges.messages.tool_ids import call_id, unique_id
@@ -12,7 +20,6 @@ from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, Role
-from antiphon.spec.limits import MAX_TEXT
 from antiphon.wires.messages.citations import annotation
 from antiphon.wires.messages.vendor import SLUG, VENDOR, with_block, with_fields, without
 from antiphon.wires.sealing import is_sealed
@@ -82,15 +89,15 @@ class MessagesTranslation:
         given = block.get("content")
         output: str | list[ContentPart]
         if given is None or isinstance(given, str):
-            output = _bounded(given or "", f"{where}.content")
+            output = bounded(given or "", f"{where}.content")
         elif isinstance(given, list):
             output = [_part(part, f"{where}.content[{n}]") for n, part in enumerate(given)]
         else:
-            raise _expected(f"{where}.content", "a string or a list of blocks", given)
+            raise expected(f"{where}.content", "a string or a list of blocks", given)
         result = FunctionCallOutput(
-            call_id=self._call_of(_string(block, "tool_use_id", where)),
+            call_id=self._call_of(string(block, "tool_use_id", where)),
             output=output,
-            status="incomplete" if block.get("is_error") is True else None,
+            status="incomplete" if flag(block, "is_error", where) else None,
         )
         more = without(block, "type", "tool_use_id", "content", "is_error")
         self._add(with_fields(result, more), where)
@@ -122,10 +129,10 @@ class MessagesTranslation:
     def _called(self, block: MessageBlock, where: str) -> Item:
         given = block.get("input")
         if not isinstance(given, dict):
-            raise _expected(f"{where}.input", "an object", given)
+            raise expected(f"{where}.input", "an object", given)
         call = FunctionCall(
-            call_id=self._new_call(_string(block, "id", where)),
-            name=_string(block, "name", where),
+            call_id=self._new_call(string(block, "id", where)),
+            name=string(block, "name", where),
             arguments=encode(given).decode(),
         )
         return with_fields(call, without(block, "type", "id", "name", "input"))
@@ -152,7 +159,7 @@ def _said(block: MessageBlock, where: str) -> Item:
         case "thinking":
             return _thinking(block, where)
         case "redacted_thinking":
-            data = _string(block, "data", where)
+            data = string(block, "data", where)
             if is_sealed(data):
                 return Reasoning(summary=[], encrypted_content=data)
             return with_block(Reasoning(summary=[]), block)
@@ -163,19 +170,19 @@ def _said(block: MessageBlock, where: str) -> Item:
 
 def _thinking(block: MessageBlock, where: str) -> Reasoning:
     """One that was signed here is opened for its model again; another's signature is that model's affair."""
-    words, signature = _string(block, "thinking", where), block.get("signature")
+    words, signature = string(block, "thinking", where), optional_string(block, "signature", where)
     content: list[ContentPart] | None = [ReasoningText(words)] if words else None
-    if isinstance(signature, str) and is_sealed(signature):
+    if signature and is_sealed(signature):
         return Reasoning(summary=[], content=content, encrypted_content=signature)
     thought = Reasoning(summary=[], content=content)
     return with_block(thought, block) if signature else thought
 
 
 def _output_text(block: MessageBlock, where: str) -> ContentPart:
-    text = _string(block, "text", where)
+    text = string(block, "text", where)
     cited = block.get("citations") or []
     if not isinstance(cited, list):
-        raise _expected(f"{where}.citations", "a list", cited)
+        raise expected(f"{where}.citations", "a list", cited)
     notes = [note for one in cited if (note := annotation(one, len(text))) is not None]
     return with_fields(OutputText(text, notes), without(block, "type", "text", "citations"))
 
@@ -193,10 +200,12 @@ def _part(block: Any, where: str) -> ContentPart:
             return _document(block, where)
         case "search_result":
             found = _words(block.get("content"), f"{where}.content")
-            heading = f"{block.get('title') or ''} ({block.get('source') or ''})".strip()
+            title, source = (optional_string(block, name, where) or "" for name in ("title", "source"))
+            heading = f"{title} ({source})".strip()
             return with_block(InputText(f"{heading}\n{found}"), block)
         case "tool_reference":
-            return with_block(InputText(f"The tool {block.get('tool_name')} can be called now."), block)
+            tool = string(block, "tool_name", where)
+            return with_block(InputText(f"The tool {tool} can be called now."), block)
     return _own(block, where)
 
 
@@ -209,16 +218,16 @@ def _own(block: MessageBlock, where: str) -> ContentPart:
 
 
 def _text(block: MessageBlock, where: str) -> InputText:
-    return with_fields(InputText(_string(block, "text", where)), without(block, "type", "text"))
+    return with_fields(InputText(string(block, "text", where)), without(block, "type", "text"))
 
 
 def _image(block: MessageBlock, where: str) -> ContentPart:
     source = _source(block, where)
-    match source.get("type"):
+    match string(source, "type", f"{where}.source"):
         case "base64":
             url = _data_url(source, f"{where}.source")
         case "url":
-            url = _string(source, "url", f"{where}.source")
+            url = string(source, "url", f"{where}.source")
         case _:
             return _own(block, where)
     return with_fields(InputImage(image_url=url), without(block, "type", "source"))
@@ -226,18 +235,19 @@ def _image(block: MessageBlock, where: str) -> ContentPart:
 
 def _document(block: MessageBlock, where: str) -> ContentPart:
     """A file with bytes or an address is a file; one of words is words, which every model can read."""
-    source, title = _source(block, where), block.get("title")
-    name = title if isinstance(title, str) else None
+    source, name = _source(block, where), optional_string(block, "title", where)
+    optional_string(block, "context", where)
+    optional_object(block, "citations", where)
     more = without(block, "type", "source", "title")
-    match source.get("type"):
+    match string(source, "type", f"{where}.source"):
         case "base64":
             data = _data_url(source, f"{where}.source")
             return with_fields(InputFile(filename=name, file_data=data), more)
         case "url":
-            url = _string(source, "url", f"{where}.source")
+            url = string(source, "url", f"{where}.source")
             return with_fields(InputFile(filename=name, file_url=url), more)
         case "text":
-            words = _string(source, "data", f"{where}.source")
+            words = string(source, "data", f"{where}.source")
         case "content":
             words = _words(source.get("content"), f"{where}.source.content")
         case _:
@@ -248,12 +258,12 @@ def _document(block: MessageBlock, where: str) -> ContentPart:
 def _source(block: MessageBlock, where: str) -> MessageBlock:
     source = block.get("source")
     if not isinstance(source, dict):
-        raise _expected(f"{where}.source", "an object", source)
+        raise expected(f"{where}.source", "an object", source)
     return source
 
 
 def _data_url(source: MessageBlock, where: str) -> str:
-    return f"data:{_string(source, 'media_type', where)};base64,{_string(source, 'data', where)}"
+    return f"data:{string(source, 'media_type', where)};base64,{string(source, 'data', where)}"
 
 
 def _words(content: Any, where: str) -> str:
@@ -261,34 +271,16 @@ def _words(content: Any, where: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise _expected(where, "a string or a list of blocks", content)
+        raise expected(where, "a string or a list of blocks", content)
     blocks = [one for one in content if isinstance(one, dict) and one.get("type") == "text"]
-    return "\n".join(_string(one, "text", where) for one in blocks)
+    return "\n".join(string(one, "text", where) for one in blocks)
 
 
 def _type(block: Any, where: str) -> str:
     if not isinstance(block, dict):
-        raise _expected(where, "an object", block)
-    return _string(block, "type", where)
-
-
-def _string(block: MessageBlock, name: str, where: str) -> str:
-    value = block.get(name)
-    if not isinstance(value, str):
-        raise _expected(f"{where}.{name}", "a string", value)
-    return value if name == "data" else _bounded(value, f"{where}.{name}")
-
-
-def _bounded(text: str, where: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise wrong(where, f"expected a string of at most {MAX_TEXT:,} characters, got {len(text):,}")
-    return text
-
-
-def _expected(where: str, what: str, got: Any) -> SpecError:
-    if got is None:
-        return wrong(where, "Field required", "missing_field")
-    return wrong(where, f"expected {what}, got {describe(got)}")
+        raise expected(where, "an object", block)
+    optional_object(block, "cache_control", where)
+    return string(block, "type", where)
 
 
 def _unknown(block: MessageBlock, where: str) -> SpecError:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from antiphon.bridges.error_paths import place_of, renamed
+from antiphon.bridges.messages.block_fields import expected, flag, optional_object, optional_string, string
 from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
 from antiphon.bridges.messages.conversation import MessagesTranslation
 from antiphon.spec.codec import Opaque, extras, with_extras
@@ -123,13 +124,14 @@ def _tool(tool: MessageBlock, where: str) -> Tool:
         if not isinstance(kind, str):
             raise wrong(f"{where}.type", f"expected a string, got {describe(kind)}")
         return Opaque.make(**{**tool, "type": VENDOR + kind})
-    name, about = tool.get("name"), tool.get("description")
+    optional_object(tool, "cache_control", where)
+    name, about = tool.get("name"), optional_string(tool, "description", where)
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
         raise wrong(f"{where}.name", f"expected a name of at most {_LONGEST_NAME} characters")
     schema = tool.get("input_schema")
     if not isinstance(schema, dict):
         raise wrong(f"{where}.input_schema", f"expected a JSON schema, got {describe(schema)}")
-    made = FunctionTool(name, about if isinstance(about, str) else None, schema, tool.get("strict") is True)
+    made = FunctionTool(name, about, schema, flag(tool, "strict", where))
     more = without(tool, "type", "name", "description", "input_schema", "strict")
     return with_fields(made, more)
 
@@ -142,15 +144,15 @@ def _choose(request: Request, choice: MessageBlock | None, own: MessageBlock) ->
     if choice is None:
         return
     kind, functions = choice.get("type"), list(_functions(request.tools))
-    if choice.get("disable_parallel_tool_use") is True:
+    if flag(choice, "disable_parallel_tool_use", "tool_choice"):
         request.parallel_tool_calls = False
     if kind == "tool":
-        name = choice.get("name")
+        name = string(choice, "name", "tool_choice")
         if name in functions:
-            request.tool_choice = FunctionToolChoice(str(name))
+            request.tool_choice = FunctionToolChoice(name)
         elif (tool := _of_provider(request.tools, name)) is not None:
             if tool.type.startswith(MESSAGES):
-                request.tool_choice = Opaque.make(type=tool.type, name=str(name))
+                request.tool_choice = Opaque.make(type=tool.type, name=name)
             else:
                 own["tool_choice"] = choice
         else:
@@ -181,10 +183,11 @@ def _functions(tools: Iterable[Tool]) -> Iterable[str]:
 def _think(request: Request, asked: MessagesBody, own: MessageBlock) -> None:
     """What the specification says of effort, for every provider, and the exact words for one of this API."""
     output = dict(asked.output_config or {})
-    form = output.pop("format", None) or own.pop("output_format", None)
-    if form is not None:
-        request.text = TextParam(format=_format(form))
-    effort = output.get("effort")
+    if (form := output.pop("format", None)) is not None:
+        request.text = TextParam(format=_format(form, "output_config.format"))
+    elif (form := own.pop("output_format", None)) is not None:
+        request.text = TextParam(format=_format(form, "output_format"))
+    effort = optional_string(output, "effort", "output_config")
     if effort is not None and effort not in _EFFORTS:
         effort = "xhigh" if effort == "max" else None
     if output:
@@ -193,19 +196,26 @@ def _think(request: Request, asked: MessagesBody, own: MessageBlock) -> None:
     if thinking is None and effort is None:
         return
     own["thinking"] = thinking
-    kind = (thinking or {}).get("type")
-    summary = (thinking or {}).get("display") == "summarized"
+    kind, budget, summary = None, None, False
+    if thinking is not None:
+        kind, budget = string(thinking, "type", "thinking"), _budget(thinking)
+        summary = optional_string(thinking, "display", "thinking") == "summarized"
     if kind == "disabled":
         effort = "none"
-    elif kind == "enabled":
-        budget = (thinking or {}).get("budget_tokens")
-        effort = effort or (effort_for(budget) if isinstance(budget, int) else None)
+    elif kind == "enabled" and budget is not None:
+        effort = effort or effort_for(budget)
     if effort is not None or summary:
         request.reasoning = ReasoningParam(cast(Effort | None, effort), "auto" if summary else None)
 
 
-def _format(form: Any) -> JsonSchemaFormat:
-    where = "output_config.format"
+def _budget(thinking: MessageBlock) -> int | None:
+    budget = thinking.get("budget_tokens")
+    if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget > 0):
+        return budget
+    raise expected("thinking.budget_tokens", "a whole number of tokens, at least 1", budget)
+
+
+def _format(form: Any, where: str) -> JsonSchemaFormat:
     if not isinstance(form, dict) or form.get("type") != "json_schema":
         raise wrong(f"{where}.type", "expected 'json_schema'")
     if not isinstance(schema := form.get("schema"), dict):
@@ -217,8 +227,8 @@ def _identify(request: Request, metadata: MessageBlock | None, own: MessageBlock
     """Who the end user is; ids that are too long for other providers are told by their hash."""
     if metadata is None:
         return
-    user = metadata.get("user_id")
-    if isinstance(user, str):
+    user = optional_string(metadata, "user_id", "metadata")
+    if user is not None:
         short = len(user) <= MAX_NAME
         request.safety_identifier = user if short else hashlib.sha256(user.encode()).hexdigest()
         if short and len(metadata) == 1:

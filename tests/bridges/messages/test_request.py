@@ -142,3 +142,76 @@ def test_thinking_of_somebody_else_is_refused_in_the_words_of_this_api(serve: Se
     refused = server.client("sk-bob").refused(400, "POST", PATH, json=body(*turns))
     assert refused["message"].startswith("messages.1.content.0: Invalid `signature` in `thinking` block")
     assert "Hm." not in refused["message"]
+
+
+def picture(source: Any) -> Json:
+    return {"messages": [{"role": "user", "content": [{"type": "image", "source": source}]}]}
+
+
+def result(**more: Any) -> Json:
+    block = {"type": "tool_result", "tool_use_id": "a", **more}
+    return {"messages": [{"role": "user", "content": "Hi"}, used("a"), {"role": "user", "content": [block]}]}
+
+
+TOOL = {"name": "f", "input_schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ({"thinking": {"type": 5}}, "thinking.type"),
+        ({"thinking": {}}, "thinking.type"),
+        ({"thinking": {"type": "enabled", "budget_tokens": -1}}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "enabled", "budget_tokens": "x"}}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "enabled", "budget_tokens": True}}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "adaptive", "display": 1}}, "thinking.display"),
+        (result(is_error="false"), "messages[2].content[0].is_error"),
+        (result(cache_control=1), "messages[2].content[0].cache_control"),
+        (
+            {"tools": [TOOL], "tool_choice": {"type": "auto", "disable_parallel_tool_use": "false"}},
+            "tool_choice.disable_parallel_tool_use",
+        ),
+        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": 5}}, "tool_choice.name"),
+        ({"output_config": {"effort": 5}}, "output_config.effort"),
+        ({"output_format": {"type": "zzz"}}, "output_format.type"),
+        ({"tools": [{**TOOL, "description": 0}]}, "tools[0].description"),
+        ({"tools": [{**TOOL, "strict": "yes"}]}, "tools[0].strict"),
+        ({"metadata": {"user_id": []}}, "metadata.user_id"),
+        ({"context_management": 5}, "context_management"),
+        ({"mcp_servers": {}}, "mcp_servers"),
+        (picture({}), "messages[0].content[0].source.type"),
+        (picture({"type": ["url"]}), "messages[0].content[0].source.type"),
+    ],
+)
+def test_a_known_field_of_the_wrong_type_is_refused(client: Client, more: Json, place: str) -> None:
+    """They were taken as if they were not there."""
+    answer = client.post(PATH, json={**body({"role": "user", "content": "Hi"}), **more})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"], error["param"]) == (400, "invalid_request_error", place)
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [({"thinking": {"type": "zzz"}}, "thinking"), ({"output_config": {"effort": "ultra"}}, "output_config")],
+)
+def test_a_kind_of_thinking_to_come_leaves_a_receipt(
+    serve: Serve, upstream: Upstream, more: Json, param: str
+) -> None:
+    """Other providers were not given it, and nothing was said."""
+    upstream.answer = "Hello."
+    client = serve(upstream.toml).client(X_Antiphon_Receipts="1")
+    asked = body({"role": "user", "content": "Hi"}, model="model", **more)
+    receipts = client.ok("POST", PATH, json=asked)["antiphon:receipts"]
+    assert [one["param"] for one in receipts] == [param]
+
+
+def test_null_is_as_good_as_nothing(client: Client) -> None:
+    tool = {**TOOL, "description": None, "strict": None, "cache_control": None}
+    asked = body(
+        {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": None}]},
+        tools=[tool],
+        metadata={"user_id": None},
+        output_config={"effort": None, "format": None},
+        thinking={"type": "adaptive", "display": None},
+    )
+    assert client.post(PATH, json=asked).status_code == 200
