@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from antiphon.spec.errors import ErrorPayload
 
+_PART = re.compile(r"input\[(\d+)\]\.(?:content|output)\[(\d+)\](?:\.(.+))?")
 _ITEM = re.compile(r"input\[(\d+)\](.*)")
 
 
@@ -26,6 +27,22 @@ def place_of(param: str, places: Sequence[str], call_id: str) -> str | None:
     if found is None or not place:
         return None
     return f"{place}.{call_id}" if found[2] == ".call_id" else place
+
+
+def part_place(param: str, parts: Sequence[Sequence[str]], names: Mapping[str, str]) -> str | None:
+    """Where the part was said that a parameter names, by the places of each item's parts, or None.
+
+    `names` has what the client calls the fields of a part; one that it does not know is left out.
+
+    >>> part_place("input[0].content[1].file_id", [["content[0]", "content[2]"]], {"file_id": "file"})
+    'content[2].file'
+    """
+    found = _PART.fullmatch(param)
+    places = parts[int(found[1])] if found and int(found[1]) < len(parts) else ()
+    if found is None or int(found[2]) >= len(places):
+        return None
+    place, field = places[int(found[2])], names.get(found[3] or "")
+    return f"{place}.{field}" if field else place
 
 
 def renamed(param: str, names: Mapping[str, str]) -> str:

@@ -26,11 +26,12 @@ from antiphon.wires.sealing import is_sealed
 
 
 class MessagesTranslation:
-    """The `items` of a request, and in `places` where each was said."""
+    """The `items` of a request, and where each was said, in `places`, and each of its parts, in `blocks`."""
 
     def __init__(self, system: MessageContent | None, messages: Sequence[MessageParam]) -> None:
         self.items: list[Item] = []
         self.places: list[str] = []
+        self.blocks: list[list[str]] = []
         self._calls: dict[str, str] = {}  # the ids of calls, by those that the client knows
         self._waiting: dict[str, list[str]] = {}  # those without a result, in their order
         self._taken: set[str] = set()  # the ids that calls have
@@ -46,9 +47,10 @@ class MessagesTranslation:
                 case "system":
                     self._system(message.content, where)
 
-    def _add(self, item: Item, where: str) -> None:
+    def _add(self, item: Item, where: str, blocks: list[str] | None = None) -> None:
         self.items.append(item)
         self.places.append(where)
+        self.blocks.append([] if blocks is None else blocks)
 
     def _system(self, content: MessageContent, where: str) -> None:
         """A message for each block, so that no server runs them together."""
@@ -68,30 +70,34 @@ class MessagesTranslation:
             self._say("user", content, where)
             return
         parts: list[ContentPart] = []
+        blocks: list[str] = []
         for n, block in enumerate(content):
             place = f"{where}[{n}]"
             if _type(block, place) == "tool_result":
-                parts = self._flush(parts, where)
+                if parts:
+                    self._say("user", parts, where, blocks)
+                parts, blocks = [], []
                 self._result(block, place)
             else:
                 parts.append(_part(block, place))
-        self._flush(parts, where)
-
-    def _flush(self, parts: list[ContentPart], where: str) -> list[ContentPart]:
+                blocks.append(place)
         if parts:
-            self._say("user", parts, where)
-        return []
+            self._say("user", parts, where, blocks)
 
-    def _say(self, role: Role, content: str | list[ContentPart], where: str) -> None:
-        self._add(Message(role=role, content=content), where)
+    def _say(
+        self, role: Role, content: str | list[ContentPart], where: str, blocks: list[str] | None = None
+    ) -> None:
+        self._add(Message(role=role, content=content), where, blocks)
 
     def _result(self, block: MessageBlock, where: str) -> None:
         given = block.get("content")
+        blocks: list[str] = []
         output: str | list[ContentPart]
         if given is None or isinstance(given, str):
             output = bounded(given or "", f"{where}.content")
         elif isinstance(given, list):
-            output = [_part(part, f"{where}.content[{n}]") for n, part in enumerate(given)]
+            blocks = [f"{where}.content[{n}]" for n in range(len(given))]
+            output = [_part(part, place) for part, place in zip(given, blocks, strict=True)]
         else:
             raise expected(f"{where}.content", "a string or a list of blocks", given)
         result = FunctionCallOutput(
@@ -100,7 +106,7 @@ class MessagesTranslation:
             status="incomplete" if flag(block, "is_error", where) else None,
         )
         more = without(block, "type", "tool_use_id", "content", "is_error")
-        self._add(with_fields(result, more), where)
+        self._add(with_fields(result, more), where, blocks)
 
     # --- the model ----------------------------------------------------------------------------------------
 
@@ -109,15 +115,17 @@ class MessagesTranslation:
             self._say("assistant", content, where)
             return
         texts: list[ContentPart] = []
+        blocks: list[str] = []
         used: MessageBlock = {}
         for n, block in enumerate(content):
             place = f"{where}[{n}]"
             if _type(block, place) == "text":
                 if not texts:
-                    self._say("assistant", texts, where)
+                    self._say("assistant", texts, where, blocks)
                 texts.append(_output_text(block, place))
+                blocks.append(place)
                 continue
-            texts = []
+            texts, blocks = [], []
             if is_own_use(block):
                 used = block
             elif (search := own_search(block, used)) is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from antiphon.bridges.error_paths import place_of, renamed
+from antiphon.bridges.error_paths import part_place, place_of, renamed
 from antiphon.bridges.messages.block_fields import expected, flag, optional_object, optional_string, string
 from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
 from antiphon.bridges.messages.conversation import MessagesTranslation
@@ -39,14 +39,24 @@ _NAMES = {
     "stop": "stop_sequences",
     "text.format": "output_config.format",
 }
+# What a block calls the fields of a part.
+_OF_A_BLOCK = {
+    "text": "text",
+    "image_url": "source",
+    "file_data": "source",
+    "file_url": "source.url",
+    "file_id": "source.file_id",
+    "filename": "title",
+}
 
 
 @dataclass(slots=True)
 class ReadMessages:
-    """The request, where each item of its input comes from, and how thinking is to be shown."""
+    """The request, where each item of its input and each part comes from, and how thinking is to be shown."""
 
     request: Request
     places: list[str]
+    blocks: list[list[str]]
     omits_thinking: bool = False
 
     def theirs(self, error: ErrorPayload) -> ErrorPayload:
@@ -60,7 +70,10 @@ class ReadMessages:
         >>> read_messages(asked).param("input[0].content[0]"), read_messages(asked).param("max_output_tokens")
         ('messages[0].content', 'max_tokens')
         """
-        return place_of(ours, self.places, self._id_of_call(ours)) or renamed(ours, _NAMES)
+        found = part_place(ours, self.blocks, _OF_A_BLOCK) or place_of(
+            ours, self.places, self._id_of_call(ours)
+        )
+        return found or renamed(ours, _NAMES)
 
     def _id_of_call(self, ours: str) -> str:
         """Calls and their results have other names for it."""
@@ -112,7 +125,9 @@ def to_request(asked: MessagesBody, betas: str = "") -> ReadMessages:
     more: dict[str, Any] = {"stop": asked.stop_sequences or None, "top_k": asked.top_k, FIELDS: own or None}
     more = {name: value for name, value in more.items() if value is not None}
     display = (asked.thinking or {}).get("display")
-    return ReadMessages(with_extras(request, more) if more else request, talk.places, display == "omitted")
+    return ReadMessages(
+        with_extras(request, more) if more else request, talk.places, talk.blocks, display == "omitted"
+    )
 
 
 # --- tools ------------------------------------------------------------------------------------------------

@@ -153,6 +153,33 @@ def result(**more: Any) -> Json:
     return {"messages": [{"role": "user", "content": "Hi"}, used("a"), {"role": "user", "content": [block]}]}
 
 
+BAD = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "%%%%"}}
+HI = {"type": "text", "text": "Hi"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        ([{"role": "user", "content": [HI, BAD]}], "messages[0].content[1].source"),
+        (
+            [{"role": "user", "content": "Hi"}, used("a"), gave("a", [HI, BAD])],
+            "messages[2].content[0].content[1].source",
+        ),
+        (
+            [
+                {"role": "user", "content": "Hi"},
+                used("a"),
+                {"role": "user", "content": [*gave("a")["content"], HI, BAD]},
+            ],
+            "messages[2].content[2].source",
+        ),
+    ],
+)
+def test_a_bad_picture_is_named_by_its_block(client: Client, messages: list[Json], param: str) -> None:
+    """The error named the whole content."""
+    assert client.refused(400, "POST", PATH, json=body(*messages))["param"] == param
+
+
 TOOL = {"name": "f", "input_schema": {"type": "object"}}
 
 
