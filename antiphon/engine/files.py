@@ -8,12 +8,13 @@ import mimetypes
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.engine.input_places import input_places
 from antiphon.engine.media import TOO_LARGE
 from antiphon.providers.base import REWRITTEN, Provider, Turn
-from antiphon.spec.codec import extras
+from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message, parts_of
@@ -24,6 +25,7 @@ from antiphon.tools.file_search.extraction import Unreadable
 from antiphon.tools.file_search.library import missing_file
 from antiphon.wires.media.base64_slices import encode_base64
 from antiphon.wires.media.data_urls import UNKNOWN
+from antiphon.wires.messages.vendor import FIELDS, block_of, fields_of, with_fields
 
 _FIELD = "file_id"
 _UNREADABLE = "file_unreadable"
@@ -69,18 +71,25 @@ class _Filling:
 
     async def part(self, part: ContentPart, place: str) -> ContentPart:
         id = _file_id(part)
-        if id is None:
+        if id is None or isinstance(part, Opaque):
             return part
         file = await self._tool.library.find(self._turn.tenant, id, self._now)
         if file is None:
-            if TYPE in self._provider.capabilities.hosted_tools:
-                return part  # it may be a file of the provider's own
+            if self._may_know(part):
+                return part
             raise missing_file(id, place)
         if isinstance(part, InputImage):
-            return replace(InputImage(detail=part.detail), image_url=await self._data_url(file, place))
+            image = InputImage(image_url=await self._data_url(file, place), detail=part.detail)
+            return with_fields(image, fields_of(part))
         if self._provider.capabilities.files:
-            return InputFile(filename=file.filename, file_data=await self._data_url(file, place))
+            held = InputFile(filename=file.filename, file_data=await self._data_url(file, place))
+            return with_fields(held, fields_of(part))
         return await self._text(file, place)
+
+    def _may_know(self, part: Struct) -> bool:
+        """May it be a file of the provider's own, which only the provider can look up?"""
+        takes = self._provider.capabilities
+        return TYPE in takes.hosted_tools or (block_of(part) is not None and FIELDS in takes.parameters)
 
     async def _data_url(self, file: UploadedFile, place: str) -> str:
         self._left -= file.bytes

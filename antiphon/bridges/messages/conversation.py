@@ -14,14 +14,14 @@ from antiphon.bridges.messages.block_fields import (
 from antiphon.bridges.messages.body import MessageBlock, MessageContent, MessageParam
 from antiphon.bridges.messages.searches import is_own_use, own_search
 from antiphon.bridges.messages.tool_ids import call_id, unique_id
-from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.codec import Opaque, encode, with_extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, ReasoningText
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, Role
 from antiphon.wires.messages.citations import annotation
-from antiphon.wires.messages.vendor import SLUG, VENDOR, with_block, with_fields, without
+from antiphon.wires.messages.vendor import BLOCK, FIELDS, SLUG, VENDOR, with_block, with_fields, without
 from antiphon.wires.sealing import is_sealed
 
 
@@ -236,9 +236,18 @@ def _image(block: MessageBlock, where: str) -> ContentPart:
             url = _data_url(source, f"{where}.source")
         case "url":
             url = string(source, "url", f"{where}.source")
+        case "file":
+            return _uploaded(InputImage(), block, where)
         case _:
             return _own(block, where)
     return with_fields(InputImage(image_url=url), without(block, "type", "source"))
+
+
+def _uploaded(part: InputImage | InputFile, block: MessageBlock, where: str) -> ContentPart:
+    """A file that was uploaded: to the gateway, or to the provider, which is given the block as it is."""
+    id = string(block["source"], "file_id", f"{where}.source")
+    fields = without(block, "type", "source", "title")
+    return with_extras(part, {"file_id": id, BLOCK: block} | ({FIELDS: fields} if fields else {}))
 
 
 def _document(block: MessageBlock, where: str) -> ContentPart:
@@ -254,6 +263,8 @@ def _document(block: MessageBlock, where: str) -> ContentPart:
         case "url":
             url = string(source, "url", f"{where}.source")
             return with_fields(InputFile(filename=name, file_url=url), more)
+        case "file":
+            return _uploaded(InputFile(filename=name), block, where)
         case "text":
             words = string(source, "data", f"{where}.source")
         case "content":
