@@ -42,6 +42,7 @@ _GATE = frozenset(
 )
 """Codes that whoever can reach the server can cause as often as they like."""
 _INTERVAL = 1.0
+_WROTE_BACK = "Fatal error on transport WriteUnixTransport"
 _NO_FAILURES = frozenset({"request", "unsupported", "too_long"})
 """What says nothing about a target: the line of the request tells of it."""
 
@@ -149,8 +150,23 @@ def configure(level: str, format: Literal["text", "json"]) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     # Which credentials it found is news to nobody who set them.
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").addFilter(without_noise_of_children)
     # It tells the beginning and the end of each job, and every poll.
     logging.getLogger("procrastinate").setLevel(logging.WARNING)
+
+
+def without_noise_of_children(record: logging.LogRecord) -> bool:
+    """Tell in one line that a child process wrote into its standard input, from which it may only read.
+
+    Code in a sandbox can do so as often as it likes. uvloop does not expect it, and logs a traceback.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, TypeError) and record.getMessage().startswith(_WROTE_BACK):
+        record.msg, record.args = "a child process wrote into its standard input, and has lost it", ()
+        record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.INFO, "INFO"
+        return logging.getLogger(record.name).isEnabledFor(logging.INFO)
+    return True
 
 
 class TextLine(logging.Formatter):

@@ -1,16 +1,20 @@
 """The log: a line for each request that did not go well, and never anything of what was said in it."""
 
+import asyncio
+import contextlib
 import json
 import logging
 import re
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import uvloop
 from websockets.exceptions import InvalidStatus
 
-from antiphon.server.logs import TextLine
+from antiphon.server.logs import TextLine, without_noise_of_children
 from tests.server.conftest import Serve, Spawn
 from tests.server.http_calls import dial, key_table, raw, turn
 from tests.server.servers import Event, until
@@ -228,6 +232,29 @@ def test_a_record_is_one_line_whatever_it_holds() -> None:
     assert first.endswith("WARNING somebody: broken")
     assert others[-1].startswith("  WARNING forged")
     assert all(one.startswith("  ") and one.isprintable() for one in others)
+
+
+def test_a_child_that_writes_into_its_input_leaves_no_traceback(log: Log) -> None:
+    """As code in the sandbox can, where its standard input is a socket."""
+    logger = logging.getLogger("asyncio")
+
+    async def run() -> None:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "import os; os.write(0, b'x')", stdin=asyncio.subprocess.PIPE
+        )
+        assert child.stdin is not None
+        await child.wait()
+        with contextlib.suppress(ConnectionError, TypeError):
+            await child.stdin.wait_closed()
+
+    logger.addFilter(without_noise_of_children)
+    try:
+        uvloop.run(run())
+    finally:
+        logger.removeFilter(without_noise_of_children)
+    (record,) = [record for record in log.records if record.name == "asyncio"]
+    line = TextLine().format(record)
+    assert line.endswith("INFO asyncio: a child process wrote into its standard input, and has lost it")
 
 
 def test_the_log_as_json(spawn: Spawn) -> None:
