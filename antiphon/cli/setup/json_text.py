@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from antiphon.cli.setup.masked_diff import FileScalar, Span, flags
+from antiphon.cli.setup.masked_diff import FileScalar, TextRange, flags
 
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
@@ -163,12 +163,12 @@ def _scalars(node: _Node, names: tuple[str, ...]) -> Iterator[FileScalar]:
         yield from _scalars(child, (*names, *more))
 
 
-def comments(text: str) -> Iterator[Span]:
+def comments(text: str) -> Iterator[TextRange]:
     """Where the comments are, in a text that can be parsed."""
     return (found.span() for found in _COMMENT.finditer(text) if found[1])
 
 
-def span(text: str, path: _Path) -> Span | None:
+def span(text: str, path: _Path) -> TextRange | None:
     """Where the value at a path is written."""
     node, rest = _walk(text, path)
     return None if rest else (node.start, node.end)

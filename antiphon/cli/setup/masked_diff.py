@@ -20,7 +20,7 @@ _REFERENCE: Final = re.compile(r"\$?\{[\w:.-]+\}|\$\w+")
 _LONG: Final = 8
 """A secret of so many characters is masked wherever else it stands; a shorter one could be a word."""
 
-Span = tuple[int, int]
+TextRange = tuple[int, int]
 
 
 class FileScalar(NamedTuple):
@@ -28,7 +28,7 @@ class FileScalar(NamedTuple):
 
     names: tuple[str, ...]
     value: Any
-    span: Span
+    span: TextRange
 
 
 class DiffSide(NamedTuple):
@@ -36,8 +36,8 @@ class DiffSide(NamedTuple):
 
     text: str
     scalars: list[FileScalar]
-    comments: list[Span]
-    own: list[Span]
+    comments: list[TextRange]
+    own: list[TextRange]
 
 
 def masked_diff(name: str, before: DiffSide, after: DiffSide, key: str = "") -> str:
@@ -78,7 +78,7 @@ def _masked_lines(side: DiffSide, key: str) -> list[str]:
     return _lines("".join(pieces) + text[at:])
 
 
-def _secret_spans(side: DiffSide, key: str) -> Iterator[Span]:
+def _secret_spans(side: DiffSide, key: str) -> Iterator[TextRange]:
     for one in side.scalars:
         is_own = any(start <= one.span[0] and one.span[1] <= end for start, end in side.own)
         if (_is_secret(one) and not is_own) or (key and key in str(one.value)):

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from antiphon.cli.setup.json_text import BrokenFile
-from antiphon.cli.setup.masked_diff import FileScalar, Span, leaves
+from antiphon.cli.setup.masked_diff import FileScalar, TextRange, leaves
 from antiphon.config.mistakes import spell
 
 _Path = tuple[str, ...]
@@ -81,12 +81,12 @@ def scalars(text: str) -> Iterator[FileScalar]:
                 yield FileScalar(names, leaf, (one.value_start, one.value_end))
 
 
-def comments(text: str) -> Iterator[Span]:
+def comments(text: str) -> Iterator[TextRange]:
     """Where the comments are, in a text that can be parsed."""
     return (found.span() for found in _TOKEN.finditer(text) if found[0].startswith("#"))
 
 
-def spans(text: str, path: _Path) -> Iterator[Span]:
+def spans(text: str, path: _Path) -> Iterator[TextRange]:
     """Where the values are written that are at a path or below it."""
     inside = (one for one in statements(text) if one.path[: len(path)] == path)
     return ((one.value_start, one.value_end) for one in inside)
