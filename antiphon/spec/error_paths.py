@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from antiphon.spec import codec
 from antiphon.spec.codec import UNREADABLE, encode, first_byte
@@ -18,7 +18,8 @@ from antiphon.spec.long_values import NUMBER_TOO_LONG, readable_parts, text_piec
 
 # Everything that msgspec raises on bytes it does not like.
 
-_STEP = re.compile(r"\[(\d+|\.\.\.)\]")
+_STEP = re.compile(r"\[(?:\d+|\.\.\.)\]|\.[^.\[\]]+")
+_ENTRY = "[...]"
 _NAMES = {
     "str": "a string",
     "int": "an integer",
@@ -29,6 +30,7 @@ _NAMES = {
     "null": "null",
 }
 _NUMBER = re.compile(rb"[-+.0-9eE]+")
+_KINDS = {codec.BRACE: "an object", codec.BRACKET: "a list", codec.QUOTE: "a string"}
 _WORDS = {">=": "at least", "<=": "at most"}
 _TOO_BIG = {
     "Number out of range": "a number that a 64-bit float can hold",
@@ -37,6 +39,7 @@ _TOO_BIG = {
 _LIMITED = re.compile(r"Expected `(\w+)` (>=|<=) (-?\d+)")
 _SIZED = re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)")
 _MATCHING = re.compile(r"Expected `str` matching regex '(.+)'")
+_MISSING = re.compile(r"Object missing required field `(.+)`")
 _TYPED = re.compile(r"Expected `(.+?)`")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _FORM = re.compile(rb"\s*([A-Za-z_]\w*)=")
@@ -73,20 +76,39 @@ def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected
     if not isinstance(error, msgspec.ValidationError):
         return _half_pair(raw, path) or _malformed(error, raw, path)
     what, steps = _taken_apart(str(error))
-    if "..." in steps and (culprit := _entry(type_, raw, path)):
+    if _ENTRY in steps and (culprit := _entry(type_, raw, path)):
         return culprit
-    param = path + "".join(f"[{step}]" for step in takewhile(lambda step: step != "...", steps))
+    steps = list(takewhile(lambda step: step != _ENTRY, steps))
+    param = (path + "".join(steps)).removeprefix(".")
+    if found := _MISSING.match(what):
+        return missing(param, found[1])
     is_inside = what in _TOO_BIG and first_byte(raw) in (codec.BRACE, codec.BRACKET)
     got = "a value with a number out of range" if is_inside else came(raw, steps)
-    return wrong(param, f"expected {expected or _expected(what, type_)}, got {got}")
+    return wrong(param, f"expected {expected or _expected(what, _inner(type_, steps))}, got {got}")
 
 
 def _taken_apart(message: str) -> tuple[str, list[str]]:
-    """What is wrong, and the way there; `...` is an entry of a mapping, or one of its keys."""
+    """What is wrong, and the way there: `.name`, `[0]`, and `[...]` for an entry of a mapping or its key."""
     what, _, where = message.rpartition(" - at `")
     if not where.endswith("`") or not what:
         return message, []
-    return what, ["..."] if where.startswith("key`") else _STEP.findall(where)
+    return what, [_ENTRY] if where.startswith("key`") else _STEP.findall(where[:-1])
+
+
+def _inner(type_: Any, steps: Sequence[str]) -> Any:
+    """The type of what is at the end of the way."""
+    for step in steps:
+        found = [_member(one, step) for one in alternatives(type_)]
+        type_ = next((one for one in found if one is not None), Any)
+    return type_
+
+
+def _member(type_: Any, step: str) -> Any:
+    if get_origin(type_) is list:
+        return get_args(type_)[0]
+    if not isinstance(type_, type) or not issubclass(type_, msgspec.Struct):
+        return None
+    return next((one.type for one in structs.fields(type_) if f".{one.encode_name}" == step), None)
 
 
 def _malformed(error: Exception, raw: bytes | Raw, path: str) -> SpecError:
@@ -188,16 +210,29 @@ def came(raw: bytes | Raw, steps: Sequence[str] = ()) -> str:
     """What stands at this place of this JSON, in a few words."""
     try:
         value = _long(raw) if len(raw) > LARGE else msgspec.json.decode(raw)
-        for step in steps:
-            value = value[int(step)]
+    except (*UNREADABLE, ValueError) as error:
+        return _unreadable(error, raw)
+    for n, step in enumerate(steps):
         if isinstance(value, Raw):
-            return came(value)
-    except (*UNREADABLE, LookupError, TypeError, ValueError):
-        text = bytes(memoryview(raw)[:41])
-        if not _NUMBER.fullmatch(text):
-            return "a value with a number out of range"
-        return text.decode() if len(text) <= 40 else "a very long number"
+            return came(value, steps[n:])
+        try:
+            value = value[step[1:]] if step.startswith(".") else value[int(step[1:-1])]
+        except (LookupError, TypeError, ValueError):
+            break
+    if isinstance(value, Raw):
+        return came(value)
     return value if isinstance(value, str) and len(raw) > LARGE else describe(value)
+
+
+def _unreadable(error: Exception, raw: bytes | Raw) -> str:
+    """What stands there, of a value that cannot be decoded: its kind, or that a number in it is too large."""
+    text = bytes(memoryview(raw)[:41])
+    if _NUMBER.fullmatch(text):
+        return text.decode() if len(text) <= 40 else "a very long number"
+    is_malformed = isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError)
+    if is_malformed or isinstance(error, RecursionError):
+        return _KINDS.get(first_byte(raw), "something that is not JSON")
+    return "a value with a number out of range"
 
 
 def _long(raw: bytes | Raw) -> Any:
