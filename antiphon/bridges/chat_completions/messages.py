@@ -1,15 +1,17 @@
 """From the messages of a chat completion to items, in order; every item knows where it was said."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from antiphon.bridges.chat_completions.body import ChatMessage, ToolCallBody
+from antiphon.bridges.chat_completions.part_names import chat_part
 from antiphon.spec import ids
 from antiphon.spec.codec import encode, extras, grown
 from antiphon.spec.content import ContentPart, OutputText, ReasoningText, Refusal, text_of
 from antiphon.spec.error_paths import missing, wrong
+from antiphon.spec.errors import SpecError
 from antiphon.spec.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -44,6 +46,8 @@ class ChatTranslation:
     def __init__(self, messages: list[ChatMessage]) -> None:
         self.said: list[_Said] = []
         self.receipts: list[Receipt] = []
+        self.parts: dict[str, Mapping[str, str]] = {}
+        """What parts of this API call their fields, by the place of the part."""
         self._reading = Reading()
         self._custom: set[str] = set()  # ids of calls of custom tools
         self._waiting: list[tuple[str, str]] = []  # names and ids of older calls, which the client gives none
@@ -79,8 +83,18 @@ class ChatTranslation:
         return [self._part(raw, f"{where}[{k}]", kind) for k, raw in enumerate(content)]
 
     def _part(self, raw: Raw, where: str, kind: str) -> ContentPart:
-        part = self._reading.part(raw, where, kind)
+        written = chat_part(raw)
+        if names := written.names:
+            self.parts[where] = names
+        try:
+            part = self._reading.part(raw, where, kind)
+        except SpecError as error:
+            field = (error.payload.param or "").removeprefix(f"{where}.")
+            if field in names:
+                error.payload = error.payload.with_param(f"{where}.{names[field]}")
+            raise
         self._reading.check_place(part, kind, where)
+        written.check(where)
         return part
 
     # --- what the model said ------------------------------------------------------------------------------

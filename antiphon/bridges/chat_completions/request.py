@@ -1,6 +1,7 @@
 """The body of `POST /v1/chat/completions`, made into a request."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,10 @@ _NAMES = {
     "input": "messages",
     "reasoning.effort": "reasoning_effort",
     "reasoning": "reasoning_effort",
+    "text.format.name": "response_format.json_schema.name",
+    "text.format.description": "response_format.json_schema.description",
+    "text.format.schema": "response_format.json_schema.schema",
+    "text.format.strict": "response_format.json_schema.strict",
     "text.format": "response_format",
     "text.verbosity": "verbosity",
     "tool_choice.name": "tool_choice.function.name",
@@ -72,6 +77,8 @@ class ReadCompletion:
     """Where each item of the input was said."""
     names: dict[str, str]
     """What this body calls some parameters that a request calls otherwise."""
+    parts: dict[str, Mapping[str, str]]
+    """What some parts call their fields, by the place of the part."""
     is_older: bool = False
     """Does the answer call functions in the older way?"""
     has_usage: bool = False
@@ -85,12 +92,13 @@ class ReadCompletion:
         """What the client calls a parameter.
 
         >>> read_completion(b'{"messages": [{"role": "user", "content": "Hi"}]}').param("text.format.schema")
-        'response_format.schema'
+        'response_format.json_schema.schema'
         """
         if found := _ITEM.fullmatch(ours):
             place = self.places[int(found[1])] if int(found[1]) < len(self.places) else "messages"
             if found[2] in _PARTS:
-                return f"{place}.content{found[3]}"
+                part, _, field = f"{place}.content{found[3]}".rpartition(".")
+                return f"{part}.{renamed(field, self.parts.get(part, {}))}"
             if found[2] == "encrypted_content":
                 return f"{place}.reasoning_details"
             return f"{place}.{self._id_of_call(place)}" if found[2] else place
@@ -175,6 +183,7 @@ def to_request(chat: ChatCompletionBody, *, searches: bool = False) -> ReadCompl
         receipts,
         [one.place for one in talk.said],
         names,
+        talk.parts,
         is_older=is_older,
         has_usage=options is not None and options.include_usage is True,
     )

@@ -302,3 +302,60 @@ def test_settings_are_not_without_limit() -> None:
         refused(USER, tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}])
         == "tools"
     )
+
+
+def part(written: Json) -> list[Json]:
+    return [{"role": "user", "content": [{"type": "text", "text": "Hi"}, written]}]
+
+
+@pytest.mark.parametrize(
+    ("param", "written"),
+    [
+        ("image_url.detail", {"type": "image_url", "image_url": {"url": PNG, "detail": 5}}),
+        ("image_url.url", {"type": "image_url", "image_url": {"url": 5}}),
+        ("image_url", {"type": "image_url", "image_url": 5}),
+        ("image_url", {"type": "image_url"}),
+        ("file.filename", {"type": "file", "file": {"filename": 5, "file_data": PDF}}),
+        ("file.file_id", {"type": "file", "file": {"file_id": 5}}),
+        ("file", {"type": "file", "file": True}),
+        ("file", {"type": "file"}),
+        ("filename", {"type": "input_file", "filename": 5}),
+    ],
+)
+def test_a_mistake_in_a_part_is_told_where_this_api_has_the_field(param: str, written: Json) -> None:
+    """They were told one level too high, or as a file that came by its address."""
+    with pytest.raises(SpecError) as error:
+        read(*part(written))
+    assert error.value.payload.param == f"messages[0].content[1].{param}"
+
+
+def test_what_a_run_says_of_a_part_is_told_where_this_api_has_the_field() -> None:
+    picture = {"type": "image_url", "image_url": {"url": PNG}}
+    for written, ours, theirs in (
+        ({"type": "file", "file": {"file_id": "f"}}, "file_id", "file.file_id"),
+        (picture, "detail", "image_url.detail"),
+        (picture, "image_url", "image_url.url"),
+        ({"type": "image_url", "image_url": PNG}, "image_url", "image_url"),
+        ({"type": "input_file", "file_id": "f"}, "file_id", "file_id"),
+    ):
+        asked = read(*part(written))
+        assert asked.param(f"input[0].content[1].{ours}") == f"messages[0].content[1].{theirs}"
+        assert asked.param("input[0].content[1]") == "messages[0].content[1]"
+    assert read().param("text.format.schema.type") == "response_format.json_schema.schema.type"
+
+
+@pytest.mark.parametrize(
+    ("param", "tool"),
+    [
+        ("", 5),
+        (".type", {"type": "x"}),
+        (".function.name", {"type": "function", "function": {"name": 5}}),
+        (".function.name", {"type": "function", "function": {}}),
+    ],
+)
+def test_a_mistake_among_allowed_tools_is_told_at_its_place(param: str, tool: Any) -> None:
+    """Any of them was "a value with a number out of range" at `tool_choice[0]`."""
+    with pytest.raises(SpecError) as error:
+        read(tool_choice={"type": "allowed_tools", "allowed_tools": {"tools": [tool]}})
+    assert error.value.payload.param == f"tool_choice.allowed_tools.tools[0]{param}"
+    assert "out of range" not in error.value.payload.message
