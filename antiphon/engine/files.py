@@ -108,7 +108,8 @@ class _Filling:
 
     async def _text(self, file: UploadedFile, place: str) -> ContentPart:
         try:
-            text = await self._tool.extractor.text(self._tool.library.path(file), file.filename)
+            path = self._tool.library.path(file)
+            text = await self._tool.extractor.text(path, file.filename, file.tenant)
         except Unreadable as reason:
             message = f"{self._provider.name} takes no files, and this one has no text for it: {reason}"
             raise SpecError(ErrorPayload("invalid_request", message, _UNREADABLE, place)) from None

@@ -107,9 +107,10 @@ class Bubblewrap:
             return Ran(f"{said}\n(stopped: it used more than {self._memory >> 20} MiB of memory)", True)
         if status == inside.TIMED_OUT:
             said += f"\n(stopped: it took longer than {self._seconds:.0f} s)"
-        found = None if packed is None else await in_worker_thread(_unpacked, packed)
-        if found is None:
+        unpacked = None if packed is None else await in_worker_thread(_unpacked, packed)
+        if unpacked is None:
             return Ran(f"{said}\n(what it left in its files could not be kept)".lstrip(), True)
+        found, others = unpacked
         figures = [data for name, data in sorted(found.items()) if name.startswith("figures/")]
         images = _pictures(figures)
         if len(images) < len(figures):
@@ -118,6 +119,8 @@ class Bubblewrap:
         kept = {name: data for name, data in left.items() if can_keep(name, left)}
         if len(kept) < len(left):
             said += f"\n(files that could not be kept, because of their names: {len(left) - len(kept)})"
+        if others:
+            said += f"\n(links and special files are not kept: {others})"
         return Ran(said, status != 0, images, kept)
 
     async def _watch(self, process: Process) -> None:
@@ -324,14 +327,19 @@ def _pictures(figures: list[bytes]) -> list[bytes]:
     return shown
 
 
-def _unpacked(packed: bytes) -> dict[str, bytes] | None:
-    """The regular files of an archive that nobody vouches for; None if it is none."""
+def _unpacked(packed: bytes) -> tuple[dict[str, bytes], int] | None:
+    """The regular files of an archive that nobody vouches for, and how many others are no folders.
+
+    None if it is no archive. The second name of a file is a link to the first, and one of the others.
+    """
     found: dict[str, bytes] = {}
+    others = 0
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
             for member in tar:
                 parts = member.name.split("/")
                 if not member.isreg() or ".." in parts or member.name.startswith("/"):
+                    others += not member.isdir()
                     continue
                 if len(found) == _MOST_FILES:
                     return None
@@ -342,4 +350,4 @@ def _unpacked(packed: bytes) -> dict[str, bytes] | None:
                     return None
     except (tarfile.TarError, ValueError, EOFError, OSError):
         return None
-    return found
+    return found, others

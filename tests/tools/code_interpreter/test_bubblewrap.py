@@ -199,6 +199,13 @@ async def test_names_that_cannot_be_kept_lose_their_own_files_alone(engine: Bubb
     assert ran.text == "\n(files that could not be kept, because of their names: 2)"
 
 
+async def test_what_is_no_file_of_its_own_is_told_to_be_left_out(engine: Bubblewrap, folder: Path) -> None:
+    code = "import os\nopen('a', 'w').write('A')\nos.link('a', 'b')\nos.symlink('a', 'c')\nos.mkdir('d')"
+    ran = await engine.run(code, folder)
+    assert len(ran.files or {}) == 1
+    assert ran.text.strip() == "(links and special files are not kept: 2)"
+
+
 async def test_what_is_no_picture_or_a_huge_one_is_not_shown(engine: Bubblewrap, folder: Path) -> None:
     code = """
 for name, size in (('a', 100), ('b', 5_000_000), ('c', 3_000_000), ('d', 3_000_000)):
