@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import UnsetType
 
@@ -24,10 +25,13 @@ def answer_headers(receipts: Sequence[Receipt] | UnsetType, turn: Turn | None = 
     The first is left out where there are none, the second where the name that the client used is no route.
     The turn is the one that is asked now: with hosted tools there are several.
     """
-    counted = ((b"x-antiphon-receipts", b"%d" % len(receipts)),) if receipts else ()
-    if turn is None or not turn.target:
-        return counted
-    return (*counted, (b"x-antiphon-target", turn.target.encode("latin-1", "replace")))
+    told = () if turn is None or not turn.target else _target_headers(turn.target)
+    return ((b"x-antiphon-receipts", b"%d" % len(receipts)), *told) if receipts else told
+
+
+@lru_cache(1000)
+def _target_headers(target: str) -> Headers:
+    return ((b"x-antiphon-target", target.encode("latin-1", "replace")),)
 
 
 class Stream:
