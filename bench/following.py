@@ -12,6 +12,7 @@ from typing import cast
 
 import httpx
 
+from antiphon.store.postgres.dead_workers import STALLED
 from antiphon.stream.sse import Decoder
 from bench.processes import tree_cpu
 from examples.cluster.cluster import Cluster, ClusterGateway
@@ -22,6 +23,8 @@ _LONGEST = 40
 _PATIENCE = 60.0
 _HEARD = 20
 """So many deltas come before a worker is killed."""
+_SETTLED = STALLED + 0.5
+"""Seconds that all gateways are up by then: one that has just connected takes nobody for dead before that."""
 _DELTA = "response.output_text.delta"
 
 
@@ -43,6 +46,7 @@ def takeovers(count: int) -> list[float]:
 
 def _takeover(cluster: Cluster) -> float:
     cluster.restart_dead()
+    time.sleep(_SETTLED)
     with httpx.Client(trust_env=False, timeout=_PATIENCE) as http:
         asked = http.post(f"{cluster.gateways[0].url}/v1/responses", json=_asked(0.02))
         id = asked.raise_for_status().json()["id"]
