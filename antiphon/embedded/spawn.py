@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from antiphon.embedded.child import ChildSettings
 from antiphon.embedded.progress import ProgressStep
-from antiphon.wires.child_process import start_module
+from antiphon.wires.child_process import end_process, start_module
 
 logger = logging.getLogger("antiphon.embedded")
 
@@ -90,18 +90,17 @@ class Child:
         """Waits for its end; why it ended."""
         code = await self._process.wait()
         await self._listening
+        await end_process(self._process)
         return self._reason(code)
 
     async def stop(self) -> None:
         """Ends it, politely at first."""
-        for force in (signal.SIGTERM, signal.SIGKILL):
-            if self._process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, force)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._process.wait(), _GRACE)
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _GRACE)
+        await end_process(self._process)
         await self._listening
 
     async def _become_ready(self) -> None:

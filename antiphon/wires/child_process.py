@@ -1,7 +1,8 @@
-"""Starts child processes, which get no open file of this one but those that they are given."""
+"""Starts child processes, which get no open file of this one but those that they are given, and ends them."""
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -50,6 +51,20 @@ async def start_program(
         limit=limit,
         start_new_session=True,
     )
+
+
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    """Kills it with all that it has started, unless it has ended by itself, and closes its pipes.
+
+    asyncio waits until each pipe was read to its end, which nobody may do any more.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for file in range(3):
+        if pipe := process._transport.get_pipe_transport(file):  # type: ignore[attr-defined]
+            pipe.close()
+    await process.wait()
 
 
 def keep_files() -> None:

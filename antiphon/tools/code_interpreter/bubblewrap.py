@@ -24,7 +24,7 @@ from antiphon.tools.base import ToolFailure
 from antiphon.tools.code_interpreter import inside, memory, probe, seccomp
 from antiphon.tools.code_interpreter.containers import can_keep
 from antiphon.tools.code_interpreter.engine import Ran, read_at_most
-from antiphon.wires.child_process import start_program
+from antiphon.wires.child_process import end_process, start_program
 from antiphon.wires.worker_thread import in_worker_thread
 
 _GRACE = 15.0
@@ -81,7 +81,7 @@ class Bubblewrap:
                 process.stdin.close()
                 if process.returncode is None:
                     _stop(process)
-                    await process.wait()
+                await end_process(process)
 
     async def _follow(self, process: Process, code: str, archive: io.BufferedReader) -> Ran:
         assert process.stdin is not None
@@ -249,7 +249,7 @@ async def _started(command: list[str], files: tuple[int, ...]) -> Process:
         starting.add_done_callback(_stop_started)  # also when this is cancelled once more
         await asyncio.wait([starting])
         if starting.exception() is None:
-            await starting.result().wait()
+            await end_process(starting.result())
         raise
 
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-import os
-import signal
 from importlib.util import find_spec
 from pathlib import Path
 
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.code_interpreter.engine import Ran, read_at_most
-from antiphon.wires.child_process import start_module
+from antiphon.wires.child_process import end_process, start_module
 
 _CHILD = "antiphon.tools.code_interpreter.monty_child"
 _GRACE = 10.0
@@ -48,10 +46,7 @@ class Monty:
         except (TimeoutError, ConnectionError):
             told = b""
         finally:
-            child.stdin.close()
-            if child.returncode is None:
-                os.killpg(child.pid, signal.SIGKILL)  # it has a child of its own
-                await child.wait()
+            await end_process(child)
         try:
             return Ran(**json.loads(told))
         except (ValueError, TypeError):

@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import os
-import signal
 from pathlib import Path
 
 from antiphon.tools.slots import FairSlots
-from antiphon.wires.child_process import start_module
+from antiphon.wires.child_process import end_process, start_module
 
 _CHILD = "antiphon.tools.file_search.extraction_child"
 _MEMORY = 1024 * 1024 * 1024
@@ -67,6 +65,4 @@ async def _ask(asked: dict[str, object], seconds: float) -> bytes:
     except (TimeoutError, ConnectionError):
         return b""
     finally:
-        if child.returncode is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            await child.wait()
+        await end_process(child)

@@ -13,7 +13,7 @@ from typing import Any
 
 from antiphon.tools.mcp.links import McpAnswerTooLarge
 from antiphon.tools.mcp.structure import JsonStructure
-from antiphon.wires.child_process import start_program
+from antiphon.wires.child_process import end_process, start_program
 
 _PIECE = 64 * 1024
 _GRACE = 2.0
@@ -119,6 +119,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
-    # Its output may not have been read to the end, and then nobody else closes that.
-    process._transport.close()  # type: ignore[attr-defined]
+    await end_process(process)

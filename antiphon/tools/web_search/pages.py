@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections import OrderedDict
-from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin, urlsplit
 
@@ -18,7 +17,7 @@ from antiphon.tools.web_search.backends import without_marks
 from antiphon.tools.web_search.declared import Domains
 from antiphon.tools.web_search.page_reader import LENGTH
 from antiphon.tools.web_search.settings import WebSearchSettings
-from antiphon.wires.child_process import start_module
+from antiphon.wires.child_process import end_process, start_module
 
 if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient, UpstreamExchange
@@ -82,9 +81,7 @@ class PageReader:
     async def close(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            with suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
+            await end_process(child)
 
 
 class Pages:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from antiphon.spec.errors import ErrorPayload, SpecError
-from antiphon.wires.child_process import start_module
+from antiphon.wires.child_process import end_process, start_module
 from antiphon.wires.schema.jobs import Job, unchecked
 
 CHILDREN = 2
@@ -156,8 +156,4 @@ class _Child:
         return msgspec.json.decode(await self._out.readexactly(size), type=str | None)
 
     async def stop(self) -> None:
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-        self._in.close()
-        await self._process.wait()
+        await end_process(self._process)
