@@ -109,10 +109,16 @@ class Database:
 
     async def open(self) -> None:
         try:
-            # One connection by itself first, whose error says what is wrong.
+            # One connection by itself first, whose error says what is wrong. Then all that the pool keeps,
+            # before something else of this process takes the last one that the server allows.
             db = await psycopg.AsyncConnection.connect(self.url, **SETTINGS)
             await db.close()
-            await self._pool.open()
+            await self._pool.open(wait=True, timeout=PATIENCE)
+        except PoolTimeout:
+            raise StoreUnavailable(
+                f"PostgreSQL at {self.where} gives fewer than {self._pool.min_size} connections. There may "
+                "be too many connections already: see max_connections, and CONNECTION LIMIT of the user."
+            ) from None
         except psycopg.Error as error:
             reason = str(error).strip().replace("\n", " ")
             raise StoreUnavailable(f"PostgreSQL at {self.where} cannot be opened: {reason}") from None
