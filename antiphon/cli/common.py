@@ -103,27 +103,33 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
 
 def load_config(
     arguments: argparse.Namespace,
-    options: Mapping[str, tuple[str, str]] | None = None,
+    options: Mapping[str, str] | None = None,
     *,
     upstreams: bool = True,
 ) -> "Config":
     """The effective configuration by `--config` and `--env-file`, or a failure that lists every mistake.
 
+    `options` says which options of the command stand for which keys.
     A command that calls no upstream needs neither their secrets nor their code, and does not check them.
     """
     from antiphon.config import ConfigErrors, filled_environment, load
 
+    given = {
+        key: (f"--{name.replace('_', '-')}", text)
+        for name, key in (options or {}).items()
+        if (text := getattr(arguments, name)) is not None
+    }
     try:
         file = arguments.env_file
         environ = os.environ if file is None else filled_environment(file)
         if not upstreams:
-            return load(arguments.config, environ, options=options, types=None, secrets=False)
+            return load(arguments.config, environ, options=given, types=None, secrets=False)
         from antiphon.providers.discovery import in_environment
         from antiphon.providers.registry import TYPES
         from antiphon.tools.registry import TOOLS
 
         return load(
-            arguments.config, environ, options=options, types=TYPES, tools=TOOLS, discover=in_environment
+            arguments.config, environ, options=given, types=TYPES, tools=TOOLS, discover=in_environment
         )
     except ConfigErrors as errors:
         raise mistakes(errors) from None

@@ -52,21 +52,14 @@ def add_to(commands: "Commands") -> None:
 def serve(arguments: argparse.Namespace) -> int:
     from antiphon.config import ConfigErrors, check_exposure
 
-    keys = {
+    options = {
         "host": "server.host",
         "port": "server.port",
         "workers": "server.workers",
         "work": "background.work",
         "log_level": "log.level",
     }
-    config = load_config(
-        arguments,
-        {
-            key: (f"--{name.replace('_', '-')}", text)
-            for name, key in keys.items()
-            if (text := getattr(arguments, name)) is not None
-        },
-    )
+    config = load_config(arguments, options)
     if reason := check_exposure(config):
         raise CommandFailed(f"antiphon: {reason}", MISTAKE)
     try:

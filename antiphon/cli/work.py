@@ -45,15 +45,7 @@ def add_work_option(parser: argparse.ArgumentParser) -> None:
 def work(arguments: argparse.Namespace) -> int:
     from antiphon.config import ConfigErrors
 
-    keys = {"work": "background.work", "log_level": "log.level"}
-    config = load_config(
-        arguments,
-        {
-            key: (f"--{name.replace('_', '-')}", text)
-            for name, key in keys.items()
-            if (text := getattr(arguments, name)) is not None
-        },
-    )
+    config = load_config(arguments, {"work": "background.work", "log_level": "log.level"})
     if config.store.url is None:
         raise CommandFailed(
             "antiphon: a machine that only works needs a store that others share with it: "

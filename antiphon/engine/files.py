@@ -111,7 +111,7 @@ class _Filling:
             path = self._tool.library.path(file)
             text = await self._tool.extractor.text(path, file.filename, file.tenant)
         except Unreadable as reason:
-            message = f"{self._provider.name} takes no files, and this one has no text for it: {reason}"
+            message = f"the model takes no files, and this one has no text to give it: {reason}"
             raise SpecError(ErrorPayload("invalid_request", message, _UNREADABLE, place)) from None
         self._left -= len(text)
         if self._left < 0:

@@ -7,7 +7,6 @@ functions end it, with the hosted results of the same turn already in it.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import AsyncExitStack
-from copy import copy
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -184,10 +183,8 @@ class HostedLoop:
         """Refuse now what the model cannot be given: nothing may be run for a request that is refused."""
         tool, turn = self._tools.tools.get("file_search"), self._plan.turn
         if tool is not None:
-            model = copy(self)
-            model.name = "the model"
             trial = replace(turn, receipts=[])
-            await with_files(tool, model, trial, self._resolved.items, tool.environment.clock())
+            await with_files(tool, self, trial, self._resolved.items, tool.environment.clock())
 
     async def _take_up(
         self,
