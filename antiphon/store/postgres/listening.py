@@ -9,8 +9,8 @@ from psycopg import sql
 from antiphon.store.changes import Changes
 from antiphon.store.postgres.announcing import CHANNEL, ids_in
 from antiphon.store.postgres.connection import Connection
-from antiphon.store.postgres.jobs import QUEUE
 from antiphon.store.postgres.lasting_session import LastingSession
+from antiphon.store.postgres.queue.jobs import QUEUE
 
 JOBS = f"procrastinate_queue_v1#{QUEUE}"
 """Where procrastinate says that there is a job, or that one is to be aborted."""

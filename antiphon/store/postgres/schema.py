@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from antiphon.store.base import StoreError
-from antiphon.store.postgres import jobs
 from antiphon.store.postgres.connection import Connection, Row, execute, one, rows
+from antiphon.store.postgres.queue import jobs
 
 LOCKS = 0x416E746D
 """The class of this store's advisory locks."""

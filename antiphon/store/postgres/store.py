@@ -53,9 +53,9 @@ from antiphon.store.postgres.database import Database
 from antiphon.store.postgres.event_log import event_batch
 from antiphon.store.postgres.file_store import PostgresFiles
 from antiphon.store.postgres.group_writer import GroupWriter
-from antiphon.store.postgres.job_worker import JobWorker
-from antiphon.store.postgres.jobs import Jobs
 from antiphon.store.postgres.listening import POLLING, Listener
+from antiphon.store.postgres.queue.job_worker import JobWorker
+from antiphon.store.postgres.queue.jobs import Jobs
 from antiphon.store.postgres.sealing_marker import check_keys
 from antiphon.wires.sealing import Seal
 

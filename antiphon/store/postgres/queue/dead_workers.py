@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from antiphon.store.base import StoreError
 from antiphon.store.postgres.database import Database
-from antiphon.store.postgres.jobs import Jobs
 from antiphon.store.postgres.listening import Listener
+from antiphon.store.postgres.queue.jobs import Jobs
 
 log = logging.getLogger(__name__)
 

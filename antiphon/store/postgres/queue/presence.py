@@ -1,8 +1,8 @@
 """A lock that a worker holds while its process lives: PostgreSQL frees it the moment that it dies."""
 
 from antiphon.store.postgres.connection import Connection
-from antiphon.store.postgres.jobs import PRESENCE
 from antiphon.store.postgres.lasting_session import LastingSession
+from antiphon.store.postgres.queue.jobs import PRESENCE
 
 
 class Presence:

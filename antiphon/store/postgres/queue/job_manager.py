@@ -17,7 +17,7 @@ from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager, NotificationCallback
 
 from antiphon.store.postgres.listening import Listener
-from antiphon.store.postgres.presence import Presence
+from antiphon.store.postgres.queue.presence import Presence
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from procrastinate.worker import Worker
 from antiphon.store.base import StoreError
 from antiphon.store.postgres.connection import SETTINGS
 from antiphon.store.postgres.database import Database
-from antiphon.store.postgres.dead_workers import STALLED, DeadWorkerSearch
-from antiphon.store.postgres.job_manager import LastingJobManager
-from antiphon.store.postgres.jobs import OWNER, QUEUE, TASK, Jobs
 from antiphon.store.postgres.listening import Listener
-from antiphon.store.postgres.presence import Presence
+from antiphon.store.postgres.queue.dead_workers import STALLED, DeadWorkerSearch
+from antiphon.store.postgres.queue.job_manager import LastingJobManager
+from antiphon.store.postgres.queue.jobs import OWNER, QUEUE, TASK, Jobs
+from antiphon.store.postgres.queue.presence import Presence
 from antiphon.store.work_queue import JobHandler
 
 log = logging.getLogger(__name__)
