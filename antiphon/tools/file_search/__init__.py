@@ -27,6 +27,7 @@ from antiphon.tools.file_search.filters import condition
 from antiphon.tools.file_search.library import Library
 from antiphon.tools.file_search.search import SearchHit, SearchIndex, missing_store
 from antiphon.tools.file_search.search_options import MOST_RESULTS, ranking_of, results_of, wrong
+from antiphon.tools.web_search.backends import without_marks
 
 TYPE = "file_search"
 CALL = "file_search_call"
@@ -152,10 +153,11 @@ class _Session(ToolSession):
         return Outcome(message, self._item(call, "failed", []), failed=True)
 
     def _told(self, found: Sequence[SearchHit]) -> str:
-        """For the model: each passage with the mark that cites it."""
+        """For the model: each passage with the mark that cites it. What looks like one in a file is none."""
         if not found:
             return "(nothing was found)"
-        parts = [f"{self._scope.cite(_citation(one))} {one.filename}\n{one.text.strip()}" for one in found]
+        shown = [(one, without_marks(f"{one.filename}\n{one.text.strip()}")) for one in found]
+        parts = [f"{self._scope.cite(_citation(one))} {text}" for one, text in shown]
         return "\n\n".join(parts)
 
     def _item(self, call: HostedCall, status: str, found: Sequence[SearchHit]) -> dict[str, Any]:
