@@ -1,6 +1,6 @@
 """The functions that stand for hosted tools: their names, and what a choice of tools means among them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from antiphon.spec.codec import Opaque
@@ -27,9 +27,10 @@ class HostedFunction(NamedTuple):
 class FunctionNames:
     """Every function of the hosted tools, under a name that no tool of the client has."""
 
-    def __init__(self, opened: Sequence[OpenedTool], clients: Iterable[Tool]) -> None:
+    def __init__(self, opened: Sequence[OpenedTool], clients: Sequence[Tool]) -> None:
         self.functions: dict[str, HostedFunction] = {}
         self._opened = opened
+        self._has_others = bool(clients)
         taken = tool_names(clients)
         self._clients = frozenset(taken)
         for one in opened:
@@ -66,15 +67,19 @@ class FunctionNames:
     def choice(
         self, choice: ToolChoice | None, find: Callable[[Opaque], HostedTool | None]
     ) -> ToolChoice | None:
-        """The choice of the client, in the functions that the model has."""
+        """The choice of the client, in the functions that the model has.
+
+        Nobody can call a tool that was left out, or one of a server that is down: that is required no more.
+        """
         if isinstance(choice, AllowedTools):
             refs: list[ToolRef] = []
             for ref in choice.tools:
                 named = self._meant(ref, find)
                 refs += [ref] if named is None else map(FunctionToolChoice, named)
-            return AllowedTools(refs, choice.mode)
+            return AllowedTools(refs, choice.mode) if refs else "none"
         if choice is None or isinstance(choice, str):
-            return choice
+            is_met_by_none = choice == "required" and not self.functions and not self._has_others
+            return "auto" if is_met_by_none else choice
         named = self._meant(choice, find)
         if named is None:
             return choice
