@@ -40,6 +40,8 @@ STATUS_OF_ITS_OWN = {
 MOVES = {"step", "advance", "complete"}
 """The functions of `lifecycle` that give a new state."""
 
+SETTERS = {"setattr", "__setattr__", "force_setattr"}
+
 VOCABULARIES = {"vertice", "vtcode"}
 """The packages that offer the names of other projects."""
 SHARED_CLASSES = {
@@ -118,14 +120,29 @@ class Laws(ast.NodeVisitor):
         self._assigned(node.target, node)
         self.generic_visit(node)
 
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self._assigned(node.target, node.iter)
+        self.generic_visit(node)
+
+    visit_AsyncFor = visit_For
+
+    def visit_withitem(self, node: ast.withitem) -> None:
+        if node.optional_vars is not None:
+            self._assigned(node.optional_vars, node.context_expr)
+        self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> None:
         called = ast.unparse(node.func)
         owner, _, name = called.rpartition(".")
         keywords = {word.arg: word.value for word in node.keywords}
         if name == "replace" and not self._is_nothing(keywords.get("status")):
             self._status(node, called)
-        if name == "setattr" and len(node.args) > 1 and ast.unparse(node.args[1]) in ("'status'", "'state'"):
-            self._status(node, called)
+        if name in SETTERS and len(node.args) > 1:
+            attribute = ast.unparse(node.args[1])
+            if attribute in ("'status'", "'state'"):
+                self._status(node, called)
+            elif attribute == "'sequence_number'" and not self._makes_events:
+                self._add(node, f"{called}(...) numbers an event, which only the Composer does")
         if not self._makes_events:
             if (owner in self._events and name in self._event_classes) or called in self._classes:
                 self._add(node, f"{called}(...) makes an event, which only the Composer does")
