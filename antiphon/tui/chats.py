@@ -24,6 +24,7 @@ from antiphon import (
     decode_response,
     encode,
 )
+from antiphon.spec.codec import UNREADABLE
 
 _MOST = 200
 """Chats that a list shows; a search finds the others."""
@@ -119,7 +120,7 @@ class LocalChats:
                 data = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
                 if not wanted or wanted in data["title"].casefold() or wanted in _words(data).casefold():
                     found.append(_chat(data))
-            except (OSError, msgspec.DecodeError, KeyError, TypeError):
+            except (OSError, *UNREADABLE, KeyError, TypeError):
                 continue  # not one of ours, or half written by a machine that lost power
         return sorted(found, key=lambda chat: (chat.pinned, chat.updated_at), reverse=True)
 
@@ -169,7 +170,7 @@ class LocalChats:
     def _read(self, id: str) -> dict[str, Any]:
         try:
             return msgspec.json.decode(self._path(id).read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise AntiphonError(f"the chat {id} cannot be read: {error}") from None
 
     def _write(self, data: dict[str, Any]) -> None:

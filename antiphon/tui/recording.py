@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.spec.codec import Opaque
+from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.events import AnyEvent
 from antiphon.stream.auditor import Auditor, Violation
 from antiphon.stream.dialects import solicited
@@ -36,7 +36,7 @@ class TimedEvent:
         if self._known is None:
             try:
                 self._known = msgspec.json.decode(self.event.data, type=_Known)
-            except (msgspec.DecodeError, UnicodeError):
+            except UNREADABLE:
                 self._known = _Known()
         return self._known
 
@@ -52,7 +52,7 @@ class TimedEvent:
     def payload(self) -> Any:
         try:
             return msgspec.json.decode(self.event.data)
-        except (msgspec.DecodeError, UnicodeError):
+        except UNREADABLE:
             return self.event.data
 
 
@@ -129,7 +129,7 @@ class CallRecording:
     def request(self) -> Any:
         try:
             return msgspec.json.decode(self.body) if self.body else None
-        except (msgspec.DecodeError, UnicodeError):
+        except UNREADABLE:
             return None
 
     def capture(self) -> bytes:
