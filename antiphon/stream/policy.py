@@ -84,6 +84,12 @@ def _check_type(choice: ToolChoice | ToolRef, tools: Iterable[Tool], path: str) 
     if isinstance(choice, Opaque) and solicited([choice]).isdisjoint(solicited(tools)):
         message = f"there is no tool of type {choice.type!r} in `tools`"
         raise SpecError(invalid_param(f"{path}.type", message))
+    if isinstance(choice, Opaque) and choice.type == "mcp":
+        label = choice.fields.get("server_label")
+        labels = [tool.fields.get("server_label") for tool in tools if isinstance(tool, Opaque)]
+        if label is not None and label not in labels:
+            message = f"there is no MCP server {label!r} in `tools`"
+            raise SpecError(invalid_param(f"{path}.server_label", message))
 
 
 def restricts(request: Request) -> bool:

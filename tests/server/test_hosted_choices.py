@@ -43,3 +43,15 @@ def test_a_tool_that_was_not_allowed_is_not_called_instead(serve: Serve) -> None
     request = {"input": said, "tools": [WEB, MINE], "tool_choice": allowed("required", WEB)}
     response = serve(SCRIPTED).client().create(**request)
     assert [item["type"] for item in response["output"]] == ["message"]
+
+
+def test_a_server_that_the_request_does_not_name_cannot_be_chosen(serve: Serve) -> None:
+    client = serve(SCRIPTED + TABLE).client()
+    other = {"type": "mcp", "server_label": "other"}
+    request = {"input": script([{"text": "No."}]), "tools": [DOWN]}
+    for choice, place in (
+        (other, "tool_choice.server_label"),
+        (allowed("auto", DOWN, other), "tool_choice.tools[1].server_label"),
+    ):
+        error = client.refused(400, "POST", "/v1/responses", json={**request, "tool_choice": choice})
+        assert (error["param"], error["message"]) == (place, "there is no MCP server 'other' in `tools`")
