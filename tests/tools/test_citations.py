@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import AnnotationDelta, AnyDelta, MessageStart, TextDelta, UsageDelta
-from antiphon.tools.citations import Citations, CitingSink, Source
+from antiphon.tools.citations import Citations, CitingSink, KeptSource, Source
 
 
 class Collected:
@@ -73,3 +73,17 @@ def test_it_does_not_matter_where_the_words_are_cut(words: list[str], cuts: list
 def test_places_are_counted_in_each_text_anew() -> None:
     _, notes = said([TextDelta("abc【1】"), MessageStart(), TextDelta("d【1】")])
     assert [(one.start_index, one.end_index) for one in notes] == [(3, 9), (1, 7)]
+
+
+@given(st.integers(0, 50))
+def test_a_source_that_was_kept_is_cited_as_before(start: int) -> None:
+    first = source("one.example", " (one)")
+    later = Citations([KeptSource.of(4, first)])
+    again = later.find(4)
+    assert again is not None
+    assert (again.text, again.annotation(start, start + 6)) == (
+        first.text,
+        first.annotation(start, start + 6),
+    )
+    assert later.add(source("two.example", "")) == "【5】"
+    assert [one.number for one in later.shown_in("a【5】b【4】c【9】")] == [4, 5]

@@ -19,6 +19,7 @@ from antiphon.spec.items import FunctionCall, FunctionCallOutput
 from antiphon.stream.deltas import ItemDelta
 from antiphon.stream.lifecycle import with_status
 from antiphon.tools.base import MARK, HostedCall, Outcome, ToolFailure
+from antiphon.tools.citations import Citations
 from antiphon.wires.worker_thread import in_worker_thread
 
 log = logging.getLogger(__name__)
@@ -48,12 +49,14 @@ class CallRunner:
         sink: Sink,
         tenant: str,
         request_id: str,
+        citations: Citations,
         log: ProgressLog | None = None,
     ) -> None:
         self._history = history
         self._sink = sink
         self._tenant = tenant
         self._request_id = request_id
+        self._citations = citations
         self._log = log
         self._slots = asyncio.Semaphore(settings.parallel)
         self._seconds = settings.timeout
@@ -83,7 +86,7 @@ class CallRunner:
             output = FunctionCallOutput(call_id=call_id, output=said)
             if outcome.failed:
                 output = with_status(output, "incomplete")
-            given = ready.made, output, turn, self._tenant
+            given = ready.made, output, turn, self._tenant, self._citations.shown_in(said)
             is_large = _size(said) > _LARGE
             kept = self._history.kept
             mark = await in_worker_thread(kept, *given) if is_large else kept(*given)

@@ -18,6 +18,7 @@ from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.items import CustomToolCall, FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.spec.tools import Tool
 from antiphon.tools.base import MARK, HostedTool
+from antiphon.tools.citations import KeptSource
 from antiphon.wires.sealing import Seal, SealBroken
 
 _PURPOSE = "hosted call"
@@ -40,6 +41,8 @@ class _Kept(Struct, array_like=True):
     arguments: str
     output: msgspec.Raw
     turn: ModelTurnId
+    sources: list[KeptSource] = []
+    """What the marks in the output stand for."""
 
 
 class _Recalled(NamedTuple):
@@ -58,9 +61,17 @@ class HostedHistory:
         self._seal = seal
         self._tools = {type: tool for tool in tools.values() for type in tool.items}
 
-    def kept(self, call: FunctionCall, output: FunctionCallOutput, turn: ModelTurnId, tenant: str) -> str:
+    def kept(
+        self,
+        call: FunctionCall,
+        output: FunctionCallOutput,
+        turn: ModelTurnId,
+        tenant: str,
+        sources: Sequence[KeptSource] = (),
+    ) -> str:
         """A call with its output, for the field of its item."""
-        kept = _Kept(call.name, call.call_id, call.arguments, msgspec.Raw(encode(output)), turn)
+        raw = msgspec.Raw(encode(output))
+        kept = _Kept(call.name, call.call_id, call.arguments, raw, turn, [*sources])
         return self._seal.seal(zlib.compress(msgspec.json.encode(kept), 1), tenant=tenant, purpose=_PURPOSE)
 
     def told(self, items: list[Item], takes: Capabilities, tenant: str) -> list[Item]:
@@ -108,11 +119,21 @@ class HostedHistory:
         recalled = tool.recall(item, items)
         return None if recalled is None else _parted(recalled, None)
 
-    def _opened(self, mark: str, tenant: str) -> _Recalled | None:
+    def sources(self, items: Sequence[Item], tenant: str) -> list[KeptSource]:
+        """What the marks in the outputs of these items stand for."""
+        marks = [item.fields.get(MARK) for item in items if isinstance(item, Opaque)]
+        found = [self._unsealed(mark, tenant) for mark in marks if isinstance(mark, str) and mark]
+        return [source for kept in found if kept is not None for source in kept.sources]
+
+    def _unsealed(self, mark: str, tenant: str) -> _Kept | None:
         try:
             raw = self._seal.open(mark, tenant=tenant, purpose=_PURPOSE)
-            kept = msgspec.json.decode(_inflated(raw), type=_Kept)
+            return msgspec.json.decode(_inflated(raw), type=_Kept)
         except (SealBroken, zlib.error, *UNREADABLE):
+            return None
+
+    def _opened(self, mark: str, tenant: str) -> _Recalled | None:
+        if (kept := self._unsealed(mark, tenant)) is None:
             return None
         call = FunctionCall(call_id=kept.call_id, name=kept.name, arguments=kept.arguments)
         return _parted([call, *decode_stored_items(b"[" + bytes(kept.output) + b"]")], kept.turn)

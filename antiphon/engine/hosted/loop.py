@@ -32,6 +32,7 @@ from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
 from antiphon.stream.policy import POLICY, Policy, restricts
 from antiphon.tools.base import HostedCall, Scope, ToolSession
 from antiphon.tools.citations import Citations, CitingSink
+from antiphon.wires.worker_thread import in_worker_thread
 
 _LEAST_TOKENS = 16
 """No server takes a smaller `max_output_tokens`."""
@@ -86,8 +87,12 @@ class HostedLoop:
         """Set where this process goes on with another's: the events that each open item has had."""
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        citations = Citations()
-        beginning = Beginning(CitingSink(sink, citations))
+        # The model sees the marks of earlier results too, also of those that another process has got.
+        said = self._composing.snapshot().output
+        earlier = [*self._resolved.items, *said], turn.tenant
+        find, is_large = self._tools.history.sources, self._resolved.is_large
+        citations = Citations(await in_worker_thread(find, *earlier) if is_large else find(*earlier))
+        beginning = Beginning(CitingSink(sink, citations, said))
         with contained():
             await self._answer(turn, beginning, citations)
 
@@ -97,7 +102,13 @@ class HostedLoop:
             names = FunctionNames(opened, self._plan.turn.tools)
             tools = self._tools
             runner = CallRunner(
-                tools.settings, tools.history, beginning, turn.tenant, turn.request_id, self.journal
+                tools.settings,
+                tools.history,
+                beginning,
+                turn.tenant,
+                turn.request_id,
+                citations,
+                self.journal,
             )
             begun: Unfinished | None = None
             if self.told is not None and self._composing.snapshot().output:
