@@ -27,6 +27,11 @@ _WITHIN = (AnnotationDelta, UsageDelta, VendorDelta)
 _BEGINNING = re.compile(r"【\d{0,6}\Z")
 
 
+def without_marks(text: str) -> str:
+    """A text of somebody else, in which nothing is a mark any more."""
+    return text.replace("【", "[").replace("】", "]")
+
+
 class Source(Struct):
     """Something to be cited: what stands in the text for its mark, and the annotation on it.
 
@@ -70,12 +75,13 @@ class Citations:
 
     def __init__(self, earlier: Iterable[KeptSource] = ()) -> None:
         self._sources = {one.number: one.source() for one in earlier}
+        self._last = max(self._sources, default=0)
 
     def add(self, source: Source) -> str:
         """The mark of a source."""
-        number = max(self._sources, default=0) + 1
-        self._sources[number] = source
-        return f"【{number}】"
+        self._last += 1
+        self._sources[self._last] = source
+        return f"【{self._last}】"
 
     def find(self, number: int) -> Source | None:
         return self._sources.get(number)

@@ -12,7 +12,7 @@ from antiphon.config import ConfigErrors
 from antiphon.server.gateway import Gateway
 from tests.server.conftest import Serve, Spawn
 from tests.server.servers import Serving, configure, until
-from tests.server.upstream import Upstream
+from tests.server.upstream import END, Upstream, chunk
 from tests.tools import hosted_functions
 
 FUNCTIONS = """
@@ -190,6 +190,24 @@ def test_tokens_are_counted_over_all_turns(server: Serving) -> None:
     cut = server.client().create(input=said, tools=hosted("add"), max_output_tokens=30)
     assert cut["incomplete_details"]["reason"] == "max_output_tokens"
     assert [item["type"] for item in cut["output"]] == ["antiphon:function_call"]
+
+
+def test_tokens_are_estimated_where_the_upstream_does_not_count_them(
+    serve: Serve, upstream: Upstream
+) -> None:
+    server = serve(upstream.toml + FUNCTIONS)
+    request = {"input": "hi", "tools": hosted("add"), "max_output_tokens": 100, "stream": True}
+    with server.client().listen("/v1/responses", **request) as stream:
+        first = upstream.next()
+        first.say("x" * 200)
+        first.begin_call("add", '{"a": 1, "b": 2}')
+        first.write(chunk({}, "tool_calls") + END)
+        first.over.set()
+        second = upstream.next()
+        second.finish("3")
+        *_, last = stream
+    assert (first.body["max_tokens"], second.body["max_tokens"]) == (100, 100 - 216 // 4)
+    assert last["response"]["usage"]["output_tokens"] == 2
 
 
 @pytest.mark.parametrize(

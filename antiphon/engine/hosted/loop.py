@@ -21,12 +21,12 @@ from antiphon.engine.hosted.model_turn import ModelTurn
 from antiphon.engine.hosted.plan import HostedPlan, HostedTools, RequestedTool
 from antiphon.engine.hosted.progress import HostedProgress, ProgressLog, StartedCall, StartedCalls, raw_items
 from antiphon.engine.hosted.taken_calls import TakenCalls, TurnCalls
-from antiphon.engine.routing.continuation import UNFINISHED, Unfinished, resumable
+from antiphon.engine.routing.continuation import UNFINISHED, Unfinished, estimated_tokens, resumable
 from antiphon.providers.base import Capabilities, Sink, Turn, WrappingSink
 from antiphon.spec import ids
 from antiphon.spec.items import FunctionCall, Item
 from antiphon.spec.request import Request
-from antiphon.spec.response import Response, Usage
+from antiphon.spec.response import Response
 from antiphon.spec.tools import AllowedTools
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
 from antiphon.stream.policy import POLICY, Policy, restricts
@@ -236,7 +236,7 @@ class HostedLoop:
         while True:
             number, usage, most = progress.turns, progress.usage, request.max_tool_calls
             left = None if most is None else max(0, most - progress.calls)
-            asked = self._request(names, number, usage)
+            asked = self._request(names, number)
             if asked is None:
                 beginning.put([Finish("length")])
                 return
@@ -266,7 +266,7 @@ class HostedLoop:
                 return
             await beginning.ready()
 
-    def _request(self, names: FunctionNames, number: int, usage: Usage | None) -> Request | None:
+    def _request(self, names: FunctionNames, number: int) -> Request | None:
         """The request of one model turn; None when there are no tokens left for an answer."""
         base = self._plan.turn.request
         choice = names.choice(base.tool_choice, self._tools.matching)
@@ -274,8 +274,8 @@ class HostedLoop:
             is_kept = isinstance(base.tool_choice, AllowedTools) or base.tool_choice == "none"
             choice = after_first(choice) if is_kept else None
         most = base.max_output_tokens
-        if most is not None and usage is not None:
-            most -= usage.output_tokens
+        if most is not None and number:
+            most -= self.progress.output_tokens
             if most <= 0:
                 return None
             most = max(most, _LEAST_TOKENS)
@@ -299,6 +299,8 @@ class HostedLoop:
         progress.calls += said.call_count()
         if said.usage is not None:
             progress.usage = said.usage if progress.usage is None else progress.usage.plus(said.usage)
+        counted = said.usage.output_tokens if said.usage is not None else estimated_tokens(output)
+        progress.output_tokens += counted
         ready = [
             Ready(hosted.opened, call, one) for (hosted, call), one in zip(said.calls, made, strict=True)
         ]

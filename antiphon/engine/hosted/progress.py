@@ -83,6 +83,8 @@ class HostedProgress(Struct, omit_defaults=True):
     turns: int = 0
     calls: int = 0
     usage: Usage | None = None
+    output_tokens: int = 0
+    """What the model has written so far, estimated where it did not say how much that was."""
     shown: int = 0
     """How many items the response had when the turn began."""
     is_begun: bool = False

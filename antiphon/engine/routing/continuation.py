@@ -5,7 +5,7 @@ What was open and may be neither guessed nor begun anew is the end of the respon
 input, a refusal, a text that has to have a format, and an item that the provider itself was working on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -117,8 +117,13 @@ def unfinished(response: Response, request: Request, start: int = 0) -> Unfinish
             case CustomToolCall():
                 items.append(item)
     counted = response.usage.output_tokens if response.usage else 0
-    said = sum(map(_length, response.output[start:])) // 4
+    said = estimated_tokens(response.output[start:])
     return Unfinished(items, text, place, has_open_reasoning, max(counted, said), counted < said)
+
+
+def estimated_tokens(items: Sequence[Item]) -> int:
+    """About how many tokens a model has written in these items: one for four characters."""
+    return sum(map(_length, items)) // 4
 
 
 def _has_format(request: Request) -> bool:

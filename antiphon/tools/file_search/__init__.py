@@ -20,14 +20,13 @@ from antiphon.tools.base import (
     ToolFailure,
     ToolSession,
 )
-from antiphon.tools.citations import Source
+from antiphon.tools.citations import Source, without_marks
 from antiphon.tools.file_search.embedding import Embedder, EmbeddingFailed
 from antiphon.tools.file_search.extraction import Extractor
 from antiphon.tools.file_search.filters import condition
 from antiphon.tools.file_search.library import Library
 from antiphon.tools.file_search.search import SearchHit, SearchIndex, missing_store
 from antiphon.tools.file_search.search_options import MOST_RESULTS, ranking_of, results_of, wrong
-from antiphon.tools.web_search.backends import without_marks
 
 TYPE = "file_search"
 CALL = "file_search_call"

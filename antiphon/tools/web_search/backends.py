@@ -14,6 +14,7 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.codec import UNREADABLE
 from antiphon.tools.base import ToolFailure
+from antiphon.tools.citations import without_marks
 from antiphon.tools.web_search.declared import Declared
 from antiphon.tools.web_search.settings import WebSearchSettings
 
@@ -185,7 +186,3 @@ def _plain(text: Any) -> str:
     if not isinstance(text, str):
         return ""
     return " ".join(without_marks(unescape(_TAG.sub("", text[:20_000]))).split())
-
-
-def without_marks(text: str) -> str:
-    return text.replace("【", "[").replace("】", "]")

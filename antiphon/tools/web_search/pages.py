@@ -13,7 +13,7 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.errors import ForbiddenAddress
 from antiphon.tools.base import ToolFailure
-from antiphon.tools.web_search.backends import without_marks
+from antiphon.tools.citations import without_marks
 from antiphon.tools.web_search.declared import Domains
 from antiphon.tools.web_search.page_reader import LENGTH
 from antiphon.tools.web_search.settings import WebSearchSettings
