@@ -27,7 +27,7 @@ def document() -> EditableFile:
 
 
 def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
-    main, small = gateway.model, gateway.models[1 % len(gateway.models)]
+    main, small = gateway.model, gateway.small_model
     variables = {
         "ANTHROPIC_BASE_URL": gateway.root,
         "ANTHROPIC_MODEL": main.id,

@@ -42,6 +42,8 @@ class GatewayInfo:
     models: tuple[GatewayModel, ...]
     catalogue: bytes = b""
     """The list of models as Codex reads it from a file."""
+    has_small: bool = False
+    """Was a second model named, for small tasks?"""
 
     @property
     def root(self) -> str:
@@ -50,6 +52,10 @@ class GatewayInfo:
     @property
     def model(self) -> GatewayModel:
         return self.models[0]
+
+    @property
+    def small_model(self) -> GatewayModel:
+        return self.models[1] if self.has_small else self.model
 
 
 def address(given: str | None) -> str:
@@ -91,7 +97,7 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
                 "do this again when it runs",
                 file=sys.stderr,
             )
-            return GatewayInfo(url, tuple(map(GatewayModel, wanted)))
+            return GatewayInfo(url, tuple(map(GatewayModel, wanted)), has_small=len(wanted) > 1)
         raise CommandFailed(
             f"antiphon: no gateway answers on {url} ({type(error).__name__}); start it with "
             f"`{own_command('serve')}`, name another with --url, or name a model with --model"
@@ -106,7 +112,7 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
     if not models:
         raise CommandFailed(f"antiphon: the gateway on {url} has no models; name one with --model")
     catalogue = codex.content if codex.is_success and codex.content.startswith(b'{"models":') else b""
-    return GatewayInfo(url, tuple(models), catalogue)
+    return GatewayInfo(url, tuple(models), catalogue, has_small=len(wanted) > 1)
 
 
 def is_up(url: str) -> bool:

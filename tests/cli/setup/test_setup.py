@@ -167,6 +167,12 @@ def test_claude_code_gets_its_window_and_no_key(run: Run, place: Path, gateway: 
     }
 
 
+def test_a_small_model_is_used_only_where_one_is_named(run: Run, place: Path) -> None:
+    run("setup", "claude")  # the second model of the gateway's list may be anything
+    variables = json.loads((place / FILES["claude"]).read_text())["env"]
+    assert variables["ANTHROPIC_DEFAULT_HAIKU_MODEL"] == variables["ANTHROPIC_MODEL"] == "demo"
+
+
 def test_opencode_and_vscode_get_limits(run: Run, place: Path, gateway: str) -> None:
     run("setup", "opencode")
     run("setup", "vscode")
