@@ -54,6 +54,8 @@ class Driver:
         call = invocation(self.client, self.gateway, SetupOptions(), str(self.home))
         own = {
             "HOME": str(self.home),
+            # Codex's sandbox does not start from a home in the temporary folder, so that is another one.
+            "TMPDIR": str(self.home / "tmp"),
             "PWD": str(self.work),
             "CODEX_HOME": str(self.home / ".codex"),
             "CLAUDE_CONFIG_DIR": str(self.home / ".claude"),
@@ -72,7 +74,7 @@ class Driver:
         return invocation(self.client, self.gateway, SetupOptions(), str(self.home)).arguments
 
     def _start(self, command: list[str]) -> subprocess.Popen[str]:
-        for folder in (self.home / ".codex", self.work):
+        for folder in (self.home / ".codex", self.home / "tmp", self.work):
             folder.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
             command,

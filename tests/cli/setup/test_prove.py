@@ -13,7 +13,7 @@ Run = Callable[..., Result]
 
 # Takes the options that Codex is given; keeps its history in its home, and shortens it when it is told to.
 CLIENT = f"""#!{sys.executable}
-import json, os, sys, tomllib, urllib.request
+import json, os, sys, tempfile, tomllib, urllib.request
 
 options = [sys.argv[n + 1] for n, word in enumerate(sys.argv[:-1]) if word == "-c"]
 told = {{}}
@@ -22,6 +22,9 @@ for option in options:
     told[name] = tomllib.loads("x = " + value)["x"]
 url = told["model_providers.antiphon"]["base_url"]
 kept = os.path.join(os.environ["HOME"], "history.json")
+# As Codex does, whose sandbox then does not start.
+if os.environ["CODEX_HOME"].startswith(tempfile.gettempdir() + os.sep):
+    sys.exit("refusing to work from a home in the temporary folder")
 history = json.load(open(kept)) if "resume" in sys.argv else []
 
 
