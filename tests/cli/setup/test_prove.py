@@ -40,8 +40,10 @@ def message(text):
     return {{"type": "message", "role": "user", "content": text}}
 
 
-if "model_auto_compact_token_limit" in told and COMPACTS:
-    history = [message(ask([*history, message("Summarise.")])[-1]["content"][0]["text"])]
+if "model_auto_compact_token_limit" in told and HOW:
+    said = [n for n, item in enumerate(history) if item.get("role") == "user"]
+    newest = history[said[-1]:] if HOW == "but for its newest turn" else []
+    history = [message(ask([*history, message("Summarise.")])[-1]["content"][0]["text"]), *newest]
 prompt = next(word for word in sys.argv[2:] if " " in word and "=" not in word)
 history.append(message(prompt))
 while True:
@@ -68,19 +70,19 @@ steps = [ { text = "That is done." }, { usage = { input_tokens = 5000, output_to
 """
 
 
-def client(folder: Path, monkeypatch: pytest.MonkeyPatch, *, compacts: bool) -> None:
+def client(folder: Path, monkeypatch: pytest.MonkeyPatch, compacts: str) -> None:
     programs = folder / "programs"
     programs.mkdir()
-    (programs / "codex").write_text(CLIENT.replace("COMPACTS", str(compacts)))
+    (programs / "codex").write_text(CLIENT.replace("HOW", repr(compacts)))
     (programs / "codex").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
 
 
-@pytest.mark.parametrize("compacts", [True, False])
+@pytest.mark.parametrize("compacts", ["everything", "but for its newest turn", ""])
 def test_what_a_client_does_is_judged_by_what_passed(
-    run: Run, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool
+    run: Run, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: str
 ) -> None:
-    client(place, monkeypatch, compacts=compacts)
+    client(place, monkeypatch, compacts)
     folder = tmp_path / "gateway"
     folder.mkdir()
     (folder / "script.toml").write_text(SCRIPT)
@@ -95,7 +97,7 @@ def test_what_a_client_does_is_judged_by_what_passed(
 
 
 def test_a_model_that_calls_nothing(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client(place, monkeypatch, compacts=True)
+    client(place, monkeypatch, "everything")
     result = run("setup", "codex", "--prove")  # the model of this gateway says what it was told
     assert result.code == 1
     assert "NO   tool call" in result.out
