@@ -123,6 +123,11 @@ BUDGET = (
         "delta, paced, WebSocket / SSE",
         most=1.6,
     ),
+    *(
+        Budget(f"{door}, {what} of that over `/v1/responses`", "wires", f"{door}, {name}, of SSE's", most=1.2)
+        for door in ("Messages API", "chat completions")
+        for what, name in (("a request", "plain request"), ("a delta", "delta, one write a token"))
+    ),
     Budget(
         "embedded model, tokens/s of the bindings'",
         "embedded",
