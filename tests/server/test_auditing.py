@@ -137,7 +137,15 @@ def test_streams_turns_and_answers_are_counted(server: Serving) -> None:
         turn(connection, input="hi", previous_response_id="resp_none")
     question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
     assert client.post("/api/v1/chat", json={"id": "c", "messages": [question]}).status_code == 200
-    until(lambda: counts(client)["streams"] == 4)
+    asked = {
+        "model": "model",
+        "max_tokens": 9,
+        "stream": True,
+        "messages": [{"role": "user", "content": "hi"}],
+    }
+    for door in ("/v1/chat/completions", "/v1/messages"):
+        assert client.post(door, json=asked).status_code == 200
+    until(lambda: counts(client)["streams"] == 6)
     made = client.create(input="hi")
     client.ok("GET", f"/v1/responses/{made['id']}")
     waiting = client.create(input="hi", background=True)
