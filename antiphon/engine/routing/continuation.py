@@ -164,9 +164,7 @@ class Continuation(Struct):
                 added.append(_ask(_GO_ON + _anchor(text)))
         elif added:
             added.append(_ask(_GO_ON_AFTER))
-        resent = sum(len(item.get_text()) for item in added if isinstance(item, Message))
-        resent += sum(map(_length, before.items))
-        return cls(before, added, before.text[len(text) :], resent // 4)
+        return cls(before, added, before.text[len(text) :], sum(map(_length, added)) // 4)
 
     def request(self, request: Request) -> Request | None:
         """The request that is left of it; None if its budget is used up."""

@@ -99,9 +99,8 @@ class RouteInUse:
             for position, target in enumerate(route.targets)
             if target in targets and target.provider not in without
         ]
-        if len(found) > 1 or route.spare is not None:
-            for one in found:
-                self._describe(one, turn, held)
+        for one in found:
+            self._describe(one, turn, held)
         tiers = None
         if route.settings.strategy == "tiers":
             tiers = partial(in_tiers, hint=turn.hint or RouteHint(), targets=len(route.targets))

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+from typing import Any
 
 import pytest
 
@@ -215,6 +216,16 @@ async def test_a_prompt_that_is_known_not_to_fit_is_not_sent(store: SqliteStore)
     world = World(store, a, b, c, catalogue=small, context_window_fallback="c/m")
     run, _ = await world.stream(input="word " * 4000)
     assert run.response.model == "c/m"
+
+
+async def test_a_prompt_is_not_sent_to_the_only_target_left_if_it_does_not_fit(store: SqliteStore) -> None:
+    a, b = Scenes("a", FINE), Scenes("b", FINE)
+    world = World(store, a, b, catalogue={"b/m": ModelFacts(context_window=1000)})
+    asked: dict[str, Any] = {"input": "word " * 4000, "antiphon:route": {"without": ["a"]}}
+    with pytest.raises(SpecError) as refused:
+        await world.stream(**asked)
+    assert refused.value.payload.code == "context_length_exceeded"
+    assert not b.turns
 
 
 async def test_a_target_that_would_lose_something_is_tried_last(store: SqliteStore) -> None:
