@@ -67,6 +67,7 @@ UNFINISHED = ErrorPayload(
 )
 _NO_WORDS = (UsageDelta, Finish)
 _NOT_YET = "The result of this call comes later. Go on with the answer without it, and do not call again."
+_OUTPUTS = (FunctionCallOutput, CustomToolCallOutput)
 
 
 class Unfinished(Struct, frozen=True):
@@ -164,7 +165,8 @@ class Continuation(Struct):
                 added.append(_ask(_GO_ON + _anchor(text)))
         elif added:
             added.append(_ask(_GO_ON_AFTER))
-        return cls(before, added, before.text[len(text) :], sum(map(_length, added)) // 4)
+        resent = sum(map(_length, added)) + len(_NOT_YET) * sum(isinstance(item, _OUTPUTS) for item in added)
+        return cls(before, added, before.text[len(text) :], resent // 4)
 
     def request(self, request: Request) -> Request | None:
         """The request that is left of it; None if its budget is used up."""

@@ -119,14 +119,19 @@ async def test_usage_and_the_budget_are_those_of_one_answer(store: SqliteStore) 
     assert estimate.reason == "a/m broke off before it had counted its words: taken as 100 tokens"
 
 
-async def test_a_finished_message_is_taken_from_the_usage_once(store: SqliteStore) -> None:
+async def test_what_is_sent_again_is_taken_from_the_usage_once(store: SqliteStore) -> None:
     whole: Step = [MessageStart(), TextDelta("x" * 800), ItemEnd(None, "completed")]
-    a = Scenes("a", [[], whole, [MessageStart(), TextDelta("y" * 40)], CUT])
+    call: Step = [CallDelta("k", '{"a": 1}', name="f", call_id="c1"), ItemEnd("k", "completed")]
+    a = Scenes("a", [[], whole, call, [MessageStart(), TextDelta("y" * 40)], CUT])
     b = Scenes("b", [[], [TextDelta("z")], [UsageDelta(Usage.of(1000, 1)), Finish()]])
     run, _ = await World(store, a, b, on_cut="continue").stream()
-    *_, first, open_text, task = b.turns[0].items
-    resent = sum(len(item.get_text()) for item in (first, open_text, task) if isinstance(item, Message))
+    _, first, called, output, open_text, task = b.turns[0].items
+    words = [item.get_text() for item in (first, open_text, task) if isinstance(item, Message)]
+    assert isinstance(called, FunctionCall)
+    assert isinstance(output, FunctionCallOutput)
+    assert isinstance(output.output, str)
     assert run.response.usage is not None
+    resent = len("".join([*words, called.arguments, output.output]))
     assert run.response.usage.input_tokens == 1000 - resent // 4
 
 
