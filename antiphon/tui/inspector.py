@@ -111,7 +111,7 @@ class Inspector(Screen[None]):
     def _verdict(self, recording: CallRecording, judged: bool) -> Text:
         count = len(recording.arrivals)
         place = f"response {self._place + 1} of {len(self._recordings)}"
-        state = "complete" if recording.ended else "open"
+        state = "stopped" if recording.is_left else "complete" if recording.ended else "open"
         if recording.is_translated:
             verdict, style = "chat completions, translated: nothing to judge", ""
         elif recording.ended and not recording.is_judged:
@@ -121,7 +121,8 @@ class Inspector(Screen[None]):
         elif not judged:
             verdict, style = "judging", ""
         else:
-            verdict, style = "✓ conforms so far" if not recording.ended else "✓ conforms", "$success"
+            is_whole = recording.ended and not recording.is_left
+            verdict, style = "✓ conforms" if is_whole else "✓ conforms so far", "$success"
         colour = self.app.theme_variables.get(style.removeprefix("$"), "") if style else ""
         text = Text(f"{place} · {count} events · {state} · ")
         return text.append(verdict, style=colour)
@@ -228,7 +229,8 @@ class Inspector(Screen[None]):
 
 def _violations(recording: CallRecording) -> Text:
     if not recording.violations:
-        return Text("No rule was broken." if recording.ended else "No rule was broken so far.")
+        is_whole = recording.ended and not recording.is_left
+        return Text("No rule was broken." if is_whole else "No rule was broken so far.")
     text = Text()
     for one in recording.violations[:200]:
         text.append(f"{one.level}  {one.rule}", style="bold")

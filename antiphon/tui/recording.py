@@ -67,6 +67,8 @@ class CallRecording:
         self.arrivals: list[TimedEvent] = []
         self.violations: list[Violation] = []
         self.ended = False
+        self.is_left = False
+        """Has this side stopped listening? Then the stream has no end that could be judged."""
         self._begin()
 
     def _begin(self) -> None:
@@ -109,6 +111,10 @@ class CallRecording:
         """No more comes."""
         self.ended = True
 
+    def leave(self) -> None:
+        """The user stops it here; what has ended already stays as it is."""
+        self.is_left = not self.ended
+
     def _take(self, events: list[SSEEvent]) -> None:
         at = perf_counter() - self._started
         self.arrivals += [TimedEvent(event, at) for event in events]
@@ -147,7 +153,7 @@ class CallRecording:
                 return False
             self._auditor.feed_sse(self.arrivals[self._audited].event)
             self._audited += 1
-        if self.ended:
+        if self.ended and not self.is_left:
             self._auditor.finish()
         self.violations = self._auditor.violations
         return True

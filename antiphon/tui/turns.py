@@ -110,6 +110,8 @@ class Turns:
         if not self.is_running or self._task is None:
             return False
         self._stopped = True
+        if self._talk.recordings:
+            self._talk.recordings[-1].leave()
         if self._run is not None:
             self._run.cancel()
         else:

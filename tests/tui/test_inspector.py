@@ -85,6 +85,17 @@ async def test_events_come_while_the_screen_is_open(chat: Start) -> None:
         await chatting.until(lambda: told(screen, "verdict").startswith("response 2 of 2"))
 
 
+async def test_a_stream_that_the_user_stops_breaks_no_rule(chat: Start) -> None:
+    async with chat(system=script({"text": "More. ", "times": 3000, "delay": 0.02})) as chatting:
+        await chatting.send("Go")
+        await chatting.until(lambda: "More." in chatting.text)
+        await chatting.press("escape")
+        await chatting.settle()
+        screen = await inspect(chatting)
+        await chatting.until(lambda: told(screen, "verdict").endswith("stopped · ✓ conforms so far"))
+        assert told(screen, "violations") == "No rule was broken so far."
+
+
 async def test_a_stream_that_breaks_rules_is_told_of(chat: Start) -> None:
     pieces = composed(say("Hello"))[1]
     wrong = b"".join(pieces).replace(b'"sequence_number":3', b'"sequence_number":7')
