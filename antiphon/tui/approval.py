@@ -1,8 +1,10 @@
 """The question whether a call may run: yes, no, or always for this tool."""
 
 import asyncio
+from time import monotonic
 from typing import ClassVar, Literal
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -14,10 +16,18 @@ from antiphon.wires.terminal_text import printable, printable_line
 
 ApprovalAnswer = Literal["yes", "no", "always"]
 _SHOWN = 600
+_ANSWERS = ("y", "n", "a", "escape")
 
 
 class ApprovalPrompt(Vertical, can_focus=True):
-    """It has the focus while it asks; the keys are y, n and a."""
+    """It has the focus while it asks; the keys are y, n and a.
+
+    It appears while the user may be writing a message, so keys that come too soon are no answer: letters of
+    words that were meant for the composer would let a call run that nobody has read.
+    """
+
+    PAUSE: ClassVar[float] = 0.5
+    """For so many seconds no key may have been pressed before one is an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer('yes')", "Allow"),
@@ -29,6 +39,7 @@ class ApprovalPrompt(Vertical, can_focus=True):
         super().__init__(id=id)
         self._waiting: asyncio.Future[ApprovalAnswer] | None = None
         self._turn = asyncio.Lock()
+        self._since = 0.0  # when it was shown, or the last key that was no answer
 
     def compose(self) -> ComposeResult:
         yield Static(id="question", markup=False)
@@ -45,6 +56,7 @@ class ApprovalPrompt(Vertical, can_focus=True):
             given = shortened(printable(arguments).strip(), _SHOWN)
             self.query_one("#question", Static).update(f"May {printable_line(name)}{place} run?\n{given}")
             self._waiting = asyncio.get_running_loop().create_future()
+            self._since = monotonic()
             self.add_class("shown")
             self.focus()
             self.app.refresh_bindings()
@@ -58,5 +70,12 @@ class ApprovalPrompt(Vertical, can_focus=True):
                     self.screen.query_one(PromptInput).focus()
 
     def action_answer(self, verdict: ApprovalAnswer) -> None:
-        if self._waiting is not None and not self._waiting.done():
+        now = monotonic()
+        if now - self._since < self.PAUSE:
+            self._since = now
+        elif self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(verdict)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key not in _ANSWERS:
+            self._since = monotonic()

@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from antiphon.tui.app import ChatApp
+from antiphon.tui.approval import ApprovalPrompt
 from antiphon.tui.options import ChatOptions
 from antiphon.tui.prompt_input import PromptInput
 from tests.server.servers import Serving, configure
@@ -97,6 +98,12 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"{family}_BASE_URL", raising=False)
         monkeypatch.delenv(f"{family}_API_KEY", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests answer at once."""
+    monkeypatch.setattr(ApprovalPrompt, "PAUSE", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from antiphon.spec.codec import Opaque
 from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta
 from antiphon.tui.approval import ApprovalPrompt
@@ -140,6 +142,27 @@ async def test_a_tool_runs_after_a_yes_and_then_always(chat: Start) -> None:
         await chatting.say("Once more")
         assert not approval.has_class("shown")
         assert chatting.text.count("It is five.") == 4
+
+
+async def test_what_is_being_written_when_a_tool_asks_is_no_answer(
+    chat: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = scenes(
+        {"when": {"last": "function_call_output"}, "steps": [{"text": "It is five."}]},
+        {"steps": [{"call": "add", "arguments": {"a": 2, "b": 3}}]},
+    )
+    monkeypatch.setattr(ApprovalPrompt, "PAUSE", 60.0)
+    async with chat(system=told, tools=(add,)) as chatting:
+        approval = chatting.app.query_one(ApprovalPrompt)
+        await chatting.send("Add them")
+        await chatting.until(lambda: approval.has_class("shown"))
+        await chatting.press(*"any")
+        assert approval.is_asking
+        monkeypatch.setattr(ApprovalPrompt, "PAUSE", 0.0)
+        await chatting.press("n")
+        await chatting.settle()
+        entries = [one for one in chatting.app.transcript.entries if isinstance(one, CallEntry)]
+        assert [entry.state for entry in entries] == ["denied"]
 
 
 async def test_a_call_of_an_mcp_server_that_asks_is_answered(chat: Start) -> None:
