@@ -144,7 +144,7 @@ def test_the_banner_says_how_to_get_models_to_those_who_have_none_of_their_own(
 ) -> None:
     monkeypatch.setattr("sys.argv", [".venv/bin/antiphon", "serve"])
     monkeypatch.setenv("PATH", str(tmp_path))
-    without = load(environ={}, types=TYPES)
+    without = load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, types=TYPES)
     with bind("127.0.0.1", 0) as listener:
         text = banner(without, listener)
         assert "next:   more models: set OPENAI_API_KEY, " in text
@@ -158,7 +158,7 @@ def test_the_banner_says_how_to_get_models_to_those_who_have_none_of_their_own(
 
 
 def test_the_banner_says_how_clients_find_another_port(tmp_path: Path) -> None:
-    config = load(environ={}, types=TYPES)
+    config = load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, types=TYPES)
     with bind("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         assert f"python: export ANTIPHON_BASE_URL=http://127.0.0.1:{port}/v1 " in banner(config, listener)
@@ -166,7 +166,7 @@ def test_the_banner_says_how_clients_find_another_port(tmp_path: Path) -> None:
 
 def test_the_banner_stays_one_screen_with_every_key_there_is(tmp_path: Path) -> None:
     every = [FoundProvider(name, {"type": name}, f"{name.upper()}_API_KEY") for name in PRESETS]
-    config = with_found(load(environ={}, types=TYPES), every, TYPES, {})
+    config = with_found(load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, types=TYPES), every, TYPES, {})
     with bind("127.0.0.1", 0) as listener:
         lines = banner(config, listener).splitlines()
     assert len(lines) <= 17
