@@ -46,6 +46,23 @@ def test_it_shows_the_request_the_items_and_the_verdict(page: Page) -> None:
     expect(panel).to_contain_text("antiphon comply http://127.0.0.1")
 
 
+def test_it_shows_the_newest_answer_of_the_chat_in_view(page: Page) -> None:
+    ask(page, "the first question")
+    ask(page, "the second question")
+    page.keyboard.press("Control+.")
+    panel = page.get_by_role("complementary", name="Inspector")
+    expect(panel.get_by_role("button", name="completed")).to_be_visible()
+    panel.get_by_role("tab", name="Request").click()
+    expect(panel).to_contain_text("previous_response_id")
+    page.get_by_role("button", name="Inspect", exact=True).first.click()
+    expect(panel).to_contain_text("stream: true")
+    expect(panel).not_to_contain_text("previous_response_id")
+    page.get_by_role("button", name="New chat").click()
+    expect(panel).to_contain_text("Events of the answer are shown here")
+    page.get_by_role("button", name="the first question", exact=True).click()
+    expect(panel).to_contain_text("previous_response_id")
+
+
 def test_it_lists_the_rules_that_a_response_breaks(page: Page) -> None:
     broken = {"rule": "sequence.starts", "level": "MUST", "event": 3, "type": "<b>x</b>", "message": "wrong"}
     page.route(

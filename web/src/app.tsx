@@ -86,7 +86,6 @@ function Room({ session, onLeft }: { session: SessionObject; onLeft: () => void 
   const [dialog, setDialog] = useState<"settings" | "keys" | null>(null);
   const [inspected, setInspected] = useState<string | null>(null);
   const close = () => setDialog(null);
-  const follow = useCallback((response: string) => setInspected(response), []);
   const inspect = useCallback((response: string) => {
     setInspected(response);
     settings.change({ inspector: true });
@@ -135,11 +134,7 @@ function Room({ session, onLeft }: { session: SessionObject; onLeft: () => void 
       </div>
       <main id="chat" className="flex min-w-0 grow flex-col">
         <Header id={id} isWide={!sidebar} onSidebar={toggleSidebar} />
-        {id === null ? (
-          <NewChat />
-        ) : (
-          <ChatView key={id} id={id} onInspect={inspector ? follow : ignore} onOpen={inspect} />
-        )}
+        {id === null ? <NewChat /> : <ChatView key={id} id={id} onLatest={setInspected} onOpen={inspect} />}
       </main>
       {inspector && (
         <div className="z-40 w-[25rem] shrink-0 border-l border-line max-lg:fixed max-lg:inset-y-0 max-lg:right-0 max-lg:w-full max-lg:max-w-[25rem] max-lg:shadow-xl">
@@ -159,8 +154,6 @@ function Room({ session, onLeft }: { session: SessionObject; onLeft: () => void 
     </div>
   );
 }
-
-const ignore = () => {};
 
 const day = (seconds: number) =>
   new Date(seconds * 1000).toLocaleDateString(undefined, { day: "numeric", month: "short" });

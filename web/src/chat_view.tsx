@@ -17,13 +17,13 @@ const NEAR = 80;
 
 interface ChatViewProps {
   id: string;
-  /** The answer that is under way. */
-  onInspect: (response: string) => void;
+  /** The newest answer, also while it is under way; null when the chat is left. */
+  onLatest: (response: string | null) => void;
   /** An answer that a person wants to look into. */
   onOpen: (response: string) => void;
 }
 
-export function ChatView({ id, onInspect, onOpen }: ChatViewProps) {
+export function ChatView({ id, onLatest, onOpen }: ChatViewProps) {
   const chat = conversation(id);
   const { messages, status } = useChat<Message>({ chat: chat.ai });
   const state = useObservable(chat.state);
@@ -38,10 +38,11 @@ export function ChatView({ id, onInspect, onOpen }: ChatViewProps) {
   useEffect(() => {
     document.title = state.chat?.title ? `${state.chat.title} · ${text.name}` : text.name;
   }, [state.chat?.title]);
-  const running = messages.at(-1)?.metadata?.responseId;
+  const latest = messages.findLast((message) => message.metadata?.responseId)?.metadata?.responseId ?? null;
   useEffect(() => {
-    if (isRunning && running !== undefined) onInspect(running);
-  }, [isRunning, running, onInspect]);
+    onLatest(latest);
+    return () => onLatest(null);
+  }, [latest, onLatest]);
 
   if (state.isLoaded && state.chat === null && state.problem?.status === 404) return <Gone />;
   const last = messages.findLastIndex((message) => message.role === "user");
