@@ -98,7 +98,13 @@ export function coalesced(): TransformStream<UIMessageChunk, UIMessageChunk> {
           return;
         }
         held = chunk;
-        timer = setTimeout(() => release(controller), TICK);
+        timer = setTimeout(() => {
+          try {
+            release(controller);
+          } catch {
+            // Whoever stopped the answer has closed the stream, and reads no more of it.
+          }
+        }, TICK);
         if (performance.now() - began < TICK) return;
       }
       // A stream that never pauses would keep the page from painting.

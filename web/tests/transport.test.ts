@@ -36,3 +36,18 @@ test("deltas of different parts are not joined", async () => {
   ]);
   expect(found.map((chunk) => chunk.type)).toEqual(["reasoning-delta", "text-delta", "text-delta"]);
 });
+
+test("a delta that is held while the answer is stopped is dropped in silence", async () => {
+  const { readable, writable } = coalesced();
+  const writer = writable.getWriter();
+  const reader = readable.getReader();
+  const delta = (words: string): UIMessageChunk => ({ type: "text-delta", id: "t", delta: words });
+  void writer.write(delta("a"));
+  await reader.read();
+  const next = reader.read();
+  await writer.write(delta("b"));
+  await reader.cancel();
+  expect((await next).done).toBe(true);
+  // What a timer throws would fail the run.
+  await new Promise((resolve) => setTimeout(resolve, 100));
+});
