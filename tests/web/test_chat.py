@@ -78,6 +78,24 @@ def test_a_message_waits_for_the_answer_under_way_and_survives_a_reload(page: Pa
     expect(answers(page).last).to_contain_text("and then this")
 
 
+def test_a_message_that_waits_comes_back_when_the_answer_is_stopped(page: Page) -> None:
+    say(page, "Speak for long.")
+    expect(page.get_by_text("One word")).to_be_visible()
+    say(page, "and then this")
+    page.locator("input[type=file]").set_input_files(
+        FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"notes")
+    )
+    say(page, "and that")
+    expect(page.get_by_text("Next", exact=True)).to_have_count(2)
+    message(page).fill("half a word")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    expect(message(page)).to_have_value("and then this\n\nand that\n\nhalf a word")
+    expect(page.get_by_text("notes.txt")).to_be_visible()
+    expect(page.get_by_text("Next", exact=True)).to_have_count(0)
+    expect(answers(page)).to_have_count(1)
+
+
 def test_a_draft_survives_a_reload(page: Page) -> None:
     message(page).fill("not yet sent")
     page.reload()

@@ -71,10 +71,12 @@ export function ChatView({ id, onLatest, onOpen }: ChatViewProps) {
         chat={id}
         isRunning={isRunning}
         queue={state.queue}
+        returned={state.returned}
         used={used ? used.inputTokens + used.outputTokens : null}
         onSend={(outgoing) => void chat.send(outgoing)}
         onStop={() => void chat.stop()}
         onUnqueue={(at) => chat.unqueue(at)}
+        onTakenBack={() => chat.takeBack()}
         onEditLast={() => setEditing(last)}
       />
     </>

@@ -25,15 +25,19 @@ interface ComposerProps {
   chat: string | null;
   isRunning: boolean;
   queue: Outgoing[];
+  /** What was queued and is not sent, because the answer was stopped. */
+  returned: Outgoing[];
   used: number | null;
   onSend: (outgoing: Outgoing) => void;
   onStop: () => void;
   onUnqueue: (at: number) => void;
+  onTakenBack: () => void;
   onEditLast: () => void;
 }
 
 export function Composer(props: ComposerProps) {
-  const { chat, isRunning, queue, used, onSend, onStop, onUnqueue, onEditLast } = props;
+  const { chat, isRunning, queue, returned, used, onSend, onStop, onUnqueue, onTakenBack, onEditLast } =
+    props;
   const [words, setWords] = useState(() => draft(chat));
   const [files, setFiles] = useState<Attached[]>([]);
   const [problem, setProblem] = useState<string | null>(null);
@@ -57,6 +61,13 @@ export function Composer(props: ComposerProps) {
     setWords(changed);
     keepDraft(chat, changed);
   };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what comes back comes once
+  useEffect(() => {
+    if (returned.length === 0) return;
+    change([...returned.map((one) => one.text), words].filter((one) => one !== "").join("\n\n"));
+    setFiles((before) => [...returned.flatMap((one) => one.files), ...before]);
+    onTakenBack();
+  }, [returned]);
   const add = async (given: Iterable<File>) => {
     setProblem(null);
     for (const file of given) {

@@ -3,6 +3,7 @@
 import { Chat } from "@ai-sdk/react";
 import { ApiError, call, pathOf } from "./api";
 import { keepQueue, queued } from "./drafts";
+import type { Attached } from "./files";
 import { type Message, messagesOf } from "./messages";
 import { Observable } from "./observable";
 import type { ChatObject, Item, Page, TreeNode } from "./protocol";
@@ -13,7 +14,7 @@ import { Tree } from "./tree";
 
 export interface Outgoing {
   text: string;
-  files: { type: "file"; url: string; mediaType: string; filename?: string }[];
+  files: Attached[];
 }
 
 interface State {
@@ -21,6 +22,8 @@ interface State {
   tree: Tree;
   /** What waits until the answer under way is complete. */
   queue: Outgoing[];
+  /** What waited when the answer was stopped, until the field for the next message has it again. */
+  returned: Outgoing[];
   /** Why the last request was refused. */
   problem: ApiError | null;
   isLoaded: boolean;
@@ -34,6 +37,7 @@ export class Conversation {
     chat: null,
     tree: EMPTY,
     queue: [],
+    returned: [],
     problem: null,
     isLoaded: false,
   });
@@ -41,8 +45,7 @@ export class Conversation {
   private last: (() => Promise<void>) | null = null;
 
   constructor(readonly id: string) {
-    const queue = queued(id);
-    this.state = new Observable<State>({ chat: null, tree: EMPTY, queue, problem: null, isLoaded: false });
+    this.state.change({ queue: queued(id) });
     this.ai = new Chat<Message>({
       id,
       transport: new GatewayTransport(protocol, () => announce(id)),
@@ -158,9 +161,14 @@ export class Conversation {
 
   async stop(): Promise<void> {
     const running = this.ai.messages.at(-1)?.metadata?.responseId;
+    this.state.change({ returned: this.state.value.queue });
     this.wait([]);
     if (running !== undefined) await call("POST", `/v1/responses/${running}/cancel`).catch(() => {});
     await this.ai.stop();
+  }
+
+  takeBack(): void {
+    this.state.change({ returned: [] });
   }
 
   unqueue(at: number): void {

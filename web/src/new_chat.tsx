@@ -58,10 +58,12 @@ export function NewChat() {
         chat={null}
         isRunning={false}
         queue={[]}
+        returned={[]}
         used={null}
         onSend={send}
         onStop={() => {}}
         onUnqueue={() => {}}
+        onTakenBack={() => {}}
         onEditLast={() => {}}
       />
     </>
