@@ -61,6 +61,19 @@ def test_a_change_while_the_gateway_is_away_is_told(page: Page) -> None:
     page.unroute("**/v1/antiphon/chats/*")
 
 
+def test_what_is_said_while_the_gateway_is_away_comes_back(page: Page) -> None:
+    ask(page, "the first question")
+    page.context.set_offline(True)
+    say(page, "are you there?")
+    expect(page.get_by_text("The gateway does not answer")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_text("The gateway does not answer")).to_be_hidden()
+    expect(message(page)).to_have_value("are you there?")
+    message(page).press("Enter")
+    expect(answers(page)).to_have_count(2)
+    expect(message(page)).to_have_value("")
+
+
 def test_copying_over_plain_http(browser: Browser, tmp_path: Path) -> None:
     """Browsers give a page of another machine a clipboard over https alone."""
     with Serving(configure(tmp_path, f'{TOML}[server]\nhosts = ["{ELSEWHERE}"]\n')) as gateway:

@@ -25,7 +25,7 @@ interface ComposerProps {
   chat: string | null;
   isRunning: boolean;
   queue: Outgoing[];
-  /** What was queued and is not sent, because the answer was stopped. */
+  /** What was not sent after all: the answer was stopped before, or the gateway was away. */
   returned: Outgoing[];
   used: number | null;
   onSend: (outgoing: Outgoing) => void;

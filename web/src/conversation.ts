@@ -22,7 +22,7 @@ interface State {
   tree: Tree;
   /** What waits until the answer under way is complete. */
   queue: Outgoing[];
-  /** What waited when the answer was stopped, until the field for the next message has it again. */
+  /** What was not sent after all, until the field for the next message has it again. */
   returned: Outgoing[];
   /** Why the last request was refused. */
   problem: ApiError | null;
@@ -43,12 +43,14 @@ export class Conversation {
   });
   readonly ai: Chat<Message>;
   private last: (() => Promise<void>) | null = null;
+  /** The message that the gateway has not taken yet. */
+  private unsent: Outgoing | null = null;
 
   constructor(readonly id: string) {
     this.state.change({ queue: queued(id) });
     this.ai = new Chat<Message>({
       id,
-      transport: new GatewayTransport(protocol, () => announce(id)),
+      transport: new GatewayTransport(protocol, () => this.accepted()),
       onError: (error) => this.failed(error),
       onFinish: () => {
         // After the AI SDK has noted that it is done.
@@ -66,6 +68,7 @@ export class Conversation {
     try {
       const [chat, tree] = await Promise.all([call<ChatObject>("GET", pathOf(this.id)), this.nodes()]);
       if (this.isRunning) return;
+      this.giveBack(tree.length);
       this.show(chat, new Tree(tree));
       if (chat.running !== null) await this.follow(chat.running);
     } catch (error) {
@@ -86,6 +89,19 @@ export class Conversation {
       if (!page.has_more) return found;
       after = `&after=${page.last_id}`;
     }
+  }
+
+  private accepted(): void {
+    this.unsent = null;
+    announce(this.id);
+  }
+
+  /** What was said while the gateway was away, unless it has come to the chat. */
+  private giveBack(stored: number): void {
+    const { problem, tree } = this.state.value;
+    if (!problem?.isOffline || this.unsent === null) return;
+    if (stored === tree.nodes.size) this.state.change({ returned: [this.unsent] });
+    this.unsent = null;
   }
 
   private show(chat: ChatObject, tree: Tree): void {
@@ -110,7 +126,10 @@ export class Conversation {
     }
     const parts: Message["parts"] = [...outgoing.files];
     if (outgoing.text !== "") parts.push({ type: "text", text: outgoing.text });
-    await this.run(() => this.ai.sendMessage({ parts }, { body: parameters() }));
+    await this.run(() => {
+      this.unsent = outgoing;
+      return this.ai.sendMessage({ parts }, { body: parameters() });
+    });
   }
 
   /** Another answer to the same question, as a branch beside it. */
@@ -183,6 +202,7 @@ export class Conversation {
   private async run(start: () => Promise<void>): Promise<void> {
     this.state.change({ problem: null });
     this.last = () => this.run(start);
+    this.unsent = null;
     await start();
   }
 
