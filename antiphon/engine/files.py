@@ -22,7 +22,7 @@ from antiphon.store import UploadedFile
 from antiphon.tools.base import HostedTool
 from antiphon.tools.file_search import TYPE, FileSearch
 from antiphon.tools.file_search.extraction import Unreadable
-from antiphon.tools.file_search.library import missing_file
+from antiphon.tools.file_search.library import missing_content, missing_file
 from antiphon.wires.media.base64_slices import encode_base64
 from antiphon.wires.media.data_urls import UNKNOWN
 from antiphon.wires.messages.vendor import FIELDS, block_of, fields_of, with_fields
@@ -103,7 +103,7 @@ class _Filling:
         try:
             data = await asyncio.to_thread(lambda: encode_base64(path.read_bytes()))
         except FileNotFoundError:
-            raise missing_file(file.id, place) from None  # deleted in the meantime
+            raise missing_content(file.id, place) from None
         return f"data:{kind};base64,{data}"
 
     async def _text(self, file: UploadedFile, place: str) -> ContentPart:

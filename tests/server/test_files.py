@@ -76,6 +76,14 @@ def test_a_file_is_uploaded_listed_read_and_deleted(server: Serving, alice: Open
         alice.files.delete(made.id)
 
 
+def test_a_file_whose_bytes_are_on_another_machine_is_told_so(server: Serving, alice: OpenAI) -> None:
+    made = alice.files.create(file=("plan.txt", b"hello"), purpose="user_data")
+    for path in stored(server):
+        path.unlink()
+    with pytest.raises(NotFoundError, match="is not on this machine; gateways that share a store"):
+        alice.files.content(made.id)
+
+
 def test_a_file_is_never_served_as_a_page(server: Serving, alice: OpenAI) -> None:
     made = alice.files.create(file=("x.html", b"<script>alert(1)</script>"), purpose="user_data")
     answer = server.client("sk-alice").get(f"/v1/files/{made.id}/content")

@@ -14,7 +14,7 @@ from antiphon.server.paging import Paging, unknown_cursor
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.store import UnknownCursor, UploadedFile
-from antiphon.tools.file_search.library import missing_file
+from antiphon.tools.file_search.library import missing_content, missing_file
 
 PURPOSES = ("assistants", "batch", "evals", "fine-tune", "user_data", "vision")
 _PIECE = 256 * 1024
@@ -67,7 +67,7 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
     try:
         opened = await asyncio.to_thread(_opened, gateway.library.path(file))
     except FileNotFoundError:
-        raise missing_file(file.id) from None  # deleted in the meantime
+        raise missing_content(file.id) from None
     try:
         exchange.open_stream(b"application/octet-stream", headers)
         while piece := await asyncio.to_thread(opened.read, _PIECE):

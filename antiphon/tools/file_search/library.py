@@ -109,6 +109,15 @@ def has_expired(expires_at: int | None, now: float) -> bool:
     return expires_at is not None and expires_at <= now
 
 
+def missing_content(id: str, param: str | None = None) -> SpecError:
+    """Of a file that the store knows: it was deleted a moment ago, or its bytes lie elsewhere."""
+    message = (
+        f"the content of the file {id[:100]!r} is not on this machine; gateways that share a store need one "
+        "folder for files, too"
+    )
+    return SpecError(ErrorPayload("not_found", message, "file_not_found", param))
+
+
 def missing_file(id: str, param: str | None = None) -> SpecError:
     message = f"the file {id[:100]!r} does not exist"
     return SpecError(ErrorPayload("not_found", message, "file_not_found", param))
