@@ -74,6 +74,17 @@ def test_what_is_said_while_the_gateway_is_away_comes_back(page: Page) -> None:
     expect(message(page)).to_have_value("")
 
 
+def test_the_first_words_of_a_chat_come_back_when_the_gateway_is_away(page: Page) -> None:
+    page.context.set_offline(True)
+    say(page, "are you there?")
+    expect(page.get_by_text("The gateway does not answer")).to_be_visible()
+    expect(message(page)).to_have_value("are you there?")
+    page.context.set_offline(False)
+    message(page).press("Enter")
+    expect(answers(page)).to_have_count(1)
+    expect(message(page)).to_have_value("")
+
+
 def test_copying_over_plain_http(browser: Browser, tmp_path: Path) -> None:
     """Browsers give a page of another machine a clipboard over https alone."""
     with Serving(configure(tmp_path, f'{TOML}[server]\nhosts = ["{ELSEWHERE}"]\n')) as gateway:

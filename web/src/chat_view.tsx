@@ -233,7 +233,7 @@ function Loading() {
   );
 }
 
-export function Problem({ problem, onRetry }: { problem: ApiError; onRetry: () => void }) {
+export function Problem({ problem, onRetry }: { problem: ApiError; onRetry?: () => void }) {
   const { failure, requestId, isOffline } = problem;
   return (
     <section role="alert" className="my-4 border-l-2 border-accent pl-4">
@@ -253,9 +253,11 @@ export function Problem({ problem, onRetry }: { problem: ApiError; onRetry: () =
           )}
         </p>
       )}
-      <button type="button" className="firm mt-2" onClick={onRetry}>
-        {text.answer.retry}
-      </button>
+      {onRetry && (
+        <button type="button" className="firm mt-2" onClick={onRetry}>
+          {text.answer.retry}
+        </button>
+      )}
     </section>
   );
 }

@@ -12,19 +12,19 @@ import { text } from "./text";
 
 export function NewChat() {
   const [problem, setProblem] = useState<ApiError | null>(null);
-  const [sent, setSent] = useState<Outgoing | null>(null);
+  const [returned, setReturned] = useState<Outgoing[]>([]);
   useEffect(() => {
     document.title = text.name;
   }, []);
   const send = async (outgoing: Outgoing) => {
     setProblem(null);
-    setSent(outgoing);
     try {
       const { id } = await create();
       void conversation(id).send(outgoing);
       show(id, "push");
     } catch (error) {
       setProblem(error as ApiError);
+      setReturned([outgoing]);
     }
   };
   return (
@@ -51,19 +51,19 @@ export function NewChat() {
               </li>
             ))}
           </ul>
-          {problem && <Problem problem={problem} onRetry={() => sent && void send(sent)} />}
+          {problem && <Problem problem={problem} />}
         </div>
       </div>
       <Composer
         chat={null}
         isRunning={false}
         queue={[]}
-        returned={[]}
+        returned={returned}
         used={null}
         onSend={send}
         onStop={() => {}}
         onUnqueue={() => {}}
-        onTakenBack={() => {}}
+        onTakenBack={() => setReturned([])}
         onEditLast={() => {}}
       />
     </>
