@@ -115,10 +115,17 @@ class RouteProvider(Struct, eq=False):
             ask = await self._next(dispatch)
         while ask is not None:
             provider = providers[ask.target.provider]
-            attempt = self._begin(ask, provider, turn, mine, sink)
-            if attempt is None:
-                ask.left(states)
-                return
+            mine.model = ask.target.upstream_model
+            turn.target = mine.target = ask.candidate.state.name
+            attempt = Attempt(sink, self, ask, turn, len(turn.receipts), perf_counter())
+            if self.unfinished is not None:
+                if not self._join(self.unfinished, attempt, provider, mine):
+                    ask.left(states)
+                    return
+            elif ask.target is not self.begun_for:
+                assert self.composing is not None
+                self.composing.begins(ask.target, provider, mine)
+            self.begun_for = None
             try:
                 if (preparing := self._prepare(provider, mine, attempt.added)) is not None:
                     await preparing
@@ -165,37 +172,18 @@ class RouteProvider(Struct, eq=False):
     async def close(self) -> None:
         return
 
-    def _begin(self, ask: Ask, provider: Provider, turn: Turn, mine: Turn, sink: Sink) -> Attempt | None:
-        """The sink of an attempt that begins now; None if nothing may follow what was said before."""
-        assert self.composing is not None
-        mine.model = ask.target.upstream_model
-        turn.target = mine.target = ask.candidate.state.name
-        attempt = Attempt(sink, self, ask, turn, len(turn.receipts), perf_counter())
-        begun_for, self.begun_for = self.begun_for, None
-        if self.unfinished is None:
-            if ask.target is not begun_for:
-                self.composing.begins(ask.target, provider, mine)
-            return attempt
-        joined = self._join(self.unfinished, ask, provider, turn, mine, sink)
-        if joined is None:
-            return None
-        attempt.sink = attempt.continued = joined[0]
-        attempt.added = joined[1]
-        return attempt
+    def _join(self, before: Unfinished, attempt: Attempt, provider: Provider, mine: Turn) -> bool:
+        """Have the attempt go on with what there is.
 
-    def _join(
-        self, before: Unfinished, ask: Ask, provider: Provider, turn: Turn, mine: Turn, sink: Sink
-    ) -> tuple[Continued, Sequence[Item]] | None:
-        """A sink in which the target goes on with what there is, and what it is given for that.
-
-        None if nothing may follow: the budget is used up, and that is the end of the answer.
+        False if nothing may follow: the budget is used up, and that is the end of the answer.
         """
+        ask, turn, sink = attempt.ask, attempt.turn, attempt.sink
         how = Continuation.on(provider, mine, before)
         if how.request(turn.request) is None:
             self._tell(turn)
         request = how.begin(turn.request, sink)
         if request is None:
-            return None
+            return False
         mine.request = request
         # The response has the name of the target whose words are there, so that changes with its first word.
         assert self.composing is not None
@@ -211,7 +199,9 @@ class RouteProvider(Struct, eq=False):
 
         left_out = partial(suppress_reasoning, turn, ROUTER)
         joined = Continued(sink, how, len(self._attempts), begins=begins, left_out=left_out)
-        return joined, how.added
+        attempt.sink = attempt.continued = joined
+        attempt.added = how.added
+        return True
 
     def _judge(self, dispatch: Dispatch, attempt: Attempt, trouble: _Trouble, turn: Turn, mine: Turn) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
