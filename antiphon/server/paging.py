@@ -39,9 +39,7 @@ def unknown_cursor(after: str | None, what: str = "item") -> SpecError:
 
 
 def listed(items: Sequence[Item], *, more: bool = False) -> ItemList:
-    shown = [whole(item) for item in items]
-    ends = (shown[0].id, shown[-1].id) if shown else (None, None)
-    return ItemList(data=shown, first_id=ends[0], last_id=ends[1], has_more=more)
+    return ItemList.of([whole(item) for item in items], more=more)
 
 
 def whole(item: Item) -> Item:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from antiphon.server.api.objects import ListPage
 from antiphon.spec.limits import Metadata
 
 
@@ -29,14 +30,8 @@ class FileObject(Struct, kw_only=True):
     status: Literal["processed"] = "processed"
 
 
-class FileList(Struct, kw_only=True):
+class FileList(ListPage[FileObject]):
     """One page of files."""
-
-    object: Literal["list"] = "list"
-    data: list[FileObject]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 class DeletedFile(Struct, kw_only=True):
@@ -74,14 +69,8 @@ class VectorStoreObject(Struct, kw_only=True):
     metadata: Metadata
 
 
-class VectorStoreList(Struct, kw_only=True):
+class VectorStoreList(ListPage[VectorStoreObject]):
     """One page of vector stores."""
-
-    object: Literal["list"] = "list"
-    data: list[VectorStoreObject]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 class DeletedVectorStore(Struct, kw_only=True):
@@ -132,14 +121,8 @@ class VectorStoreFile(Struct, kw_only=True):
     chunking_strategy: dict[str, Any]
 
 
-class VectorStoreFileList(Struct, kw_only=True):
+class VectorStoreFileList(ListPage[VectorStoreFile]):
     """One page of the files in a vector store."""
-
-    object: Literal["list"] = "list"
-    data: list[VectorStoreFile]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 class DeletedVectorStoreFile(Struct, kw_only=True):

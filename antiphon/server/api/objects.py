@@ -1,6 +1,7 @@
 """The objects of the API beside the response: lists, conversations, chats, models, and what was deleted."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Generic, Literal, Protocol, Self, TypeVar
 
 from msgspec import Meta, Raw, Struct, field
 
@@ -14,14 +15,31 @@ from antiphon.stream.rules import RuleLevel
 ChatTitle = Annotated[str, Meta(max_length=200)]
 
 
-class ItemList(Struct, kw_only=True):
-    """One page of items."""
+class _Listed(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Listed)
+
+
+class ListPage(Struct, Generic[T], kw_only=True):
+    """One page of a list; the next one follows `last_id`."""
 
     object: Literal["list"] = "list"
-    data: list[Item]
+    data: list[T]
     first_id: str | None
     last_id: str | None
     has_more: bool
+
+    @classmethod
+    def of(cls, data: Sequence[T], *, more: bool = False) -> Self:
+        first, last = (data[0].id, data[-1].id) if data else (None, None)
+        return cls(data=list(data), first_id=first, last_id=last, has_more=more)
+
+
+class ItemList(ListPage[Item]):
+    """One page of items."""
 
 
 class ConversationObject(Struct, kw_only=True):
@@ -65,14 +83,8 @@ class ChatEditBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     current: str | None = None
 
 
-class ChatList(Struct, kw_only=True):
+class ChatList(ListPage[ChatObject]):
     """One page of chats."""
-
-    object: Literal["list"] = "list"
-    data: list[ChatObject]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 class ChatResponse(Struct, kw_only=True):
@@ -92,14 +104,8 @@ class ChatResponse(Struct, kw_only=True):
     incomplete_details: IncompleteDetails | None
 
 
-class ChatResponseList(Struct, kw_only=True):
+class ChatResponseList(ListPage[ChatResponse]):
     """One page of the responses of a chat."""
-
-    object: Literal["list"] = "list"
-    data: list[ChatResponse]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 class DeletedChat(Struct, kw_only=True):

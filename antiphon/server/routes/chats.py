@@ -36,9 +36,7 @@ async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "chat") from None
-    data = [_shown(chat) for chat in page.chats]
-    ends = (data[0].id, data[-1].id) if data else (None, None)
-    await exchange.answer(encode(ChatList(data=data, first_id=ends[0], last_id=ends[1], has_more=page.more)))
+    await exchange.answer(encode(ChatList.of([_shown(chat) for chat in page.chats], more=page.more)))
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
@@ -156,9 +154,7 @@ def _shown(chat: StoredChat) -> ChatObject:
 
 
 def _listed(page: ChatNodes) -> bytes:
-    data = [_node(node) for node in page.nodes]
-    ends = (data[0].id, data[-1].id) if data else (None, None)
-    return encode_long(ChatResponseList(data=data, first_id=ends[0], last_id=ends[1], has_more=page.more))
+    return encode_long(ChatResponseList.of([_node(node) for node in page.nodes], more=page.more))
 
 
 def _node(node: ChatNode) -> ChatResponse:

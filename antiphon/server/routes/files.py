@@ -47,9 +47,7 @@ async def listed(gateway: Gateway, exchange: Exchange) -> None:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "file") from None
-    shown = [_shown(one) for one in page.files]
-    first, last = (shown[0].id, shown[-1].id) if shown else (None, None)
-    await exchange.answer(encode(FileList(data=shown, first_id=first, last_id=last, has_more=page.more)))
+    await exchange.answer(encode(FileList.of([_shown(one) for one in page.files], more=page.more)))
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:

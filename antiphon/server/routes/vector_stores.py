@@ -1,6 +1,5 @@
 """`/v1/vector_stores`: collections of files, and the search in them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,9 +66,7 @@ async def listed(gateway: Gateway, exchange: Exchange) -> None:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "vector store") from None
-    shown = [_shown(one) for one in page.stores]
-    first, last = _ends([one.id for one in shown])
-    answer = objects.VectorStoreList(data=shown, first_id=first, last_id=last, has_more=page.more)
+    answer = objects.VectorStoreList.of([_shown(one) for one in page.stores], more=page.more)
     await exchange.answer(encode(answer))
 
 
@@ -121,8 +118,7 @@ async def files(gateway: Gateway, exchange: Exchange) -> None:
     if status not in (None, "completed", "failed", "in_progress", "cancelled"):
         raise wrong("filter", "expected 'completed' or 'failed'")
     if status in ("in_progress", "cancelled"):  # no file is ever in such a state here
-        empty = objects.VectorStoreFileList(data=[], first_id=None, last_id=None, has_more=False)
-        await exchange.answer(encode(empty))
+        await exchange.answer(encode(objects.VectorStoreFileList.of([])))
         return
     try:
         page = await gateway.store.indexed_files(
@@ -136,9 +132,7 @@ async def files(gateway: Gateway, exchange: Exchange) -> None:
     except UnknownCursor:
         raise unknown_cursor(paging.after, "file") from None
     shown = [_shown_file(store.id, one) for one in page.files]
-    first, last = _ends([one.id for one in shown])
-    answer = objects.VectorStoreFileList(data=shown, first_id=first, last_id=last, has_more=page.more)
-    await exchange.answer(encode(answer))
+    await exchange.answer(encode(objects.VectorStoreFileList.of(shown, more=page.more)))
 
 
 async def file(gateway: Gateway, exchange: Exchange) -> None:
@@ -247,7 +241,3 @@ def _shown_file(store: str, indexed: IndexedFile) -> objects.VectorStoreFile:
 def _strategy(chunking: Chunking) -> dict[str, Any]:
     sizes = {"max_chunk_size_tokens": chunking.size, "chunk_overlap_tokens": chunking.overlap}
     return {"type": "static", "static": sizes}
-
-
-def _ends(ids: Sequence[str]) -> tuple[str | None, str | None]:
-    return (ids[0], ids[-1]) if ids else (None, None)
