@@ -11,10 +11,11 @@ from antiphon.server.api.objects import (
 )
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.server.json_body import json_body
 from antiphon.server.paging import Paging, unknown_cursor, whole
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
-from antiphon.spec.decode import decode_body, decode_response, decode_stored_items
+from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.limits import LARGE
 from antiphon.spec.long_values import encode_long
@@ -40,7 +41,7 @@ async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    body = await _body(gateway, exchange)
+    body = await json_body(gateway, exchange, ChatEditBody, optional=True)
     tenant, now = exchange.caller.tenant, gateway.engine.clock()
     id = ids.new_id(ids.CHAT)
     if body.current is not None:
@@ -72,7 +73,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 async def update(gateway: Gateway, exchange: Exchange) -> None:
     """Rename, pin, or go on from another response."""
-    body = await _body(gateway, exchange)
+    body = await json_body(gateway, exchange, ChatEditBody, optional=True)
     tenant, id = exchange.caller.tenant, exchange.params["id"]
     if body.current is not None:
         await _check_current(gateway, tenant, body.current, id)
@@ -113,19 +114,6 @@ async def responses(gateway: Gateway, exchange: Exchange) -> None:
         raise chat_not_found(id)
     is_large = sum(len(node.input) + len(node.body) for node in page.nodes) > LARGE
     await exchange.answer(await in_worker_thread(_listed, page) if is_large else _listed(page))
-
-
-async def _body(gateway: Gateway, exchange: Exchange) -> ChatEditBody:
-    try:
-        return await exchange.decoded(_read, gateway.config.server.body_limit)
-    except SpecError as error:
-        if error.payload.code != "no_body":
-            raise
-        return ChatEditBody()
-
-
-def _read(raw: bytes, max_bytes: int) -> ChatEditBody:
-    return decode_body(ChatEditBody, raw, max_bytes=max_bytes)
 
 
 async def _check_current(gateway: Gateway, tenant: str, response: str, chat: str) -> None:
