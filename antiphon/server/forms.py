@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from antiphon.server.exchange import Exchange, as_length
+from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import SpecError, invalid_param, invalid_request
 from antiphon.wires.pieces import too_large
 
@@ -46,7 +47,7 @@ async def read_form(exchange: Exchange, limit: int, take: Take) -> Form:
         raise _bad("the form ends before its last part does")
     if form.filename is None:
         message = "send the file as a part of that name, with a filename"
-        raise SpecError(invalid_param("file", message).with_code("missing_field"))
+        raise wrong("file", message, "missing_field")
     await take(form.taken())
     return Form(form.fields, form.filename)
 

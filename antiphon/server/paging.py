@@ -10,7 +10,8 @@ from antiphon.server.api.objects import ItemList
 from antiphon.server.exchange import Exchange
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import InputText, OutputText
-from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.spec.error_paths import wrong
+from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Compaction, Item, ItemReference, Message
 
 _MOST = 100
@@ -28,14 +29,14 @@ class Paging:
     def of(cls, exchange: Exchange) -> "Paging":
         limit, order = exchange.query("limit"), exchange.query("order") or "desc"
         if order not in ("asc", "desc"):
-            raise _wrong("order", f"expected 'asc' or 'desc', got {order[:60]!r}")
+            raise wrong("order", f"expected 'asc' or 'desc', got {order[:60]!r}")
         if limit is not None and not (limit.isdecimal() and len(limit) < 5 and 1 <= int(limit) <= _MOST):
-            raise _wrong("limit", f"expected a number from 1 to {_MOST}, got {limit[:60]!r}")
+            raise wrong("limit", f"expected a number from 1 to {_MOST}, got {limit[:60]!r}")
         return cls(exchange.query("after"), int(limit or 20), order == "desc")
 
 
 def unknown_cursor(after: str | None, what: str = "item") -> SpecError:
-    return _wrong("after", f"there is no {what} {(after or '')[:100]!r} here to continue after")
+    return wrong("after", f"there is no {what} {(after or '')[:100]!r} here to continue after")
 
 
 def listed(items: Sequence[Item], *, more: bool = False) -> ItemList:
@@ -53,7 +54,3 @@ def whole(item: Item) -> Item:
         part = OutputText if item.role == "assistant" else InputText
         changes["content"] = [part(item.content)]
     return replace(item, **changes) if changes else item
-
-
-def _wrong(param: str, message: str) -> SpecError:
-    return SpecError(invalid_param(param, message).with_code("invalid_value"))

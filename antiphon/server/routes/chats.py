@@ -16,7 +16,8 @@ from antiphon.server.paging import Paging, unknown_cursor, whole
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response, decode_stored_items
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.error_paths import wrong
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.limits import LARGE
 from antiphon.spec.long_values import encode_long
 from antiphon.store import ChatEdit, ChatNode, ChatNodes, StoreConflict, StoredChat, UnknownCursor
@@ -30,7 +31,7 @@ async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
     paging, search = Paging.of(exchange), exchange.query("search") or ""
     if len(search) > _MOST_SEARCHED:
         message = f"expected at most {_MOST_SEARCHED} characters"
-        raise SpecError(invalid_param("search", message).with_code("invalid_value"))
+        raise wrong("search", message)
     try:
         page = await gateway.store.chats(
             exchange.caller.tenant, after=paging.after, limit=paging.limit, search=search

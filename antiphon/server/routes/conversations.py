@@ -11,8 +11,8 @@ from antiphon.server.paging import Paging, listed, unknown_cursor, whole
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_body, decode_stored_items, split_body
-from antiphon.spec.error_paths import missing
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.error_paths import missing, wrong
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item, ItemReference
 from antiphon.spec.limits import LARGE, MAX_BODY
 from antiphon.spec.long_values import encode_long
@@ -80,7 +80,7 @@ async def items(gateway: Gateway, exchange: Exchange) -> None:
 async def add_items(gateway: Gateway, exchange: Exchange) -> None:
     _, items, encoded = await _body(gateway, exchange)
     if not items:
-        raise SpecError(invalid_param("items", "send at least one item").with_code("missing_field"))
+        raise wrong("items", "send at least one item", "missing_field")
     id = exchange.params["id"]
     append = Append(id, encoded, gateway.engine.expires_at(gateway.engine.clock()))
     try:
@@ -146,7 +146,7 @@ def _read(raw: bytes, max_bytes: int = MAX_BODY) -> tuple[ConversationBody, list
     for n, item in enumerate(items):
         if isinstance(item, ItemReference):
             message = "a conversation holds items, not references to them; send the item itself"
-            raise SpecError(invalid_param(f"items[{n}].type", message).with_code("invalid_value"))
+            raise wrong(f"items[{n}].type", message)
     items = identified(items)
     return body, items, stored(items, is_large=len(raw) > LARGE)
 
@@ -177,4 +177,4 @@ def _missing_item(id: str) -> SpecError:
 
 def _twice(conflict: StoreConflict) -> SpecError:
     message = f"{conflict} Leave out the ids of new items, and one is made for each."
-    return SpecError(invalid_param("items", message).with_code("duplicate_item"))
+    return wrong("items", message, "duplicate_item")

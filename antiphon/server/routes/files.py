@@ -12,7 +12,7 @@ from antiphon.server.forms import Form, read_form
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, unknown_cursor
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import SpecError, invalid_param
+from antiphon.spec.error_paths import wrong
 from antiphon.store import UnknownCursor, UploadedFile
 from antiphon.tools.file_search.library import missing_content, missing_file
 
@@ -100,7 +100,7 @@ def _purpose(form: Form) -> str:
     if given not in PURPOSES:
         got = "nothing" if given is None else repr(given[:60])
         message = f"expected one of {', '.join(PURPOSES)}; got {got}"
-        raise SpecError(invalid_param("purpose", message).with_code("invalid_value"))
+        raise wrong("purpose", message)
     return given
 
 
@@ -110,11 +110,10 @@ def _seconds(form: Form) -> int | None:
     if given is None and anchor is None:
         return None
     if anchor != "created_at":
-        message = "expected 'created_at'"
-        raise SpecError(invalid_param("expires_after.anchor", message).with_code("invalid_value"))
+        raise wrong("expires_after.anchor", "expected 'created_at'")
     if given is None or not given.isdecimal() or len(given) > 9 or int(given) not in _SECONDS:
         message = f"expected a number of seconds from {_SECONDS.start:,} to {_SECONDS.stop - 1:,}"
-        raise SpecError(invalid_param("expires_after.seconds", message).with_code("invalid_value"))
+        raise wrong("expires_after.seconds", message)
     return int(given)
 
 

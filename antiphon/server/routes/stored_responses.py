@@ -17,7 +17,8 @@ from antiphon.server.routes.background import FROM_THE_START, stream_log
 from antiphon.server.streaming import Stream, answer_headers
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_response, decode_stored_items
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
+from antiphon.spec.error_paths import wrong
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.limits import LARGE
 from antiphon.spec.long_values import encode_long
@@ -45,7 +46,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
         return
     if not found.background:
         message = "only a background response keeps its events; read this one without `stream`"
-        raise SpecError(invalid_param("stream", message).with_code("not_background"))
+        raise wrong("stream", message, "not_background")
     await follow(gateway, exchange, found, _starting_after(exchange))
 
 
@@ -167,7 +168,7 @@ def _starting_after(exchange: Exchange) -> int:
         return FROM_THE_START
     if not (text.isdecimal() and text.isascii() and len(text) < 16):
         message = f"expected the sequence_number of an event, got {text[:60]!r}"
-        raise SpecError(invalid_param("starting_after", message).with_code("invalid_value"))
+        raise wrong("starting_after", message)
     return int(text)
 
 

@@ -11,6 +11,7 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.json_body import json_body
 from antiphon.server.paging import Paging, unknown_cursor
 from antiphon.spec.codec import encode
+from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.ids import new_id
 from antiphon.store import IndexedFile, UnknownCursor, UploadedFile, VectorStore
@@ -25,7 +26,6 @@ from antiphon.tools.file_search.search_options import (
     chunking_of,
     ranking_of,
     results_of,
-    wrong,
 )
 
 _DAY = 86400
