@@ -10,11 +10,12 @@ from antiphon.server.api.objects import ItemList
 from antiphon.server.exchange import Exchange
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import InputText, OutputText
-from antiphon.spec.error_paths import wrong
+from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Compaction, Item, ItemReference, Message
 
 _MOST = 100
+_USUAL = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,20 @@ class Paging:
 
     @classmethod
     def of(cls, exchange: Exchange) -> "Paging":
-        limit, order = exchange.query("limit"), exchange.query("order") or "desc"
+        order = exchange.query("order") or "desc"
         if order not in ("asc", "desc"):
             raise wrong("order", f"expected 'asc' or 'desc', got {order[:60]!r}")
-        if limit is not None and not (limit.isdecimal() and len(limit) < 5 and 1 <= int(limit) <= _MOST):
-            raise wrong("limit", f"expected a number from 1 to {_MOST}, got {limit[:60]!r}")
-        return cls(exchange.query("after"), int(limit or 20), order == "desc")
+        return cls(exchange.query("after"), page_limit(exchange, _MOST), order == "desc")
+
+
+def page_limit(exchange: Exchange, most: int) -> int:
+    """How many a page may have, as `limit` says."""
+    given = exchange.query("limit")
+    if given is None:
+        return _USUAL
+    if not (given.isascii() and given.isdecimal() and len(given) < 5 and 1 <= int(given) <= most):
+        raise wrong("limit", f"expected a number from 1 to {most}, got {describe(given)}")
+    return int(given)
 
 
 def unknown_cursor(after: str | None, what: str = "item") -> SpecError:

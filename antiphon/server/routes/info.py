@@ -10,11 +10,11 @@ from antiphon.catalogue import ModelInfo
 from antiphon.catalogue.codex import CodexModel, codex_catalogue
 from antiphon.config import Target, UnknownModel
 from antiphon.providers.base import Provider
-from antiphon.server.api import messages
 from antiphon.server.api import openapi as description
 from antiphon.server.api.objects import Health, ModelDetails, ModelList, ModelObject, Readiness
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.server.routes.messages_models import model_object, model_page
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.store import StoreError
@@ -44,7 +44,7 @@ async def models(gateway: Gateway, exchange: Exchange) -> None:
     key = exchange.caller.key
     models = await in_worker_thread(lambda: [_model(gateway, *each, key) for each in found.items()])
     if speaks_messages(exchange.head.path, exchange.head.headers):
-        await exchange.answer(encode(messages.model_page(models, exchange.query)))
+        await exchange.answer(encode(model_page(models, exchange)))
         return
     await exchange.answer(encode(ModelList(data=models)))
 
@@ -96,7 +96,7 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
     await gateway.engine.routes.catalogue.load()
     found = _model(gateway, id, target, exchange.caller.key)
     is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
-    await exchange.answer(encode(messages.model_object(found) if is_asked_so else found))
+    await exchange.answer(encode(model_object(found) if is_asked_so else found))
 
 
 async def healthz(gateway: Gateway, exchange: Exchange) -> None:

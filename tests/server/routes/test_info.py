@@ -81,6 +81,13 @@ def test_an_unknown_model_is_not_found(client: Client) -> None:
     assert "there is: model, up/" in error["message"]
 
 
+@pytest.mark.parametrize("limit", ["0", "1001", "0000000011001", "00000000" + "1" * 5000])
+def test_a_page_of_models_has_at_most_a_thousand(client: Client, limit: str) -> None:
+    told = client.get("/v1/models", params={"limit": limit}, headers={"anthropic-version": "2023-06-01"})
+    assert told.status_code == 400
+    assert told.json()["error"]["param"] == "limit"
+
+
 def test_the_openai_package_lists_models(server: Serving) -> None:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as sdk:
         assert [model.id for model in sdk.models.list()] == ["model", "up/some-model", "up/other/model"]
