@@ -7,13 +7,15 @@ from msgspec import Meta, Struct
 from antiphon.server.api.objects import ListPage
 from antiphon.spec.limits import Metadata
 
+FilePurpose = Literal["assistants", "batch", "evals", "fine-tune", "user_data", "vision"]
+
 
 class FileForm(Struct, kw_only=True):
     """A form (`multipart/form-data`)."""
 
     file: bytes
     """The file, with its name."""
-    purpose: Literal["assistants", "batch", "evals", "fine-tune", "user_data", "vision"]
+    purpose: FilePurpose
 
 
 class FileObject(Struct, kw_only=True):

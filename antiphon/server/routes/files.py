@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, get_args
 from urllib.parse import quote
 
-from antiphon.server.api.file_objects import DeletedFile, FileList, FileObject
+from antiphon.server.api.file_objects import DeletedFile, FileList, FileObject, FilePurpose
 from antiphon.server.exchange import Exchange
 from antiphon.server.forms import Form, read_form
 from antiphon.server.gateway import Gateway
@@ -16,7 +16,7 @@ from antiphon.spec.error_paths import wrong
 from antiphon.store import UnknownCursor, UploadedFile
 from antiphon.tools.file_search.library import missing_content, missing_file
 
-PURPOSES = ("assistants", "batch", "evals", "fine-tune", "user_data", "vision")
+_PURPOSES: tuple[str, ...] = get_args(FilePurpose)
 _PIECE = 256 * 1024
 _SECONDS = range(3600, 2592001)
 
@@ -97,9 +97,9 @@ async def _find(gateway: Gateway, exchange: Exchange) -> UploadedFile:
 
 def _purpose(form: Form) -> str:
     given = form.fields.get("purpose")
-    if given not in PURPOSES:
+    if given not in _PURPOSES:
         got = "nothing" if given is None else repr(given[:60])
-        message = f"expected one of {', '.join(PURPOSES)}; got {got}"
+        message = f"expected one of {', '.join(_PURPOSES)}; got {got}"
         raise wrong("purpose", message)
     return given
 
