@@ -96,7 +96,7 @@ def setup(arguments: argparse.Namespace) -> int:
 def _file(name: str, client: "FileClient", options: "SetupOptions") -> "ClientFile":
     from antiphon.cli.setup.client_files import ClientFile
 
-    return ClientFile(name, client.file(options), client.document())
+    return ClientFile(name, client.file(options), client.document)
 
 
 def _write(

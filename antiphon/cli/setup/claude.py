@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from antiphon.cli.setup import json_text
-from antiphon.cli.setup.edits import BrokenFile, EditableFile, JsonDocument, Setting, lookup
+from antiphon.cli.setup.edits import BrokenFile, Setting, lookup
 from antiphon.cli.setup.gateway import GatewayInfo, token_line
 from antiphon.cli.setup.options import SetupOptions, home
 
@@ -20,10 +20,6 @@ def file(options: SetupOptions) -> Path:
     if options.project:
         return Path.cwd() / ".claude" / "settings.local.json"
     return home("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
-
-
-def document() -> EditableFile:
-    return JsonDocument()
 
 
 def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
@@ -45,10 +41,6 @@ def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
         variables["ANTHROPIC_AUTH_TOKEN"] = options.plain_key
     wanted = [Setting(("env", name), value) for name, value in variables.items()]
     return wanted if options.plain_key else [*wanted, Setting(("apiKeyHelper",), token_line())]
-
-
-def extras(gateway: GatewayInfo, options: SetupOptions) -> dict[Path, bytes]:
-    return {}
 
 
 def warnings(options: SetupOptions) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from antiphon.cli.setup import claude, codex, opencode, steps, vscode
-from antiphon.cli.setup.edits import EditableFile, Setting
+from antiphon.cli.setup.edits import EditableFile, JsonDocument, Setting, TomlDocument
 from antiphon.cli.setup.gateway import GatewayInfo
 from antiphon.cli.setup.options import SetupOptions
 
@@ -19,11 +19,11 @@ class FileClient:
     package: str
     """What to install to get it."""
     file: Callable[[SetupOptions], Path]
-    document: Callable[[], EditableFile]
+    document: EditableFile
     settings: Callable[[GatewayInfo, SetupOptions], list[Setting]]
-    extras: Callable[[GatewayInfo, SetupOptions], dict[Path, bytes]]
-    """Files of our own that the settings name."""
     notes: Callable[[GatewayInfo, SetupOptions], list[str]]
+    extras: Callable[[GatewayInfo, SetupOptions], dict[Path, bytes]] = lambda gateway, options: {}
+    """Files of our own that the settings name."""
     warnings: Callable[[SetupOptions], list[str]] = lambda options: []
     """What would keep the client from doing what its file says."""
 
@@ -41,37 +41,34 @@ FILE_CLIENTS: Final[Mapping[str, FileClient]] = {
         "Codex",
         "npm install -g @openai/codex",
         codex.file,
-        codex.document,
+        TomlDocument(codex.NOTE),
         codex.settings,
-        codex.extras,
         codex.notes,
+        extras=codex.extras,
     ),
     "claude": FileClient(
         "Claude Code",
         "npm install -g @anthropic-ai/claude-code",
         claude.file,
-        claude.document,
+        JsonDocument(),
         claude.settings,
-        claude.extras,
         claude.notes,
-        claude.warnings,
+        warnings=claude.warnings,
     ),
     "opencode": FileClient(
         "opencode",
         "npm install -g opencode-ai",
         opencode.file,
-        opencode.document,
+        JsonDocument(),
         opencode.settings,
-        opencode.extras,
         opencode.notes,
     ),
     "vscode": FileClient(
         "VS Code",
         "",
         vscode.file,
-        vscode.document,
+        JsonDocument("[]"),
         vscode.settings,
-        vscode.extras,
         vscode.notes,
     ),
 }

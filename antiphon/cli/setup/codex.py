@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed
-from antiphon.cli.setup.edits import EditableFile, Setting, TomlDocument
+from antiphon.cli.setup.edits import Setting
 from antiphon.cli.setup.gateway import GatewayInfo, token_command
 from antiphon.cli.setup.options import SetupOptions, home
 from antiphon.wires.data_folder import default_data_folder
@@ -21,10 +21,6 @@ def file(options: SetupOptions) -> Path:
         )
     folder = home("CODEX_HOME", ".codex")
     return folder / (f"{options.profile}.config.toml" if options.profile else "config.toml")
-
-
-def document() -> EditableFile:
-    return TomlDocument(NOTE)
 
 
 def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:

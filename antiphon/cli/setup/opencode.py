@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from antiphon.cli.setup.edits import EditableFile, JsonDocument, Setting
+from antiphon.cli.setup.edits import Setting
 from antiphon.cli.setup.gateway import NO_KEY, GatewayInfo, GatewayModel, key_file
 from antiphon.cli.setup.options import SetupOptions, home
 
@@ -16,10 +16,6 @@ def file(options: SetupOptions) -> Path:
     if options.profile:
         return folder / f"{options.profile}.opencode.json"
     return next((folder / name for name in _NAMES if (folder / name).exists()), folder / _NAMES[-1])
-
-
-def document() -> EditableFile:
-    return JsonDocument()
 
 
 def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
@@ -38,10 +34,6 @@ def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
     if not options.online:
         wanted += [Setting(("autoupdate",), False), Setting(("share",), "disabled")]
     return wanted
-
-
-def extras(gateway: GatewayInfo, options: SetupOptions) -> dict[Path, bytes]:
-    return {}
 
 
 def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:

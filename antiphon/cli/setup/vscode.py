@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed
-from antiphon.cli.setup.edits import EditableFile, JsonDocument, NamedMember, Setting
+from antiphon.cli.setup.edits import NamedMember, Setting
 from antiphon.cli.setup.gateway import GatewayInfo, GatewayModel
 from antiphon.cli.setup.options import SetupOptions, home
 
@@ -28,10 +28,6 @@ def file(options: SetupOptions) -> Path:
     return folder / "User" / "chatLanguageModels.json"
 
 
-def document() -> EditableFile:
-    return JsonDocument("[]")
-
-
 def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
     group = {
         "name": "Antiphon",
@@ -42,10 +38,6 @@ def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
         "models": [_model(gateway, model) for model in gateway.models],
     }
     return [Setting((NamedMember("Antiphon"),), group, is_own=True)]
-
-
-def extras(gateway: GatewayInfo, options: SetupOptions) -> dict[Path, bytes]:
-    return {}
 
 
 def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
