@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from antiphon.cli.setup import json_text
-from antiphon.cli.setup.edits import BrokenFile, Setting, lookup
+from antiphon.cli.setup.edits import Setting, lookup
 from antiphon.cli.setup.gateway import GatewayInfo, token_line
+from antiphon.cli.setup.json_text import BrokenFile
 from antiphon.cli.setup.options import SetupOptions, home
 
 SMALLEST_WINDOW: Final = 100_000

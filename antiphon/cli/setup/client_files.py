@@ -12,16 +12,8 @@ from typing import Final
 import msgspec
 
 from antiphon.cli.common import CommandFailed
-from antiphon.cli.setup.edits import (
-    BrokenFile,
-    Conflict,
-    EditableFile,
-    FileChange,
-    Setting,
-    has_all,
-    take_out,
-    write,
-)
+from antiphon.cli.setup.edits import Conflict, EditableFile, FileChange, Setting, has_all, take_out, write
+from antiphon.cli.setup.json_text import BrokenFile
 from antiphon.cli.setup.masked_diff import masked_diff
 from antiphon.spec.codec import UNREADABLE
 from antiphon.wires.data_folder import default_data_folder

@@ -7,20 +7,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from antiphon.cli.setup import json_text, toml_text
-from antiphon.cli.setup.json_text import BrokenFile, JsonStep, NamedMember
+from antiphon.cli.setup.json_text import BrokenFile, JsonPath, NamedMember
 from antiphon.cli.setup.masked_diff import DiffSide
 from antiphon.config import toml_text as as_toml
-
-__all__ = [
-    "BrokenFile",
-    "Conflict",
-    "EditableFile",
-    "FileChange",
-    "JsonDocument",
-    "NamedMember",
-    "Setting",
-    "TomlDocument",
-]
 
 MISSING: Final = object()
 
@@ -29,7 +18,7 @@ MISSING: Final = object()
 class Setting:
     """A value that a file shall have at a path. One that is the program's own must not be there before."""
 
-    path: tuple[JsonStep, ...]
+    path: JsonPath
     value: Any
     is_own: bool = False
 
@@ -45,7 +34,7 @@ class FileChange(msgspec.Struct, frozen=True):
     depth: int
     """How much of the path was there before."""
 
-    def steps(self) -> tuple[JsonStep, ...]:
+    def steps(self) -> JsonPath:
         return tuple(NamedMember(**step) if isinstance(step, dict) else step for step in self.path)
 
 
@@ -57,12 +46,12 @@ class EditableFile(Protocol):
     """One kind of file; a value is put as the text that the file shall have."""
 
     def parse(self, text: str) -> Any: ...
-    def source(self, text: str, path: tuple[JsonStep, ...]) -> str | None: ...
-    def depth(self, text: str, path: tuple[JsonStep, ...]) -> int: ...
-    def put(self, text: str, path: tuple[JsonStep, ...], value: Any) -> str: ...
-    def restore(self, text: str, path: tuple[JsonStep, ...], old: str) -> str: ...
-    def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str: ...
-    def side(self, text: str, own: Iterable[tuple[JsonStep, ...]]) -> DiffSide: ...
+    def source(self, text: str, path: JsonPath) -> str | None: ...
+    def depth(self, text: str, path: JsonPath) -> int: ...
+    def put(self, text: str, path: JsonPath, value: Any) -> str: ...
+    def restore(self, text: str, path: JsonPath, old: str) -> str: ...
+    def remove(self, text: str, path: JsonPath, depth: int) -> str: ...
+    def side(self, text: str, own: Iterable[JsonPath]) -> DiffSide: ...
 
 
 class JsonDocument:
@@ -74,20 +63,20 @@ class JsonDocument:
     def parse(self, text: str) -> Any:
         return json_text.parse(text if text.strip() else self._empty)
 
-    def source(self, text: str, path: tuple[JsonStep, ...]) -> str | None:
+    def source(self, text: str, path: JsonPath) -> str | None:
         return json_text.source(text, path) if text.strip() else None
 
-    def depth(self, text: str, path: tuple[JsonStep, ...]) -> int:
+    def depth(self, text: str, path: JsonPath) -> int:
         return json_text.depth_of(text, path) if text.strip() else 0
 
-    def put(self, text: str, path: tuple[JsonStep, ...], value: Any) -> str:
+    def put(self, text: str, path: JsonPath, value: Any) -> str:
         text = text if text.strip() else f"{self._empty}\n"
         return json_text.put(text, path, json_text.rendered(value, text))
 
-    def restore(self, text: str, path: tuple[JsonStep, ...], old: str) -> str:
+    def restore(self, text: str, path: JsonPath, old: str) -> str:
         return json_text.put(text, path, old)
 
-    def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str:
+    def remove(self, text: str, path: JsonPath, depth: int) -> str:
         text = json_text.remove(text, path)
         for length in range(len(path) - 1, depth, -1):
             if lookup(self.parse(text), path[:length]) != {}:
@@ -95,7 +84,7 @@ class JsonDocument:
             text = json_text.remove(text, path[:length])
         return text
 
-    def side(self, text: str, own: Iterable[tuple[JsonStep, ...]]) -> DiffSide:
+    def side(self, text: str, own: Iterable[JsonPath]) -> DiffSide:
         """The text for a diff; what is at the paths of `own` may be shown."""
         if not text.strip():
             return DiffSide(text, [], [], [])
@@ -112,25 +101,25 @@ class TomlDocument:
     def parse(self, text: str) -> Any:
         return toml_text.parse(text)
 
-    def source(self, text: str, path: tuple[JsonStep, ...]) -> str | None:
+    def source(self, text: str, path: JsonPath) -> str | None:
         return toml_text.source(text, _names(path))
 
-    def depth(self, text: str, path: tuple[JsonStep, ...]) -> int:
+    def depth(self, text: str, path: JsonPath) -> int:
         return 0
 
-    def put(self, text: str, path: tuple[JsonStep, ...], value: Any) -> str:
+    def put(self, text: str, path: JsonPath, value: Any) -> str:
         if not isinstance(value, dict):
             return toml_text.put(text, _names(path), as_toml(value), self._note)
         lines = {key: as_toml(inner) for key, inner in value.items()}
         return toml_text.put_table(text, _names(path), lines, self._note)
 
-    def restore(self, text: str, path: tuple[JsonStep, ...], old: str) -> str:
+    def restore(self, text: str, path: JsonPath, old: str) -> str:
         return toml_text.put(text, _names(path), old, self._note)
 
-    def remove(self, text: str, path: tuple[JsonStep, ...], depth: int) -> str:
+    def remove(self, text: str, path: JsonPath, depth: int) -> str:
         return toml_text.remove(text, _names(path), self._note)
 
-    def side(self, text: str, own: Iterable[tuple[JsonStep, ...]]) -> DiffSide:
+    def side(self, text: str, own: Iterable[JsonPath]) -> DiffSide:
         """The text for a diff; what is at the paths of `own` may be shown."""
         spans = [span for path in own for span in toml_text.spans(text, _names(path))]
         return DiffSide(text, list(toml_text.scalars(text)), list(toml_text.comments(text)), spans)
@@ -183,7 +172,7 @@ def has_all(document: EditableFile, text: str, settings: Iterable[Setting]) -> b
     return all(lookup(parsed, setting.path) == setting.value for setting in settings)
 
 
-def lookup(value: Any, path: tuple[JsonStep, ...]) -> Any:
+def lookup(value: Any, path: JsonPath) -> Any:
     """What is at the path, or MISSING."""
     for step in path:
         if isinstance(step, NamedMember):
@@ -197,15 +186,15 @@ def lookup(value: Any, path: tuple[JsonStep, ...]) -> Any:
     return value
 
 
-def spelled(path: tuple[JsonStep, ...]) -> str:
+def spelled(path: JsonPath) -> str:
     return ".".join(step.name if isinstance(step, NamedMember) else step for step in path)
 
 
-def _names(path: tuple[JsonStep, ...]) -> tuple[str, ...]:
+def _names(path: JsonPath) -> tuple[str, ...]:
     return tuple(step for step in path if isinstance(step, str))
 
 
-def _merged(value: Any, path: tuple[JsonStep, ...], new: Any) -> Any:
+def _merged(value: Any, path: JsonPath, new: Any) -> Any:
     if not path:
         return new
     step, rest = path[0], path[1:]

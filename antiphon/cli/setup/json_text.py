@@ -26,7 +26,7 @@ class NamedMember(NamedTuple):
 
 
 JsonStep = str | NamedMember
-_Path = tuple[JsonStep, ...]
+JsonPath = tuple[JsonStep, ...]
 
 
 @dataclass(slots=True)
@@ -137,13 +137,13 @@ def parse(text: str) -> Any:
     return _Parser(text).document().value if text.strip() else None
 
 
-def source(text: str, path: _Path) -> str | None:
+def source(text: str, path: JsonPath) -> str | None:
     """The text of the value at a path, as it is written there; None if there is none."""
     node, rest = _walk(text, path)
     return text[node.start : node.end] if not rest else None
 
 
-def depth_of(text: str, path: _Path) -> int:
+def depth_of(text: str, path: JsonPath) -> int:
     """How many steps of a path lead somewhere."""
     return len(path) - len(_walk(text, path)[1])
 
@@ -168,13 +168,13 @@ def comments(text: str) -> Iterator[TextRange]:
     return (found.span() for found in _COMMENT.finditer(text) if found[1])
 
 
-def span(text: str, path: _Path) -> TextRange | None:
+def span(text: str, path: JsonPath) -> TextRange | None:
     """Where the value at a path is written."""
     node, rest = _walk(text, path)
     return None if rest else (node.start, node.end)
 
 
-def put(text: str, path: _Path, value: str) -> str:
+def put(text: str, path: JsonPath, value: str) -> str:
     """The text with a value, itself written as JSON, at a path: in place of one, else at the end."""
     node, rest = _walk(text, path)
     if not rest:
@@ -205,7 +205,7 @@ def put(text: str, path: _Path, value: str) -> str:
     return f"{text[:last]}{comma}{kept}{member}{tail[len(kept) :]}{text[node.end - 1 :]}"
 
 
-def remove(text: str, path: _Path) -> str:
+def remove(text: str, path: JsonPath) -> str:
     """The text without the member at a path, and without the comma and the line that it took."""
     node, rest = _walk(text, path[:-1])
     number = None if rest else node.child(path[-1])
@@ -232,7 +232,7 @@ def rendered(value: Any, text: str) -> str:
     return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", newline)
 
 
-def _walk(text: str, path: _Path) -> tuple[_Node, list[JsonStep]]:
+def _walk(text: str, path: JsonPath) -> tuple[_Node, list[JsonStep]]:
     """The node as deep along the path as there is one, and what is left of the path."""
     node = _Parser(text).document()
     for number, step in enumerate(path):

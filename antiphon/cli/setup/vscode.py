@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from antiphon.cli.common import MISTAKE, CommandFailed
-from antiphon.cli.setup.edits import NamedMember, Setting
+from antiphon.cli.setup.edits import Setting
 from antiphon.cli.setup.gateway import GatewayInfo, GatewayModel
+from antiphon.cli.setup.json_text import NamedMember
 from antiphon.cli.setup.options import SetupOptions, home
 
 _WINDOW: Final = 128_000

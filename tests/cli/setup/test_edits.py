@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 
 from antiphon.cli.setup import json_text, toml_text
 from antiphon.cli.setup.edits import (
-    BrokenFile,
     Conflict,
     EditableFile,
     JsonDocument,
-    NamedMember,
     Setting,
     TomlDocument,
     take_out,
     write,
 )
+from antiphon.cli.setup.json_text import BrokenFile, NamedMember
 
 NOTE = "# ours"
 PROVIDER = {
