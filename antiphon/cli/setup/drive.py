@@ -1,16 +1,15 @@
 """How an installed client is driven without a person: a first turn, a continued one, and a compaction."""
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from antiphon.cli.setup.gateway import GatewayInfo
 from antiphon.cli.setup.invocation import invocation
 from antiphon.cli.setup.options import SetupOptions
+from antiphon.cli.setup.relay import answer_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,7 @@ class Driver:
             case "claude":
                 return self.next("/compact") + self.next(prompt)
             case _:
-                small = _with_window(self.gateway, used)
-                return Driver(self.client, self.program, small, self.work, self.home, self.patience).next(
-                    prompt
-                )
+                return replace(self, gateway=_with_window(self.gateway, used)).next(prompt)
 
     def start(self, prompt: str) -> subprocess.Popen[str]:
         """A first turn that the caller waits for, or interrupts."""
@@ -133,21 +129,11 @@ _COMMANDS: dict[str, Callable[[Driver, str, bool], list[str]]] = {
 
 
 def _with_window(gateway: GatewayInfo, used: int) -> GatewayInfo:
-    from dataclasses import replace
-
     first, *rest = gateway.models
     return replace(gateway, models=(replace(first, context_window=used + 100, output_limit=100), *rest))
 
 
 def usage_of(answer: str) -> int:
     """How many tokens an answer of the gateway says were used."""
-    found: Any = 0
-    for line in answer.splitlines():
-        try:
-            value = json.loads(line.removeprefix("data:"))
-        except ValueError:
-            continue
-        usage = (value.get("response") or value).get("usage") if isinstance(value, dict) else None
-        if usage:
-            found = max(found, usage.get("input_tokens", 0) + usage.get("output_tokens", 0))
-    return int(found)
+    told = [one["usage"] for one in answer_objects(answer) if one.get("usage")]
+    return max((one.get("input_tokens", 0) + one.get("output_tokens", 0) for one in told), default=0)

@@ -98,7 +98,8 @@ def relay_to(gateway: str) -> Iterator[Relay]:
                 self.wfile.write(b"0\r\n\r\n")
             finally:
                 exchange.answer = b"".join(pieces).decode(errors="replace")
-                exchange.receipts = list(_receipts(exchange.answer))
+                told = answer_objects(exchange.answer)
+                exchange.receipts = [one for each in told for one in each.get("antiphon:receipts") or ()]
 
         do_GET = do_POST = do_HEAD = do_DELETE = _relay
 
@@ -118,16 +119,15 @@ def relay_to(gateway: str) -> Iterator[Relay]:
         http.close()
 
 
-def _receipts(answer: str) -> Iterator[dict[str, Any]]:
-    """The receipts in a whole answer or in the events of a stream."""
+def answer_objects(answer: str) -> Iterator[dict[str, Any]]:
+    """A whole answer, or each event of a stream; of one that holds a response, the response."""
     for line in answer.splitlines():
-        if '"antiphon:receipts"' in line:
-            try:
-                value = json.loads(line.removeprefix("data:"))
-            except ValueError:
-                continue
-            value = value.get("response", value)
-            yield from value.get("antiphon:receipts") or []
+        try:
+            value = json.loads(line.removeprefix("data:"))
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield value.get("response") or value
 
 
 def _message(text: str) -> str:
