@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "http://127.0.0.1:8080/v1"
 NO_KEY: Final = "no-key"
 """What a client sends where no key is set; a gateway without [keys] lets everybody in."""
+USUAL_WINDOW: Final = 128_000
+"""What a client that wants a number is told of a model whose window nobody knows."""
 CODEX_VERSION: Final = "0.166.0"
 _PATIENCE: Final = 10.0
 
@@ -31,6 +33,10 @@ class GatewayModel:
     context_window: int | None = None
     output_limit: int | None = None
     has_vision: bool | None = None
+
+    def output_in(self, window: int) -> int:
+        """How long an answer may be in a window of this size; a guess where nobody knows."""
+        return self.output_limit or min(window // 4, 32_000)
 
 
 @dataclass(frozen=True, slots=True)

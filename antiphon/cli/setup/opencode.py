@@ -56,6 +56,6 @@ def _model(model: GatewayModel) -> dict[str, Any]:
     if model.has_vision:
         told["attachment"] = True
     if model.context_window:
-        output = model.output_limit or min(model.context_window // 4, 32_000)
-        told["limit"] = {"context": model.context_window, "output": output}
+        window = model.context_window
+        told["limit"] = {"context": window, "output": model.output_in(window)}
     return told

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from antiphon.cli.setup.gateway import GatewayInfo, GatewayModel, token_line
+from antiphon.cli.setup.gateway import USUAL_WINDOW, GatewayInfo, GatewayModel, token_line
 
 
 def zed(gateway: GatewayInfo) -> str:
@@ -97,7 +97,7 @@ def _zed_model(model: GatewayModel) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": model.id,
         "display_name": model.id,
-        "max_tokens": model.context_window or 128_000,
+        "max_tokens": model.context_window or USUAL_WINDOW,
         "capabilities": {
             "tools": True,
             "images": bool(model.has_vision),

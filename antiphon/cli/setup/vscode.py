@@ -3,16 +3,13 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from antiphon.cli.common import MISTAKE, CommandFailed
 from antiphon.cli.setup.edits import Setting
-from antiphon.cli.setup.gateway import GatewayInfo, GatewayModel
+from antiphon.cli.setup.gateway import USUAL_WINDOW, GatewayInfo, GatewayModel
 from antiphon.cli.setup.json_text import NamedMember
 from antiphon.cli.setup.options import SetupOptions, home
-
-_WINDOW: Final = 128_000
-"""What VS Code is told of a model whose window nobody knows; it wants a number."""
 
 
 def file(options: SetupOptions) -> Path:
@@ -49,8 +46,8 @@ def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
 
 
 def _model(gateway: GatewayInfo, model: GatewayModel) -> dict[str, Any]:
-    window = model.context_window or _WINDOW
-    output = model.output_limit or min(window // 4, 32_000)
+    window = model.context_window or USUAL_WINDOW
+    output = model.output_in(window)
     return {
         "id": model.id,
         "name": model.id,
