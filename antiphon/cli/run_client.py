@@ -100,26 +100,19 @@ def gateway_on(url: str, config: str | None) -> Iterator[None]:
         yield
         return
     parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    host, port = parts.hostname or "", parts.port or 80
     if parts.scheme != "http" or host not in ("127.0.0.1", "localhost", "::1"):
         raise CommandFailed(
             f"antiphon: no gateway answers on {url}, and only one on this machine can be started"
         )
     command = [
-        sys.executable,
-        "-m",
-        "antiphon",
-        "serve",
-        "--host",
-        host,
-        "--port",
-        str(port),
-        "--log-level",
-        "error",
+        *(sys.executable, "-m", "antiphon", "serve"),
+        *("--host", host, "--port", str(port), "--log-level", "error"),
+        *(("--config", config) if config else ()),
     ]
     with tempfile.TemporaryFile() as output:
         gateway = subprocess.Popen(
-            [*command, *(("--config", config) if config else ())],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
