@@ -35,13 +35,7 @@ _KINDS: dict[type, bytes] = {
     ev.FunctionCallArgumentsDeltaEvent: b'{"type":"input_json_delta","partial_json":',
 }
 _GONE = server_error("the stream ended before the message was whole")
-
-
 _delta = attrgetter("delta")
-
-
-def _nothing() -> Finish | None:
-    return None
 
 
 class MessageStream:
@@ -55,7 +49,7 @@ class MessageStream:
 
     def __init__(
         self,
-        ending: Callable[[], Finish | None] = _nothing,
+        ending: Callable[[], Finish | None] = lambda: None,
         *,
         omits_thinking: bool = False,
         request_id: str = "",
@@ -71,7 +65,7 @@ class MessageStream:
         self._held: dict[int, list[ev.AnyEvent]] = {}
         self._index = -1  # of the block that was begun last
         self._is_open = False
-        self._place: Any = None  # which part of the item the open block tells
+        self._place: tuple[int, int] | None = None  # which part of the item the open block tells
         self._hot: type | None = None  # deltas of this kind go on with the open block at `_place`
         self._head = b""
         self._finished = False
@@ -80,12 +74,12 @@ class MessageStream:
         if len(events) == 1:
             event: Any = events[0]
             if type(event) is self._hot and _place_of(event) == self._place:
-                return b"%b%b}}\n\n" % (self._head, encode(_delta(event)))
+                return self._head + encode(_delta(event)) + _TAIL
             return b"".join(self._told(event))
         made: list[bytes] = []
         for cls, group in groupby(events, type):
             run: list[Any] = list(group)
-            if cls is self._hot and cls in _KINDS and all(_place_of(one) == self._place for one in run):
+            if cls is self._hot and all(_place_of(one) == self._place for one in run):
                 lines = encoder.encode_lines(map(_delta, run))
                 made += (self._head, lines[:-1].replace(b"\n", _TAIL + self._head), _TAIL)
             else:
@@ -144,7 +138,6 @@ class MessageStream:
                 if not self._omits:
                     yield from self._piece(event, {"type": "thinking", "thinking": "", "signature": ""})
             case ev.FunctionCallArgumentsDeltaEvent() if self._is_open:
-                self._place = _place_of(event)
                 yield from self._piece(event, {})
             case ev.ContentPartDoneEvent(part=OutputText() as part) if self._is_open:
                 for note in part.annotations:
@@ -169,7 +162,7 @@ class MessageStream:
             words = f"\n\n{words}"
         self._place, self._hot = place, type(event)
         self._head = _HEAD % (self._index, _KINDS[type(event)])
-        yield b"%b%b}}\n\n" % (self._head, encode(words))
+        yield self._head + encode(words) + _TAIL
 
     def _done(self, item: Item) -> Iterator[bytes]:
         """What only the end of an item tells; and everything, of one that was told at once."""
