@@ -29,12 +29,17 @@ def flag(block: MessageBlock, name: str, where: str) -> bool:
     return value is True
 
 
-def optional_object(block: MessageBlock, name: str, where: str) -> MessageBlock | None:
-    """An object, or None where there is none, or null."""
+def required_object(block: MessageBlock, name: str, where: str) -> MessageBlock:
+    """An object that has to be there."""
     value = block.get(name)
-    if value is not None and not isinstance(value, dict):
+    if not isinstance(value, dict):
         raise expected(join(where, name), "an object", value)
     return value
+
+
+def optional_object(block: MessageBlock, name: str, where: str) -> MessageBlock | None:
+    """An object, or None where there is none, or null."""
+    return None if block.get(name) is None else required_object(block, name, where)
 
 
 def bounded(text: str, where: str) -> str:

@@ -9,6 +9,7 @@ from antiphon.bridges.messages.block_fields import (
     flag,
     optional_object,
     optional_string,
+    required_object,
     string,
 )
 from antiphon.bridges.messages.body import MessageBlock, MessageContent, MessageParam
@@ -135,9 +136,7 @@ class MessagesTranslation:
                 self._add(item, place)
 
     def _called(self, block: MessageBlock, where: str) -> Item:
-        given = block.get("input")
-        if not isinstance(given, dict):
-            raise expected(f"{where}.input", "an object", given)
+        given = required_object(block, "input", where)
         call = FunctionCall(
             call_id=self._new_call(string(block, "id", where)),
             name=string(block, "name", where),
@@ -230,7 +229,7 @@ def _text(block: MessageBlock, where: str) -> InputText:
 
 
 def _image(block: MessageBlock, where: str) -> ContentPart:
-    source = _source(block, where)
+    source = required_object(block, "source", where)
     match string(source, "type", f"{where}.source"):
         case "base64":
             url = _data_url(source, f"{where}.source")
@@ -252,7 +251,7 @@ def _uploaded(part: InputImage | InputFile, block: MessageBlock, where: str) -> 
 
 def _document(block: MessageBlock, where: str) -> ContentPart:
     """A file with bytes or an address is a file; one of words is words, which every model can read."""
-    source, name = _source(block, where), optional_string(block, "title", where)
+    source, name = required_object(block, "source", where), optional_string(block, "title", where)
     optional_string(block, "context", where)
     optional_object(block, "citations", where)
     more = without(block, "type", "source", "title")
@@ -272,13 +271,6 @@ def _document(block: MessageBlock, where: str) -> ContentPart:
         case _:
             return _own(block, where)
     return with_block(InputText(f"{name}\n{words}" if name else words), block)
-
-
-def _source(block: MessageBlock, where: str) -> MessageBlock:
-    source = block.get("source")
-    if not isinstance(source, dict):
-        raise expected(f"{where}.source", "an object", source)
-    return source
 
 
 def _data_url(source: MessageBlock, where: str) -> str:
