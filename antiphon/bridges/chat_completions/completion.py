@@ -105,9 +105,9 @@ def completion(response: Response, named: ParamNaming = str, *, is_older: bool =
         id=response.id,
         created=response.created_at,
         model=response.model,
-        choices=[CompletionChoice(message, finish_of(response, is_older), 0, logprobs)],
+        choices=[CompletionChoice(message, _finish_of(response, is_older), 0, logprobs)],
         usage=UNSET if response.usage is None else CompletionUsage.of(response.usage),
-        service_tier=tier_of(response),
+        service_tier=_tier_of(response),
         receipts=UNSET
         if response.receipts is UNSET
         else [replace(one, param=named(one.param)) for one in (*response.receipts, *untold(response))],
@@ -132,17 +132,21 @@ def _message(response: Response, is_older: bool) -> tuple[CompletionMessage, Log
                 if isinstance(part, OutputText) and part.text:
                     texts += BETWEEN + part.text if texts and len(texts) == begun else part.text
                     start = len(texts) - len(part.text)
-                    notes += [note(one, start) for one in part.annotations if isinstance(one, UrlCitation)]
+                    notes += [_note(one, start) for one in part.annotations if isinstance(one, UrlCitation)]
                     logprobs += part.logprobs or []
                 elif isinstance(part, Refusal):
                     refusals.append(part.refusal)
         elif isinstance(item, Reasoning):
             words = item.get_reasoning_text()
             thoughts += [words] if words else [text_of([part]) for part in item.summary]
-        elif (picture := picture_part(item)) is not None:
+        elif (picture := _picture_part(item)) is not None:
             pictures.append(picture)
     calls = [call_part(one) for one in open_calls(response.output) if isinstance(one, ChatToolCall)]
-    details = [detail(n, one) for n, one in enumerate(response.output) if has_proof(one)]
+    details = [
+        _detail(n, one)
+        for n, one in enumerate(response.output)
+        if isinstance(one, Reasoning) and one.encrypted_content
+    ]
     message = CompletionMessage(
         content=texts or (None if calls or refusals else ""),
         refusal="".join(refusals) or None,
@@ -168,7 +172,7 @@ def call_part(call: ChatToolCall) -> MessageFields:
     return tool_call(call.call_id, call.name, call.arguments)
 
 
-def note(citation: UrlCitation, start: int) -> MessageFields:
+def _note(citation: UrlCitation, start: int) -> MessageFields:
     """A citation of a text that begins so far behind the beginning of the content."""
     cited = {
         "start_index": citation.start_index + start,
@@ -179,29 +183,24 @@ def note(citation: UrlCitation, start: int) -> MessageFields:
     return {"type": "url_citation", "url_citation": cited}
 
 
-def has_proof(item: Item) -> bool:
-    return isinstance(item, Reasoning) and bool(item.encrypted_content)
-
-
-def detail(number: int, item: Item) -> MessageFields:
+def _detail(number: int, thought: Reasoning) -> MessageFields:
     """The sealed proof of a piece of reasoning, and the piece's number in the answer."""
-    assert isinstance(item, Reasoning)
-    sealed = {"type": ENCRYPTED, "data": item.encrypted_content, "id": item.id}
+    sealed = {"type": ENCRYPTED, "data": thought.encrypted_content, "id": thought.id}
     return {**sealed, "format": _FORMAT, "index": number}
 
 
-def picture_part(item: Item) -> MessageFields | None:
+def _picture_part(item: Item) -> MessageFields | None:
     """An image that the model drew."""
     drawn = picture_of(item)
     return None if drawn is None else image_part(f"data:{drawn[0]};base64,{drawn[1]}")
 
 
-def finish_of(response: Response, is_older: bool) -> _Finish:
+def _finish_of(response: Response, is_older: bool) -> _Finish:
     reason = _FINISHES.get(finish_reason(response), "stop")
     return "function_call" if is_older and reason == "tool_calls" else reason
 
 
-def tier_of(response: Response) -> str | UnsetType:
+def _tier_of(response: Response) -> str | UnsetType:
     return UNSET if response.service_tier in ("auto", "default") else response.service_tier
 
 
