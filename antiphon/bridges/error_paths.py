@@ -1,12 +1,20 @@
 """Errors and receipts at the place that the client of a bridge knows: it has sent no items, but messages."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from antiphon.spec.errors import ErrorPayload
 
+ParamNaming = Callable[[str], str]
+"""Gives the name that the client has for a parameter of a request."""
+
 _PART = re.compile(r"input\[(\d+)\]\.(?:content|output)\[(\d+)\](?:\.(.+))?")
 _ITEM = re.compile(r"input\[(\d+)\](.*)")
+
+
+def with_their_param(error: ErrorPayload, named: ParamNaming) -> ErrorPayload:
+    """The same error, at the place that the client knows."""
+    return error.with_param(named(error.param)) if error.param else error
 
 
 def at_its_place(error: ErrorPayload, places: Sequence[str], call_id: str) -> ErrorPayload:

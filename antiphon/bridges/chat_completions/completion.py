@@ -1,12 +1,12 @@
 """A response as a whole chat completion, and the parts that its stream shares."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from antiphon.bridges.chat_completions.messages import DOOR, ENCRYPTED
+from antiphon.bridges.error_paths import ParamNaming
 from antiphon.bridges.finish_reasons import finish_reason, open_calls, picture_of
 from antiphon.bridges.untold_items import untold_items
 from antiphon.spec.codec import encode
@@ -15,8 +15,6 @@ from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Rea
 from antiphon.spec.response import Receipt, Response, Usage
 from antiphon.wires.chat.messages import MessageFields, image_part, tool_call
 
-ParamNaming = Callable[[str], str]
-"""Gives the name that the client has for a parameter of a request."""
 _Finish = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 BETWEEN = "\n\n"
 """What stands between two messages, or two pieces of reasoning, that one message of this API has to hold."""

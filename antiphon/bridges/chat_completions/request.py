@@ -22,7 +22,6 @@ from antiphon.bridges.error_paths import renamed
 from antiphon.bridges.message_bodies import decode_messages_body
 from antiphon.spec.codec import Opaque, encode, extras, grown
 from antiphon.spec.error_paths import missing, wrong
-from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Message
 from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.request import ReasoningParam, Request, StreamOptions, TextParam
@@ -83,10 +82,6 @@ class ReadCompletion:
     """Does the answer call functions in the older way?"""
     has_usage: bool = False
     """Does a stream end with the usage?"""
-
-    def theirs(self, error: ErrorPayload) -> ErrorPayload:
-        """The same error, at the place that the client knows."""
-        return error.with_param(self.param(error.param)) if error.param else error
 
     def param(self, ours: str) -> str:
         """What the client calls a parameter.

@@ -16,11 +16,11 @@ from antiphon.bridges.chat_completions.completion import (
     ChatToolCall,
     CompletionUsage,
     LogProbsOfContent,
-    ParamNaming,
     call_part,
     completion,
 )
 from antiphon.bridges.encoder import EVENT_STREAM, Headers
+from antiphon.bridges.error_paths import ParamNaming, with_their_param
 from antiphon.spec import events as ev
 from antiphon.spec.codec import encode, encoder
 from antiphon.spec.content import OutputText, Refusal
@@ -240,7 +240,7 @@ class ChatCompletionChunks:
         if response.status == "failed":
             self._is_broken = True
             error = OPENAI.error(self._error or _failure(response))
-            return b"data: %b\n\n" % ErrorBody.encode(error.with_param(self._named(error.param or "")))
+            return b"data: %b\n\n" % ErrorBody.encode(with_their_param(error, self._named))
         whole = completion(response, self._named, is_older=self._is_older)
         choice = whole.choices[0]
         late = {name: value for name in _LATE if (value := getattr(choice.message, name)) is not UNSET}

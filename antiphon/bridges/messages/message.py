@@ -1,12 +1,12 @@
 """A response as a message of this API: its blocks, why it stopped, what it took."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from antiphon.bridges.error_paths import ParamNaming
 from antiphon.bridges.finish_reasons import incomplete_reason, open_calls
 from antiphon.bridges.messages.searches import is_search, search_blocks
 from antiphon.bridges.messages.tool_ids import tool_id
@@ -54,7 +54,7 @@ def whole(
     ending: Finish | None = None,
     *,
     omits_thinking: bool = False,
-    named: Callable[[str], str] = str,
+    named: ParamNaming = str,
 ) -> bytes:
     """The body of an answer that is not streamed; `named` gives what the client calls a parameter."""
     content = [block for item in response.output for block in blocks(item, omits_thinking)]
@@ -115,9 +115,7 @@ def own_blocks(item: Item) -> list[MessageJson]:
     return [block] if isinstance(block, dict) else []
 
 
-def ended(
-    response: Response, ending: Finish | None, named: Callable[[str], str]
-) -> tuple[MessageJson, MessageJson]:
+def ended(response: Response, ending: Finish | None, named: ParamNaming) -> tuple[MessageJson, MessageJson]:
     """Why the message stopped; and its usage, with what else is said at the end."""
     details = (ending.details if ending is not None else None) or {}
     refusal = _refusal(response)

@@ -11,7 +11,6 @@ from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_me
 from antiphon.bridges.messages.conversation import MessagesTranslation
 from antiphon.spec.codec import Opaque, extras, with_extras
 from antiphon.spec.error_paths import describe, wrong
-from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import FunctionCallOutput
 from antiphon.spec.limits import MAX_BODY, MAX_NAME
 from antiphon.spec.request import ReasoningParam, Request, ServiceTier, TextParam
@@ -58,10 +57,6 @@ class ReadMessages:
     places: list[str]
     blocks: list[list[str]]
     omits_thinking: bool = False
-
-    def theirs(self, error: ErrorPayload) -> ErrorPayload:
-        """The same error, at the place that the client knows."""
-        return error.with_param(self.param(error.param)) if error.param else error
 
     def param(self, ours: str) -> str:
         """What the client calls a parameter.

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from antiphon.bridges.encoder import EVENT_STREAM, Headers
+from antiphon.bridges.error_paths import ParamNaming, with_their_param
 from antiphon.bridges.messages.errors import told as told_error
 from antiphon.bridges.messages.message import MessageJson, begun, ended, own_blocks, thinking, tool_use
 from antiphon.bridges.messages.searches import USE
@@ -53,7 +54,7 @@ class MessageStream:
         *,
         omits_thinking: bool = False,
         request_id: str = "",
-        named: Callable[[str], str] = str,
+        named: ParamNaming = str,
     ) -> None:
         self._named = named
         self._ending = ending
@@ -124,7 +125,7 @@ class MessageStream:
     def _fail(self, error: ErrorPayload) -> Iterator[bytes]:
         """An error is the last that is said."""
         self._finished = True
-        error = error.with_param(self._named(error.param)) if error.param else error
+        error = with_their_param(error, self._named)
         body, _ = told_error(error, error.status, self._request_id)
         yield sse.encode("error", body)
 

@@ -12,6 +12,7 @@ from antiphon.bridges.chat_completions import (
     read_completion,
     untold,
 )
+from antiphon.bridges.error_paths import with_their_param
 from antiphon.providers.base import UpstreamError
 from antiphon.server.api.objects import DeletedCompletion
 from antiphon.server.exchange import Exchange
@@ -38,7 +39,7 @@ async def _create(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -
     try:
         await _answer(gateway, exchange, asked)
     except (SpecError, UpstreamError) as error:
-        error.payload = asked.theirs(error.payload)
+        error.payload = with_their_param(error.payload, asked.param)
         raise
 
 

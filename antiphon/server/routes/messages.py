@@ -6,6 +6,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from antiphon.bridges.encoder import Headers
+from antiphon.bridges.error_paths import with_their_param
 from antiphon.bridges.messages.message import untold, whole
 from antiphon.bridges.messages.request import ReadMessages, read_counted, read_messages
 from antiphon.bridges.messages.searches import SEARCH
@@ -51,7 +52,7 @@ async def _create(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> 
             told = _told(asked, lambda: run.composer.ending)
             await answer_whole(gateway, exchange, run, _headers(exchange), told, untold)
     except (SpecError, UpstreamError) as error:
-        error.payload = asked.theirs(error.payload)
+        error.payload = with_their_param(error.payload, asked.param)
         raise
 
 
@@ -84,7 +85,7 @@ async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
         except UpstreamError:
             count = None
     except SpecError as error:
-        error.payload = asked.theirs(error.payload)
+        error.payload = with_their_param(error.payload, asked.param)
         raise
     await exchange.answer(encode(MessageTokens(input_tokens=_estimate(turn) if count is None else count)))
 
