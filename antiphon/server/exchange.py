@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 from msgspec import Struct
 
 from antiphon.bridges.encoder import Headers
-from antiphon.bridges.messages.errors import speaks_messages
+from antiphon.bridges.messages.errors import request_id_header, speaks_messages
 from antiphon.bridges.messages.errors import told as messages_error
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
@@ -194,7 +194,7 @@ class Exchange(ABC):
             self.caller = Caller(request_id=self.request_id)
         if speaks_messages(self.head.path, self.head.headers):
             body, status = messages_error(error, status, self.request_id)
-            headers = (*headers, (b"request-id", self.request_id.encode("latin-1", "replace")))
+            headers = (*headers, request_id_header(self.request_id))
         else:
             body = ErrorBody.encode(self.caller.dialect.error(error))
         return self.answer(body, status, headers=headers)

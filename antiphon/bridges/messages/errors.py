@@ -43,6 +43,11 @@ def speaks_messages(path: str, headers: Mapping[bytes, bytes]) -> bool:
     return path.startswith("/v1/messages")
 
 
+def request_id_header(request_id: str) -> tuple[bytes, bytes]:
+    """The header in which clients of this API look for the id of a request."""
+    return b"request-id", request_id.encode("latin-1", "replace")
+
+
 class MessagesError(Struct):
     type: str
     message: str

@@ -11,6 +11,7 @@ from typing import Any
 
 from antiphon.bridges.encoder import EVENT_STREAM, Headers
 from antiphon.bridges.error_paths import ParamNaming, with_their_param
+from antiphon.bridges.messages.errors import request_id_header
 from antiphon.bridges.messages.errors import told as told_error
 from antiphon.bridges.messages.message import MessageJson, begun, ended, own_blocks, thinking, tool_use
 from antiphon.bridges.messages.searches import USE
@@ -61,7 +62,7 @@ class MessageStream:
         self._omits = omits_thinking
         self._request_id = request_id
         if request_id:
-            self.headers = ((b"request-id", request_id.encode("latin-1", "replace")),)
+            self.headers = (request_id_header(request_id),)
         self._front = 0  # the index of the item that is told now
         self._held: dict[int, list[ev.AnyEvent]] = {}
         self._index = -1  # of the block that was begun last

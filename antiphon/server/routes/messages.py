@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.error_paths import with_their_param
+from antiphon.bridges.messages.errors import request_id_header
 from antiphon.bridges.messages.message import untold, whole
 from antiphon.bridges.messages.request import ReadMessages, read_counted, read_messages
 from antiphon.bridges.messages.searches import SEARCH
@@ -106,7 +107,7 @@ def _told(asked: ReadMessages, ending: Callable[[], Finish | None]) -> Callable[
 
 
 def _headers(exchange: Exchange) -> Headers:
-    return ((b"request-id", exchange.request_id.encode("latin-1", "replace")),)
+    return (request_id_header(exchange.request_id),)
 
 
 def _estimate(turn: Turn) -> int:
