@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import INVALID_ENCRYPTED_CONTENT, ErrorPayload, SpecError
 from antiphon.spec.items import Item, Reasoning
 from antiphon.wires.sealing import Seal, SealBroken, is_sealed
 
@@ -65,7 +65,7 @@ class Proofs(Struct, eq=False):
         except SealBroken as broken:
             message = f"this reasoning cannot be opened: {broken}; leave it out"
             raise SpecError(
-                ErrorPayload("invalid_request", message, code="invalid_encrypted_content", param=param)
+                ErrorPayload("invalid_request", message, code=INVALID_ENCRYPTED_CONTENT, param=param)
             ) from None
         proof = msgspec.json.decode(raw, type=_Proof)
         if (proof.provider, proof.model) == (self._provider.name, self._turn.model):

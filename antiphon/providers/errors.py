@@ -16,6 +16,7 @@ from antiphon.spec.errors import (
     CONTENT_FILTER,
     CONTEXT_LENGTH_EXCEEDED,
     INSUFFICIENT_QUOTA,
+    MODEL_OVERLOADED,
     RATE_LIMIT_EXCEEDED,
     TIMEOUT,
     ErrorPayload,
@@ -32,7 +33,6 @@ UPSTREAM_ERROR = "upstream_error"
 UPSTREAM_INVALID = "upstream_invalid"
 UPSTREAM_UNREACHABLE = "upstream_unreachable"
 MODEL_NOT_FOUND = "model_not_found"
-MODEL_OVERLOADED = "model_overloaded"
 REQUEST_TOO_LARGE = "request_too_large"
 
 _LONGEST_MESSAGE = 600

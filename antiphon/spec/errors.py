@@ -41,6 +41,8 @@ CONTENT_FILTER = "content_filter"
 TOOL_EXECUTION_FAILED = "tool_execution_failed"
 TIMEOUT = "timeout"
 MODEL_UNAVAILABLE = "model_unavailable"
+MODEL_OVERLOADED = "model_overloaded"
+INVALID_ENCRYPTED_CONTENT = "invalid_encrypted_content"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 # What a server cannot do: `param` says which parameter or which part of the input; an operation is its path.
 UNSUPPORTED_PARAMETER = "unsupported_parameter"

@@ -3,7 +3,7 @@
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_stored_items
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import INVALID_ENCRYPTED_CONTENT, ErrorPayload, SpecError
 from antiphon.spec.items import Compaction, Item, Message
 from antiphon.wires.sealing import Seal, SealBroken
 
@@ -26,7 +26,7 @@ def opened_summary(item: Compaction, param: str, seal: Seal, tenant: str = "") -
             ErrorPayload(
                 "invalid_request",
                 f"this compaction item cannot be opened: {broken}",
-                code="invalid_encrypted_content",
+                code=INVALID_ENCRYPTED_CONTENT,
                 param=f"{param}.encrypted_content",
             )
         ) from None

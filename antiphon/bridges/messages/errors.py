@@ -10,12 +10,12 @@ from antiphon.spec.errors import (
     CONTEXT_LENGTH_EXCEEDED,
     ERROR_TYPE_ALIASES,
     INSUFFICIENT_QUOTA,
+    INVALID_ENCRYPTED_CONTENT,
+    MODEL_OVERLOADED,
     TIMEOUT,
     ErrorPayload,
 )
 
-MODEL_OVERLOADED = "model_overloaded"
-INVALID_ENCRYPTED_CONTENT = "invalid_encrypted_content"
 OVERLOADED = 529
 
 _TYPES = {

@@ -7,6 +7,7 @@ from antiphon.providers import errors
 from antiphon.spec.errors import (
     CONTEXT_LENGTH_EXCEEDED,
     INSUFFICIENT_QUOTA,
+    MODEL_OVERLOADED,
     RATE_LIMIT_EXCEEDED,
     TIMEOUT,
     UNSUPPORTED_CONTENT,
@@ -24,7 +25,7 @@ _BY_CODE: dict[str, AttemptFailure] = {
     TIMEOUT: "timeout",
     RATE_LIMIT_EXCEEDED: "rate_limit",
     INSUFFICIENT_QUOTA: "rate_limit",
-    errors.MODEL_OVERLOADED: "overloaded",
+    MODEL_OVERLOADED: "overloaded",
     errors.UPSTREAM_AUTH: "auth",
     # The client named the route; that a target of it does not exist is not the client's mistake.
     errors.MODEL_NOT_FOUND: "server_error",
