@@ -1,7 +1,7 @@
 """The operations on uploaded files, on vector stores, and on the files of containers."""
 
 from antiphon.server.api import file_objects as objects
-from antiphon.server.api.operation import Operation, Query
+from antiphon.server.api.operation import LIMIT, ORDER, Operation, Query
 
 GROUP = "Files"
 ABOUT = (
@@ -9,11 +9,7 @@ ABOUT = (
     "through, and containers in which `code_interpreter` keeps files. Everything belongs to the key's tenant."
 )
 
-_PAGING = (
-    Query("after", "Continue after the one with this id.", {"type": "string"}),
-    Query("limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
-    Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"}),
-)
+_PAGING = (Query("after", "Continue after the one with this id.", {"type": "string"}), LIMIT, ORDER)
 
 FILES: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/files"): Operation(

@@ -14,6 +14,10 @@ class Query:
     required: bool = False
 
 
+LIMIT = Query("limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20})
+ORDER = Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"})
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One method of one path. `answer` is a Struct, or the content type of what is not JSON."""

@@ -3,7 +3,7 @@
 from antiphon.bridges.ai_sdk.request import ChatBody
 from antiphon.bridges.vscode import VsCodeRequest
 from antiphon.server.api import chat_completions, file_operations, messages, objects
-from antiphon.server.api.operation import Operation, Query
+from antiphon.server.api.operation import LIMIT, ORDER, Operation, Query
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response
 from antiphon.tools.web_search.standalone import StandaloneSearchBody
@@ -26,16 +26,10 @@ GROUPS = {
     SERVER: "Models, health, and this description.",
 }
 
-PAGING = (
-    Query("after", "Continue after the item with this id.", {"type": "string"}),
-    Query(
-        "limit", "How many items at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
-    ),
-    Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"}),
-)
+PAGING = (Query("after", "Continue after the item with this id.", {"type": "string"}), LIMIT, ORDER)
 CHAT_PAGING = (
     Query("after", "Continue after the chat or the response with this id.", {"type": "string"}),
-    Query("limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
+    LIMIT,
 )
 SEARCH = Query(
     "search",
