@@ -173,14 +173,14 @@ def _operation(path: str, operation: Operation) -> _Schema:
 
 
 def _answers(operation: Operation) -> _Schema:
-    told: _Schema
+    media: _Schema
     if isinstance(operation.answer, str):
-        told = {operation.answer: {"schema": {"type": "string"}}}
+        media = {operation.answer: {"schema": {"type": "string"}}}
     else:
-        told = {"application/json": {"schema": _ref(operation.answer)}}
+        media = {"application/json": {"schema": _ref(operation.answer)}}
     if operation.streams:
-        told["text/event-stream"] = {"schema": _server_sent_event(operation.stream)}
-    answers: _Schema = {"200": {"description": "OK", "content": told}}
+        media["text/event-stream"] = {"schema": _server_sent_event(operation.stream)}
+    answers: _Schema = {"200": {"description": "OK", "content": media}}
     error = {"application/json": {"schema": _ref(operation.error)}}
     if operation.empty:
         answers["204"] = {"description": operation.empty}
@@ -191,16 +191,18 @@ def _answers(operation: Operation) -> _Schema:
         phrase = "Overloaded" if status == OVERLOADED else HTTPStatus(status).phrase
         answers[str(status)] = {"description": phrase, "content": error}
     if operation.id == "readiness":
-        answers["503"] = {"description": "The store does not answer", "content": told}
-    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _ANSWER_HEADERS}
-    told = {status: {**answer, "headers": headers} for status, answer in answers.items()}
+        answers["503"] = {"description": "The store does not answer", "content": media}
+    for answer in answers.values():
+        answer["headers"] = _header_refs(*_ANSWER_HEADERS)
     if operation.receipts:
-        more = {name: {"$ref": f"#/components/headers/{name}"} for name in (_RECEIPTS, _TARGET)}
-        told["200"]["headers"] = {**headers, **more}
+        answers["200"]["headers"] |= _header_refs(_RECEIPTS, _TARGET)
     if operation.idempotent:
-        replayed = {_REPLAYED: {"$ref": f"#/components/headers/{_REPLAYED}"}}
-        told["200"]["headers"] = {**told["200"]["headers"], **replayed}
-    return told
+        answers["200"]["headers"] |= _header_refs(_REPLAYED)
+    return answers
+
+
+def _header_refs(*names: str) -> _Schema:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _server_sent_event(holds: type | str | None) -> _Schema:
