@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from msgspec import Struct
 
 from antiphon.config import Config, ToolSettings
 from antiphon.providers.base import Provider
-from antiphon.spec.codec import Opaque
+from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -82,6 +83,13 @@ class HostedCall:
         self.ending: list[AnyDelta] = []
         """Events of the end, which go out together with the finished item."""
         self._put = put
+
+    def read_arguments(self) -> dict[str, Any] | None:
+        """The arguments by their names; None where the model has written something else than an object."""
+        try:
+            return msgspec.json.decode(self.arguments or "{}", type=dict[str, Any])
+        except UNREADABLE:
+            return None
 
     def item(self, **fields: Any) -> None:
         """Show the item as it stands now, still in progress. The first time, it gets its place."""

@@ -111,6 +111,13 @@ def test_a_stream_has_its_events_in_order(client: Client, web: Web) -> None:
     assert events[0]["item"]["status"] == "in_progress"
 
 
+def test_half_a_character_in_a_query_is_told_to_the_model(client: Client) -> None:
+    turn = {"call": "web_search", "arguments": '{"query": "bridge \\ud800"}'}
+    response = client.create(input=searching(turn), tools=[TOOL])
+    assert response["output"][0]["status"] == "failed"
+    assert "the arguments must be a JSON object" in said(response)
+
+
 def test_the_user_is_somewhere(client: Client, web: Web) -> None:
     place = {"type": "approximate", "country": "de", "city": "Bonn"}
     client.create(input=searching(search()), tools=[{**TOOL, "user_location": place}])

@@ -219,7 +219,7 @@ class _Session(ToolSession):
         if isinstance(call.about, ToolFailure):
             raise call.about
         about: _Call = call.about
-        about.code = code = _code_of(call.arguments)
+        about.code = code = _code_of(call)
         call.event("response.code_interpreter_call_code.delta", delta=code)
         call.event("response.code_interpreter_call_code.done", code=code)
         call.event("response.code_interpreter_call.interpreting")
@@ -266,12 +266,8 @@ def _last_container(items: Sequence[Item]) -> str:
     return ""
 
 
-def _code_of(arguments: str) -> str:
-    try:
-        code = json.loads(arguments)["code"]
-        code.encode()  # half of a character, which JSON can write, is nothing that could be shown
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        code = None
+def _code_of(call: HostedCall) -> str:
+    code = (call.read_arguments() or {}).get("code")
     if not isinstance(code, str):
         raise ToolFailure('the arguments must be an object with the code: {"code": "print(1)"}')
     return code

@@ -133,7 +133,7 @@ class _Session(ToolSession):
         call.event("response.file_search_call.in_progress")
 
     async def run(self, call: HostedCall) -> Outcome:
-        call.about = queries = [_query_of(call.arguments)]
+        call.about = queries = [_query_of(call)]
         call.event("response.file_search_call.searching")
         now = self._tool.environment.clock()
         try:
@@ -175,11 +175,8 @@ class _Session(ToolSession):
         return {"type": CALL, "status": status, "queries": call.about or [], "results": results}
 
 
-def _query_of(arguments: str) -> str:
-    try:
-        query = json.loads(arguments)["query"]
-    except (ValueError, TypeError, KeyError):
-        query = None
+def _query_of(call: HostedCall) -> str:
+    query = (call.read_arguments() or {}).get("query")
     if not isinstance(query, str) or not query.strip():
         raise ToolFailure('the arguments must be an object with the query: {"query": "opening hours"}')
     return query[:_LONGEST_QUERY]

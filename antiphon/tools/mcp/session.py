@@ -10,7 +10,7 @@ import msgspec
 
 from antiphon.providers.http.failures import Forbidden
 from antiphon.spec import ids
-from antiphon.spec.codec import UNREADABLE, Opaque, encode
+from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.content import ContentPart, InputText
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Item
@@ -172,10 +172,9 @@ class McpSession(ToolSession):
         if self._waits(call):
             return await self._ask_for_approval(call, tool)
         call.event("response.mcp_call_arguments.done", arguments=call.arguments)
-        try:
-            arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
-        except UNREADABLE:
-            return self._failed(call, {"message": "the arguments are no JSON object", **_PROTOCOL})
+        arguments = call.read_arguments()
+        if arguments is None:
+            return self.failure(call, "the arguments are no JSON object")
         try:
             if self._is_sent and not await self._has(tool.name):
                 return self.failure(call, _NO_TOOL)

@@ -118,7 +118,7 @@ class _Session(ToolSession):
         call.event("response.web_search_call.in_progress")
 
     async def run(self, call: HostedCall) -> Outcome:
-        arguments = _arguments(call.arguments)
+        arguments = _arguments(call)
         call.about = _begun(call.function) | arguments
         self._calls += 1
         if self._asked.most is not None and self._calls > self._asked.most:
@@ -237,12 +237,9 @@ def _begun(function: str) -> dict[str, Any]:
     return {"type": function, "url": ""} | ({"pattern": ""} if function == FIND else {})
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        given = json.loads(text or "{}")
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
+def _arguments(call: HostedCall) -> dict[str, Any]:
+    given = call.read_arguments()
+    if given is None:
         raise ToolFailure("the arguments must be a JSON object")
     known = ("query", "url", "pattern")
     return {name: given[name] for name in known if isinstance(given.get(name), str)}
