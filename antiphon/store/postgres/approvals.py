@@ -18,8 +18,3 @@ async def take(db: Connection, tenant: str, id: str, digest: str) -> bool:
     """One statement, so that of two who answer at the same time only one finds it."""
     taken = "DELETE FROM approvals WHERE tenant = %s AND id = %s AND digest = %s"
     return await execute(db, taken, (tenant, id, digest)) == 1
-
-
-async def prune(db: Connection, now: float, at_once: int) -> int:
-    doomed = "SELECT tenant, id FROM approvals WHERE expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
-    return await execute(db, f"DELETE FROM approvals WHERE (tenant, id) IN ({doomed})", (now, at_once))

@@ -69,10 +69,3 @@ async def keep(db: Connection, claim: KeyClaim, response: str) -> None:
         f"UPDATE idempotency_keys SET response = %s, expires_at = %s WHERE {MINE}",
         (response, claim.expires_at, claim.tenant, claim.key, claim.holder),
     )
-
-
-async def prune(db: Connection, now: float, at_once: int) -> int:
-    doomed = "SELECT tenant, key FROM idempotency_keys WHERE expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
-    return await execute(
-        db, f"DELETE FROM idempotency_keys WHERE (tenant, key) IN ({doomed})", (now, at_once)
-    )

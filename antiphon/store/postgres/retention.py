@@ -6,21 +6,20 @@ from collections.abc import Sequence
 
 from antiphon.store.base import Size
 from antiphon.store.export_lines import chat_line, conversation_line, response_line
-from antiphon.store.postgres import (
-    approvals,
-    chat_texts,
-    chats,
-    conversations,
-    idempotency_keys,
-    sessions,
-    shared_state,
-    uploads,
-    vector_stores,
-)
+from antiphon.store.postgres import chat_texts, chats, conversations, shared_state, uploads, vector_stores
 from antiphon.store.postgres.connection import Connection, Row, execute, one, rows
 from antiphon.store.postgres.responses import BODY
 
 AT_ONCE = 200
+EXPIRED = "expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
+DELETED_WHOLE = {
+    "conversations": conversations.delete,
+    "vector_stores": vector_stores.delete,
+    "files": uploads.delete,
+}
+"""Tables whose rows have others that go with them."""
+DELETED_ALONE = {"approvals": "tenant, id", "sessions": "digest", "idempotency_keys": "tenant, key"}
+"""Tables of which only the row itself goes, and the columns that identify it."""
 
 # Whoever removes something of a chain does so alone: two at once would each leave what the other still needs.
 HOLD_CHAINS = """
@@ -113,22 +112,20 @@ async def prune(db: Connection, now: float) -> int:
     """Removes some of what has expired, 0 when nothing is left. A response that still runs stays."""
     doomed = await rows(
         db,
-        "SELECT key, chain FROM responses WHERE expires_at <= %s AND owner IS NULL LIMIT %s "
-        "FOR UPDATE SKIP LOCKED",
+        f"SELECT key, chain FROM responses WHERE owner IS NULL AND {EXPIRED}",
         (now, AT_ONCE),
     )
     gone = await remove(db, doomed) if doomed else 0
-    expired = await rows(
-        db,
-        "SELECT tenant, id FROM conversations WHERE expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED",
-        (now, AT_ONCE),
-    )
-    for tenant, id in expired:
-        await conversations.delete(db, tenant, id)
-    gone += len(expired) + await _prune_chats(db, now) + await approvals.prune(db, now, AT_ONCE)
-    gone += await sessions.prune(db, now, AT_ONCE)
-    gone += await idempotency_keys.prune(db, now, AT_ONCE) + await shared_state.prune(db, now)
-    return gone + await vector_stores.prune(db, now, AT_ONCE) + await uploads.prune(db, now, AT_ONCE)
+    gone += await _prune_chats(db, now) + await shared_state.prune(db, now)
+    for table, columns in DELETED_ALONE.items():
+        expired = f"SELECT {columns} FROM {table} WHERE {EXPIRED}"
+        gone += await execute(db, f"DELETE FROM {table} WHERE ({columns}) IN ({expired})", (now, AT_ONCE))
+    for table, delete_whole in DELETED_WHOLE.items():
+        named = await rows(db, f"SELECT tenant, id FROM {table} WHERE {EXPIRED}", (now, AT_ONCE))
+        for tenant, id in named:
+            await delete_whole(db, tenant, id)
+        gone += len(named)
+    return gone
 
 
 async def _prune_chats(db: Connection, now: float) -> int:

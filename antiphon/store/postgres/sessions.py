@@ -23,8 +23,3 @@ async def get(db: Connection, digest: str) -> BrowserSession | None:
 
 async def delete(db: Connection, digest: str) -> bool:
     return await execute(db, "DELETE FROM sessions WHERE digest = %s", (digest,)) == 1
-
-
-async def prune(db: Connection, now: float, at_once: int) -> int:
-    doomed = "SELECT digest FROM sessions WHERE expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
-    return await execute(db, f"DELETE FROM sessions WHERE digest IN ({doomed})", (now, at_once))

@@ -65,14 +65,3 @@ async def delete(db: Connection, tenant: str, id: str) -> bool:
 async def used(db: Connection, digests: Sequence[str]) -> set[str]:
     found = await rows(db, "SELECT DISTINCT digest FROM files WHERE digest = ANY(%s)", (list(digests),))
     return {digest for (digest,) in found}
-
-
-async def prune(db: Connection, now: float, at_once: int) -> int:
-    doomed = await rows(
-        db,
-        "SELECT tenant, id FROM files WHERE expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED",
-        (now, at_once),
-    )
-    for tenant, id in doomed:
-        await delete(db, tenant, id)
-    return len(doomed)

@@ -150,17 +150,6 @@ async def delete(db: Connection, tenant: str, id: str) -> bool:
     return True
 
 
-async def prune(db: Connection, now: float, at_once: int) -> int:
-    doomed = await rows(
-        db,
-        "SELECT tenant, id FROM vector_stores WHERE expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED",
-        (now, at_once),
-    )
-    for tenant, id in doomed:
-        await delete(db, tenant, id)
-    return len(doomed)
-
-
 # --- files in a vector store ------------------------------------------------------------------------------
 
 
