@@ -12,11 +12,9 @@ ITEM = """
     SELECT n, data FROM conversation_items
     WHERE id = %s AND conversation = (SELECT key FROM conversations WHERE id = %s AND tenant = %s)
 """
-# One row, whatever the number of items: what came after the n that is already known.
+# One row, whatever the number of items.
 CONTEXT = """
-    SELECT key, removed, (SELECT max(n) FROM conversation_items WHERE conversation = key),
-           (SELECT string_agg(data, ','::bytea ORDER BY n) FROM conversation_items
-            WHERE conversation = key AND n > %s)
+    SELECT (SELECT string_agg(data, ','::bytea ORDER BY n) FROM conversation_items WHERE conversation = key)
     FROM conversations WHERE id = %s AND tenant = %s
 """
 BEGINNING = """
@@ -120,13 +118,10 @@ async def beginning(db: Connection, key: int, before: int) -> bytes | None:
     return items if items is None else bytes(items)
 
 
-async def tail(db: Connection, tenant: str, id: str, after: int) -> tuple[int, int, int, bytes] | None:
-    """The conversation's key, how many items were taken out, its last number, and the items after `after`."""
-    row = await one(db, CONTEXT, (after, id, tenant))
-    if row is None:
-        return None
-    key, removed, last, items = row
-    return key, removed, -1 if last is None else last, items or b""
+async def context(db: Connection, tenant: str, id: str) -> bytes | None:
+    """All items as one fragment."""
+    row = await one(db, CONTEXT, (id, tenant))
+    return None if row is None else row[0] or b""
 
 
 async def page(
@@ -164,7 +159,4 @@ async def find_item(db: Connection, tenant: str, item: str) -> bytes | None:
 async def delete_item(db: Connection, tenant: str, id: str, item: str) -> bool:
     key = await key_of(db, tenant, id, lock=True)
     gone = "DELETE FROM conversation_items WHERE id = %s AND conversation = %s"
-    if key is None or await execute(db, gone, (item, key)) == 0:
-        return False
-    await execute(db, "UPDATE conversations SET removed = removed + 1 WHERE key = %s", (key,))
-    return True
+    return key is not None and await execute(db, gone, (item, key)) == 1

@@ -262,8 +262,8 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
         return await self.database.write(lambda db: conversations.delete(db, tenant, id))
 
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
-        tail = await self.database.read(lambda db: conversations.tail(db, tenant, id, -1))
-        return None if tail is None else array([tail[3]])
+        items = await self.database.read(lambda db: conversations.context(db, tenant, id))
+        return None if items is None else array([items])
 
     async def add_items(self, tenant: str, append: Append) -> bool:
         return await self.database.write(lambda db: conversations.add(db, tenant, append))
