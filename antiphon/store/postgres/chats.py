@@ -22,7 +22,7 @@ from antiphon.store.base import (
 from antiphon.store.bodies import whole
 from antiphon.store.chat_words import said_in, title_of
 from antiphon.store.postgres import chat_texts, responses
-from antiphon.store.postgres.connection import Connection, Row, execute, one, rows
+from antiphon.store.postgres.connection import Connection, Row, execute, key_of, one, rows
 from antiphon.store.postgres.responses import PostgresPlan
 
 CHAT = """
@@ -51,13 +51,6 @@ class _Body(Struct):
 
 
 _body = msgspec.json.Decoder(_Body).decode
-
-
-async def key_of(db: Connection, tenant: str, id: str, *, lock: bool = False) -> int | None:
-    """With `lock` nobody else changes the chat until the transaction ends."""
-    sql = "SELECT key FROM chats WHERE id = %s AND tenant = %s"
-    row = await one(db, sql + (" FOR NO KEY UPDATE" if lock else ""), (id, tenant))
-    return None if row is None else int(row[0])
 
 
 async def create(db: Connection, new: StoredChat) -> StoredChat:
@@ -102,7 +95,7 @@ async def page(db: Connection, tenant: str, after: str | None, limit: int, searc
 
 
 async def edit(db: Connection, tenant: str, id: str, edit: ChatEdit) -> StoredChat | None:
-    key = await key_of(db, tenant, id, lock=True)
+    key = await key_of(db, "chats", tenant, id, lock=True)
     if key is None:
         return None
     if edit.pinned is not None:
@@ -132,7 +125,7 @@ async def insert(db: Connection, plan: PostgresPlan) -> ItemPosition:
 
 async def join(db: Connection, tenant: str, response: str, previous: str | None, joining: Joining) -> None:
     """Puts a stored response into its chat, where it is the current one; nothing if the chat was deleted."""
-    key = await key_of(db, tenant, joining.chat, lock=True)
+    key = await key_of(db, "chats", tenant, joining.chat, lock=True)
     if key is None:
         return
     if previous is not None:
@@ -227,7 +220,7 @@ async def chat_of(db: Connection, tenant: str, response: str) -> str | None:
 
 
 async def nodes(db: Connection, tenant: str, id: str, after: str | None, limit: int) -> ChatNodes | None:
-    chat, start = await key_of(db, tenant, id), -1
+    chat, start = await key_of(db, "chats", tenant, id), -1
     if chat is None:
         return None
     if after is not None:
@@ -242,7 +235,7 @@ async def nodes(db: Connection, tenant: str, id: str, after: str | None, limit: 
 
 
 async def path(db: Connection, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
-    chat = await key_of(db, tenant, id)
+    chat = await key_of(db, "chats", tenant, id)
     found: list[ChatTurn] = []
     response: str | None = last
     while response is not None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from antiphon.store.base import Append, ItemPage, StoreConflict, StoredConversation, StoredItem, UnknownCursor
-from antiphon.store.postgres.connection import Connection, execute, one, rows
+from antiphon.store.postgres.connection import Connection, execute, key_of, one, rows
 
-KEY = "SELECT key FROM conversations WHERE id = %s AND tenant = %s"
 ITEM = """
     SELECT n, data FROM conversation_items
     WHERE id = %s AND conversation = (SELECT key FROM conversations WHERE id = %s AND tenant = %s)
@@ -31,12 +30,6 @@ EXTEND = """
     ORDER BY given.place ON CONFLICT DO NOTHING
 """
 FAR = 2**62
-
-
-async def key_of(db: Connection, tenant: str, id: str, *, lock: bool = False) -> int | None:
-    """With `lock` nobody else changes the conversation until the transaction ends."""
-    row = await one(db, KEY + (" FOR NO KEY UPDATE" if lock else ""), (id, tenant))
-    return None if row is None else int(row[0])
 
 
 async def create(db: Connection, new: StoredConversation, items: Sequence[StoredItem]) -> None:
@@ -91,7 +84,7 @@ async def touch(db: Connection, key: int, expires_at: int | None) -> None:
 
 
 async def add(db: Connection, tenant: str, append: Append) -> bool:
-    key = await key_of(db, tenant, append.conversation, lock=True)
+    key = await key_of(db, "conversations", tenant, append.conversation, lock=True)
     if key is None:
         return False
     await extend(db, key, append.items)
@@ -101,7 +94,7 @@ async def add(db: Connection, tenant: str, append: Append) -> bool:
 
 async def join(db: Connection, tenant: str, response: str, append: Append) -> None:
     """Adds the items of a response to its conversation, if it has one; items already in it stay."""
-    key = await key_of(db, tenant, append.conversation, lock=True)
+    key = await key_of(db, "conversations", tenant, append.conversation, lock=True)
     if key is None:
         return
     start = await extend(db, key, append.items, ignore=True)
@@ -127,7 +120,7 @@ async def context(db: Connection, tenant: str, id: str) -> bytes | None:
 async def page(
     db: Connection, tenant: str, id: str, after: str | None, limit: int, newest_first: bool
 ) -> ItemPage | None:
-    key = await key_of(db, tenant, id)
+    key = await key_of(db, "conversations", tenant, id)
     if key is None:
         return None
     where, order = ("n < %s", "n DESC") if newest_first else ("n > %s", "n")
@@ -157,6 +150,6 @@ async def find_item(db: Connection, tenant: str, item: str) -> bytes | None:
 
 
 async def delete_item(db: Connection, tenant: str, id: str, item: str) -> bool:
-    key = await key_of(db, tenant, id, lock=True)
+    key = await key_of(db, "conversations", tenant, id, lock=True)
     gone = "DELETE FROM conversation_items WHERE id = %s AND conversation = %s"
     return key is not None and await execute(db, gone, (item, key)) == 1

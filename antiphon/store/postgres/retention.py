@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from antiphon.store.base import Size
 from antiphon.store.export_lines import chat_line, conversation_line, response_line
 from antiphon.store.postgres import chat_texts, chats, conversations, shared_state, uploads, vector_stores
-from antiphon.store.postgres.connection import Connection, Row, execute, one, rows
+from antiphon.store.postgres.connection import Connection, Row, execute, key_of, one, rows
 from antiphon.store.postgres.responses import BODY
 
 AT_ONCE = 200
@@ -100,7 +100,7 @@ async def delete(db: Connection, tenant: str, id: str) -> bool:
 
 
 async def delete_chat(db: Connection, tenant: str, id: str) -> bool:
-    key = await chats.key_of(db, tenant, id, lock=True)
+    key = await key_of(db, "chats", tenant, id, lock=True)
     if key is None:
         return False
     await remove(db, await rows(db, "SELECT key, chain FROM responses WHERE chat = %s", (key,)))

@@ -19,7 +19,7 @@ from antiphon.store.file_values import (
     VectorStorePage,
 )
 from antiphon.store.postgres.chat_texts import words_of
-from antiphon.store.postgres.connection import Connection, execute, one, rows
+from antiphon.store.postgres.connection import Connection, execute, key_of, one, rows
 
 STORE = """
     SELECT id, tenant, name, metadata, created_at, last_active_at, days, expires_at,
@@ -109,10 +109,10 @@ async def beyond(db: Connection, table: str, tenant: str, after: str | None, new
     order = f"ORDER BY key {'DESC' if newest else 'ASC'}"
     if after is None:
         return "", order
-    row = await one(db, f"SELECT key FROM {table} WHERE id = %s AND tenant = %s", (after, tenant))
-    if row is None:
+    key = await key_of(db, table, tenant, after)
+    if key is None:
         raise UnknownCursor(f"There is nothing {after!r} to continue after.")
-    return f"AND key {'<' if newest else '>'} {row[0]:d}", order
+    return f"AND key {'<' if newest else '>'} {key:d}", order
 
 
 async def edit(db: Connection, store: VectorStore) -> bool:
@@ -142,7 +142,7 @@ async def touch(db: Connection, tenant: str, id: str, at: int) -> bool:
 
 
 async def delete(db: Connection, tenant: str, id: str) -> bool:
-    key = await _key(db, tenant, id)
+    key = await key_of(db, "vector_stores", tenant, id, lock=True)
     if key is None:
         return False
     await forget(db, "store = %s", key)
@@ -156,7 +156,7 @@ async def delete(db: Connection, tenant: str, id: str) -> bool:
 async def index(
     db: Connection, tenant: str, store: str, indexed: IndexedFile, chunks: Sequence[FileChunk]
 ) -> bool:
-    key = await _key(db, tenant, store)
+    key = await key_of(db, "vector_stores", tenant, store, lock=True)
     file = await one(
         db, "SELECT key FROM files WHERE tenant = %s AND id = %s FOR SHARE", (tenant, indexed.file)
     )
@@ -211,7 +211,7 @@ async def indexed_page(
             db,
             "SELECT indexed.key FROM indexed_files AS indexed JOIN files ON files.key = indexed.file "
             "WHERE indexed.store = %s AND files.id = %s",
-            (await _key(db, tenant, store, lock=False), after),
+            (await key_of(db, "vector_stores", tenant, store), after),
         )
         if row is None:
             raise UnknownCursor(f"There is no file {after!r} in {store!r} to continue after.")
@@ -222,9 +222,11 @@ async def indexed_page(
 
 
 async def remove(db: Connection, tenant: str, store: str, file: str) -> bool:
-    row = await one(db, "SELECT key FROM files WHERE tenant = %s AND id = %s", (tenant, file))
-    key = await _key(db, tenant, store)
-    return row is not None and key is not None and await forget(db, "store = %s AND file = %s", key, row[0])
+    removed = await key_of(db, "files", tenant, file)
+    key = await key_of(db, "vector_stores", tenant, store, lock=True)
+    if removed is None or key is None:
+        return False
+    return await forget(db, "store = %s AND file = %s", key, removed)
 
 
 async def forget(db: Connection, condition: str, *values: int) -> bool:
@@ -270,10 +272,3 @@ async def chunks(db: Connection, tenant: str, store: str, keys: Sequence[int]) -
     )
     by_key = {row[0]: FoundChunk(*row) for row in found}
     return [by_key[key] for key in keys if key in by_key]
-
-
-async def _key(db: Connection, tenant: str, id: str, *, lock: bool = True) -> int | None:
-    """With `lock` the store stays as it is, and nobody else changes what is in it, until the end."""
-    sql = "SELECT key FROM vector_stores WHERE tenant = %s AND id = %s"
-    row = await one(db, sql + (" FOR NO KEY UPDATE" if lock else ""), (tenant, id))
-    return None if row is None else int(row[0])
