@@ -199,33 +199,33 @@ class Database:
             self.write_seconds += time.perf_counter() - started
 
     async def _until_written(self, work: _Work[T], verify: _Work[T | None] | None, pipelined: bool) -> T:
-        deadline, tries, doubt = self._deadline(), 0, False
+        deadline, tries = self._deadline(), 0
+        doubted: _Work[T | None] | None = None  # `verify` once a COMMIT has got no answer
         while True:
             try:
                 async with self._connection(deadline) as db:
-                    if doubt and verify is not None and (found := await verify(db)) is not None:
+                    if doubted is not None and (found := await doubted(db)) is not None:
                         return found
                     try:
                         result = await _transact(db, work, pipelined)
                     except StoreConflict:
                         # Perhaps with itself: the transaction whose answer got lost was still under way.
-                        if doubt and verify is not None and (found := await verify(db)) is not None:
+                        if doubted is not None and (found := await doubted(db)) is not None:
                             return found
                         raise
-                    if doubt and not result and verify is not None:
-                        found = await verify(db)
-                        return result if found is None else found
+                    if doubted is not None and not result and (found := await doubted(db)) is not None:
+                        return found
                     return result
             except Uncertain as error:
                 if verify is None:
                     raise self._unknown() from error
                 # From here on for as long as it takes to know, within the limit.
-                deadline, doubt = max(deadline, self._deadline()), True
+                deadline, doubted = max(deadline, self._deadline()), verify
             except psycopg.Error as error:
                 tries += 1
                 is_lasting = not is_lost(error) or _now() >= deadline
                 if is_lasting and not (isinstance(error, AGAIN) and tries < TRIES):
-                    raise (self._unknown() if doubt else explain(error, self.where)) from error
+                    raise (self._unknown() if doubted else explain(error, self.where)) from error
             await asyncio.sleep(PAUSE)
 
     @asynccontextmanager
@@ -237,7 +237,7 @@ class Database:
                     self._is_gone = False
                     log.warning("PostgreSQL at %s is there again", self.where)
                 yield db
-            self.answered = asyncio.get_running_loop().time()
+            self.answered = _now()
         except PoolTimeout:
             if not self._is_gone:
                 self._is_gone = True
