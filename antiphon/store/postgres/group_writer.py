@@ -115,24 +115,21 @@ class GroupWriter:
 
 async def write_group(db: Connection, group: Sequence[GroupedWrite]) -> None:
     """Writes jobs, and notes the result of each."""
-    saves = [job for job in group if isinstance(job.what, PostgresPlan)]
-    logs = [job for job in group if isinstance(job.what, EventBatch)]
+    saves = [(job, job.what) for job in group if isinstance(job.what, PostgresPlan)]
+    logs = [(job, job.what) for job in group if isinstance(job.what, EventBatch)]
     # Both are under way before the answer to either is read.
-    saving = await responses.begin_insert(
-        db, [job.what for job in saves if isinstance(job.what, PostgresPlan)]
-    )
-    logging = await event_log.begin_log(db, [job.what for job in logs if isinstance(job.what, EventBatch)])
+    saving = await responses.begin_insert(db, [plan for _, plan in saves])
+    logging = await event_log.begin_log(db, [batch for _, batch in logs])
     places = await responses.placed(saving)
-    for n, job in enumerate(saves):
-        assert isinstance(job.what, PostgresPlan)
+    for n, (job, plan) in enumerate(saves):
         job.error, job.result = None, places.get(n)
         if job.result is None:
             try:
-                job.result = await responses.insert_branch(db, job.what)
+                job.result = await responses.insert_branch(db, plan)
             except StoreConflict as conflict:
                 job.error = conflict
     mine = await event_log.logged(logging)
-    for n, job in enumerate(logs):
+    for n, (job, _) in enumerate(logs):
         job.error, job.result = None, n in mine
 
 
