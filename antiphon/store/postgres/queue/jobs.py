@@ -7,7 +7,6 @@ slow end the job of the one that went on.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import LiteralString
 
 import psycopg
 from procrastinate import App, PsycopgConnector
@@ -15,7 +14,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.schema import SchemaManager
 from procrastinate.types import JSONValue
 
-from antiphon.store.postgres.connection import Connection
+from antiphon.store.postgres.connection import Connection, execute, one, rows
 
 QUEUE = "antiphon"
 TASK = "antiphon:work"
@@ -71,7 +70,7 @@ class Jobs:
 
     async def abort(self, connection: Connection, tenant: str, response: str) -> None:
         """Ask the worker of a response to stop. A job that has not begun is left alone."""
-        for id, _, _, work in await (await connection.execute(_OF_RESPONSE, (response,))).fetchall():
+        for id, _, _, work in await rows(connection, _OF_RESPONSE, (response,)):
             if work["tenant"] != tenant:
                 continue
             with _errors_of_psycopg():
@@ -81,8 +80,8 @@ class Jobs:
         self, connection: Connection, me: int | None, stalled_after: float
     ) -> tuple[set[int | None], set[int | None]]:
         """Workers with jobs whose heartbeat is too old, and those whose process seems to be gone."""
-        rows = await (await connection.execute(_WORKERS, (stalled_after, QUEUE, PRESENCE, me))).fetchall()
-        return {id for id, is_stalled, _ in rows if is_stalled}, {id for id, _, is_gone in rows if is_gone}
+        found = await rows(connection, _WORKERS, (stalled_after, QUEUE, PRESENCE, me))
+        return {id for id, is_stalled, _ in found if is_stalled}, {id for id, _, is_gone in found if is_gone}
 
     async def replace(self, connection: Connection, response: str, attempt: int) -> int:
         """Have the attempt after this one begin, unless it has. How many jobs were replaced?"""
@@ -92,15 +91,15 @@ class Jobs:
         """Have the next attempt of all that these workers, or forgotten ones, worked on begin."""
         return await self._replace(connection, _OF_WORKERS, (QUEUE, list(workers)))
 
-    async def _replace(self, connection: Connection, query: LiteralString, given: Sequence[object]) -> int:
-        rows = await (await connection.execute(query, given)).fetchall()
-        for id, lock, priority, work in rows:
-            await connection.execute("SELECT procrastinate_finish_job_v1(%s, 'failed', true)", (id,))
-            bumped = await connection.execute(_NEXT_ATTEMPT, (work["response"], work["attempt"]))
-            if (row := await bumped.fetchone()) is not None:  # else the response has ended
+    async def _replace(self, connection: Connection, query: str, given: Sequence[object]) -> int:
+        found = await rows(connection, query, given)
+        for id, lock, priority, work in found:
+            await execute(connection, "SELECT procrastinate_finish_job_v1(%s, 'failed', true)", (id,))
+            row = await one(connection, _NEXT_ATTEMPT, (work["response"], work["attempt"]))
+            if row is not None:  # else the response has ended
                 # Before those that wait for the same lock, for it was there before them.
                 await self._defer(connection, work | {"attempt": row[0]}, lock, priority + 1)
-        return len(rows)
+        return len(found)
 
     async def _defer(
         self, connection: Connection, work: dict[str, JSONValue], lock: str | None, priority: int
