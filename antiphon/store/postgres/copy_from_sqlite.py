@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +260,7 @@ async def _verify(source: sqlite3.Connection, database: Database, table: CopiedT
             ours.add(row)
         last = batch[-1][: len(table.key)]
     last = None
-    while found := await database.read(lambda db, last=last: _stored(db, table, last)):  # type: ignore[misc]
+    while found := await database.read(partial(_stored, table=table, last=last)):
         for row in found:
             theirs.add(row)
         last = found[-1][: len(table.key)]
