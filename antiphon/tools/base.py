@@ -17,7 +17,7 @@ from antiphon.config import Config, ToolSettings
 from antiphon.providers.base import Provider
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart
-from antiphon.spec.items import Item
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
 from antiphon.spec.request import Request
 from antiphon.store.base import Store
 from antiphon.stream.deltas import AnyDelta, ItemDelta, Key, VendorDelta
@@ -44,6 +44,16 @@ class Function(Struct, frozen=True):
     strict: bool | None = None
 
 
+def closed_object(properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of parameters that all have to be given, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 class Outcome(Struct):
     """What a call came to: what the model reads, and the item as it stands in the response."""
 
@@ -63,6 +73,12 @@ class Resumed(Struct):
     arguments: str
     about: Any = None
     """Whatever the session needs to know of it; the call carries it."""
+
+
+def recalled(item: Opaque, function: str, arguments: str, output: str) -> list[Item]:
+    """An item as any model can be told of it: a call of a function, and its output."""
+    call = FunctionCall(call_id=item.id, name=function, arguments=arguments)
+    return [call, FunctionCallOutput(call_id=item.id, output=output)]
 
 
 class ToolFailure(Exception):

@@ -15,8 +15,17 @@ from antiphon.config.kinds import Name
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, text_of
 from antiphon.spec.errors import SpecError, invalid_param
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
-from antiphon.tools.base import Function, HostedCall, HostedTool, Outcome, Scope, ToolEnvironment, ToolSession
+from antiphon.spec.items import Item
+from antiphon.tools.base import (
+    Function,
+    HostedCall,
+    HostedTool,
+    Outcome,
+    Scope,
+    ToolEnvironment,
+    ToolSession,
+    recalled,
+)
 from antiphon.wires.tools.failures import ToolError
 
 GROUP = "antiphon.tools.functions"
@@ -78,9 +87,8 @@ class Functions(HostedTool):
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
         name, output = str(fields.get("name") or "function"), fields.get("output")
-        call = FunctionCall(call_id=item.id, name=name, arguments=str(fields.get("arguments") or "{}"))
         said = output if isinstance(output, str) else str(fields.get("error") or "(no output was recorded)")
-        return [call, FunctionCallOutput(call_id=item.id, output=said)]
+        return recalled(item, name, str(fields.get("arguments") or "{}"), said)
 
     def _named(self, declared: Opaque, param: str) -> DeclaredFunction:
         name = declared.fields.get("name")

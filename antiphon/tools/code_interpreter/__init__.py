@@ -15,7 +15,7 @@ from antiphon.config import ToolSettings
 from antiphon.config.kinds import Bytes, Count, Seconds
 from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import SpecError, invalid_param
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
+from antiphon.spec.items import Item
 from antiphon.store import UploadedFile
 from antiphon.tools.base import (
     Function,
@@ -26,6 +26,8 @@ from antiphon.tools.base import (
     ToolEnvironment,
     ToolFailure,
     ToolSession,
+    closed_object,
+    recalled,
 )
 from antiphon.tools.citations import Source
 from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
@@ -39,12 +41,7 @@ from antiphon.wires.worker_thread import in_worker_thread
 TYPE = "code_interpreter"
 CALL = "code_interpreter_call"
 OUTPUTS = "code_interpreter_call.outputs"
-_PARAMETERS = {
-    "type": "object",
-    "properties": {"code": {"type": "string", "description": "The Python code to run."}},
-    "required": ["code"],
-    "additionalProperties": False,
-}
+_PARAMETERS = closed_object({"code": {"type": "string", "description": "The Python code to run."}})
 _MARGIN = 20.0
 """How much longer than the code a call may take, until its sandbox has ended by itself."""
 
@@ -142,9 +139,8 @@ class CodeInterpreter(HostedTool):
         fields = item.fields
         code, outputs = fields.get("code"), fields.get("outputs")
         said = [one.get("logs") for one in outputs or () if isinstance(one, dict) and one.get("logs")]
-        call = FunctionCall(call_id=item.id, name="python", arguments=json.dumps({"code": code or ""}))
         output = "\n".join(map(str, said)) or "(no output was recorded)"
-        return [call, FunctionCallOutput(call_id=item.id, output=output)]
+        return recalled(item, "python", json.dumps({"code": code or ""}), output)
 
     async def run(self, code: str, path: Path, tenant: str) -> tuple[Ran, list[str]]:
         """Run code in a container; what came of it, and the names of the files that it wrote."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from antiphon.config import ToolSettings
 from antiphon.config.kinds import Bytes, Count, Name, Seconds
 from antiphon.spec.codec import Opaque
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
+from antiphon.spec.items import Item
 from antiphon.store import VectorStore
 from antiphon.tools.base import (
     Function,
@@ -19,6 +19,8 @@ from antiphon.tools.base import (
     ToolEnvironment,
     ToolFailure,
     ToolSession,
+    closed_object,
+    recalled,
 )
 from antiphon.tools.citations import Source, without_marks
 from antiphon.tools.file_search.embedding import Embedder, EmbeddingFailed
@@ -40,14 +42,7 @@ _FUNCTION = Function(
     "Searches the user's files and returns the passages that fit the query best. Search again in other words "
     "if nothing fits. Where the answer uses a passage, cite it by writing its mark, such as 【1】, behind "
     "the sentence.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "What to look for, in words or a question."}
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
+    closed_object({"query": {"type": "string", "description": "What to look for, in words or a question."}}),
     True,
 )
 
@@ -106,9 +101,8 @@ class FileSearch(HostedTool):
         queries, results = fields.get("queries"), fields.get("results")
         query = "; ".join(map(str, queries)) if isinstance(queries, list) else ""
         said = [str(one.get("text")) for one in results or () if isinstance(one, dict) and one.get("text")]
-        call = FunctionCall(call_id=item.id, name=_FUNCTION.name, arguments=json.dumps({"query": query}))
         output = "\n\n".join(said) or "(no results were recorded)"
-        return [call, FunctionCallOutput(call_id=item.id, output=output)]
+        return recalled(item, _FUNCTION.name, json.dumps({"query": query}), output)
 
 
 class _Session(ToolSession):

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from antiphon.config import ToolSettings
 from antiphon.spec.codec import Opaque
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
-from antiphon.tools.base import MARK, HostedTool, Scope, ToolEnvironment, ToolSession
+from antiphon.spec.items import Item
+from antiphon.tools.base import MARK, HostedTool, Scope, ToolEnvironment, ToolSession, recalled
 from antiphon.tools.mcp.declared import read
 from antiphon.tools.mcp.links import Links
 from antiphon.tools.mcp.session import CALL, LIST, REQUEST, RESPONSE, McpSession
@@ -110,6 +110,4 @@ class Mcp(HostedTool):
 def _told(item: Opaque, output: str) -> list[Item]:
     fields = item.fields
     name = f"{fields.get('server_label')}__{fields.get('name')}"
-    arguments = str(fields.get("arguments") or "{}")
-    call = FunctionCall(call_id=item.id, name=name, arguments=arguments)
-    return [call, FunctionCallOutput(call_id=item.id, output=output)]
+    return recalled(item, name, str(fields.get("arguments") or "{}"), output)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from antiphon.config import ToolSettings
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import UrlCitation, text_of
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message
+from antiphon.spec.items import FunctionCallOutput, Item, Message
 from antiphon.tools.base import (
     Function,
     HostedCall,
@@ -19,6 +19,8 @@ from antiphon.tools.base import (
     ToolEnvironment,
     ToolFailure,
     ToolSession,
+    closed_object,
+    recalled,
 )
 from antiphon.tools.citations import Source
 from antiphon.tools.web_search.backends import WebResult, backend_of, search
@@ -82,12 +84,9 @@ class WebSearch(HostedTool):
         if not about:
             return []
         names = {"open_page": OPEN, "find_in_page": FIND}
-        call = FunctionCall(
-            call_id=item.id, name=names.get(action.get("type", ""), SEARCH), arguments=json.dumps(about)
-        )
         found = item.fields.get("results") or action.get("sources")
         said = json.dumps(found, ensure_ascii=False) if found else "(the results were not kept)"
-        return [call, FunctionCallOutput(call_id=item.id, output=said)]
+        return recalled(item, names.get(action.get("type", ""), SEARCH), json.dumps(about), said)
 
     async def search(self, query: str, asked: Declared) -> list[WebResult]:
         assert self._backend is not None
@@ -208,26 +207,17 @@ def _functions(asked: Declared) -> Iterator[Function]:
     )
     about = f"Searches the web and returns titles, addresses and excerpts of pages.{only}{where}"
     query = {"query": {"type": "string", "description": "What to search for, as for a search engine."}}
-    yield Function(SEARCH, about, _parameters(query), True)
+    yield Function(SEARCH, about, closed_object(query), True)
     if not asked.opens_pages:
         return
     url = {"url": {"type": "string", "description": "The address of the page."}}
     about = "Opens a web page and returns its text. The page is one that a search found or the user named."
-    yield Function(OPEN, about, _parameters(url), True)
+    yield Function(OPEN, about, closed_object(url), True)
     pattern = {
         "pattern": {"type": "string", "description": "The words to find; upper and lower case are one."}
     }
     about = "Finds words in a web page and returns the text around each place. For long pages."
-    yield Function(FIND, about, _parameters({**url, **pattern}), True)
-
-
-def _parameters(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    yield Function(FIND, about, closed_object({**url, **pattern}), True)
 
 
 def _begun(function: str) -> dict[str, Any]:
