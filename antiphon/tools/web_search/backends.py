@@ -63,6 +63,10 @@ class WebResult(Struct):
     text: str
     date: str = ""
 
+    @property
+    def heading(self) -> str:
+        return f"{self.title}\n{self.url}" + (f"\n({self.date})" if self.date else "")
+
 
 class Backend(Protocol):
     """A search engine."""

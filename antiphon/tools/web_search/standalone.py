@@ -6,7 +6,7 @@ its turn over an error.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -18,10 +18,9 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
 from antiphon.tools.base import ToolFailure
-from antiphon.tools.web_search.backends import WebResult
 from antiphon.tools.web_search.declared import Declared, Domains, read, read_domains
 from antiphon.tools.web_search.pages import WebPage, checked
-from antiphon.tools.web_search.tool import MOST_FINDS, WebSearch, is_named, places
+from antiphon.tools.web_search.tool import WebSearch, excerpts, is_named
 
 _MOST = 12
 """How many commands of a request are done."""
@@ -111,11 +110,11 @@ class StandaloneSearch:
         raw = text.encode("utf-8", "replace")
         return text if len(raw) <= most else raw[:most].decode("utf-8", "ignore") + "\n[cut off here]"
 
-    async def _done(self, work: Any) -> str:
+    async def _done(self, work: Awaitable[str]) -> str:
         """The words of one command; what went wrong is told in words, too."""
         try:
             async with asyncio.timeout(self._tool.settings.timeout):
-                return str(await work)
+                return await work
         except ToolFailure as error:
             return f"Failed: {error}."
         except TimeoutError:
@@ -137,7 +136,9 @@ class StandaloneSearch:
         found.update(dict.fromkeys(one.url for one in results))
         if not results:
             return f"Results for {query!r}: nothing was found. Try other words."
-        return "\n\n".join((f"Results for {query!r}. {_OPENABLE}", *map(_listed, results)))
+        return "\n\n".join(
+            (f"Results for {query!r}. {_OPENABLE}", *(f"{one.heading}\n{one.text}" for one in results))
+        )
 
     async def _page(
         self,
@@ -160,8 +161,8 @@ class StandaloneSearch:
             pages[address] = await self._tool.pages.fetch(address, declared.domains)
         return pages[address]
 
-    async def _shown(self, page: Any, line: int | None, declared: Declared) -> str:
-        opened: WebPage = await page
+    async def _shown(self, page: Awaitable[WebPage], line: int | None, declared: Declared) -> str:
+        opened = await page
         most, lines = declared.amount.page, opened.text.splitlines()
         start = min(max((line or 1) - 1, 0), max(len(lines) - 1, 0))
         text = "\n".join(lines[start:])
@@ -170,13 +171,10 @@ class StandaloneSearch:
             text = f"{text[:most]}\n[cut off: go on with lineno {shown}, of {len(lines)}]"
         return f"{opened.title}\n{opened.url}\n\n{text or '(the page has no text)'}"
 
-    async def _finds(self, page: Any, pattern: str) -> str:
-        opened: WebPage = await page
-        spans = list(places(opened.text, pattern)) if pattern.strip() else []
-        if not spans:
-            return f"{opened.title}\n{opened.url}\n\n{pattern!r} is not on this page."
-        shown = "\n\n".join(f"… {opened.text[start:end]} …" for start, end in spans[:MOST_FINDS])
-        return f"{opened.title}\n{opened.url}\n\n{shown}"
+    async def _finds(self, page: Awaitable[WebPage], pattern: str) -> str:
+        opened = await page
+        shown = excerpts(opened.text, pattern) if pattern.strip() else ""
+        return f"{opened.title}\n{opened.url}\n\n{shown or f'{pattern!r} is not on this page.'}"
 
 
 def _first(given: list[Any] | None) -> list[Any]:
@@ -186,11 +184,6 @@ def _first(given: list[Any] | None) -> list[Any]:
 def _absent(commands: SearchCommands) -> Iterator[str]:
     asked = msgspec.structs.asdict(commands)
     return (name for name in _ABSENT if asked[name])
-
-
-def _listed(result: WebResult) -> str:
-    date = f"\n({result.date})" if result.date else ""
-    return f"{result.title}\n{result.url}{date}\n{result.text}"
 
 
 def _time(offset: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -37,7 +38,7 @@ SEARCH, OPEN, FIND = "web_search", "open_page", "find_in_page"
 _KEPT_PAGES = 4
 _LONGEST_QUERY = 1000
 _AROUND = 300
-MOST_FINDS = 20
+_MOST_FINDS = 20
 """At how many places a word is shown."""
 _QUOTED = 150
 _CITE = (
@@ -156,7 +157,7 @@ class _Session(ToolSession):
         if self._shows_sources:
             call.about["sources"] = [{"type": "url", "url": one.url} for one in results]
         shown = [_shown(one) for one in results]
-        told = [f"{self._mark(one.url, one.title, one.text)} {_heading(one)}\n{one.text}" for one in results]
+        told = [f"{self._mark(one.url, one.title, one.text)} {one.heading}\n{one.text}" for one in results]
         output = "\n\n".join((_CITE, *told)) if told else _NONE_FOUND
         return output, {"results": shown} if self._shows_results else {}
 
@@ -185,10 +186,9 @@ class _Session(ToolSession):
 
     def _finds(self, page: WebPage, pattern: str) -> str:
         mark = self._mark(page.url, page.title, page.text)
-        spans = list(places(page.text, pattern))
-        if not spans:
+        shown = excerpts(page.text, pattern)
+        if not shown:
             return f"{mark} {page.title}: {pattern!r} is not on this page."
-        shown = "\n\n".join(f"… {page.text[start:end]} …" for start, end in spans[:MOST_FINDS])
         return f"{_CITE}\n\n{mark} {page.title}\n{page.url}\n\n{shown}"
 
     def _mark(self, url: str, title: str, text: str) -> str:
@@ -252,10 +252,6 @@ def _shown(result: WebResult) -> dict[str, Any]:
     }
 
 
-def _heading(result: WebResult) -> str:
-    return f"{result.title}\n{result.url}" + (f"\n({result.date})" if result.date else "")
-
-
 def _citation(url: str, title: str, quoted: str | None) -> Source:
     """A link behind the words; `quoted` is what a client of the Messages API is shown of the page."""
 
@@ -281,7 +277,13 @@ def is_named(address: str, items: Sequence[Item]) -> bool:
     return any(_names(text, bare) for text in _texts(items))
 
 
-def places(text: str, pattern: str) -> Iterator[tuple[int, int]]:
+def excerpts(text: str, pattern: str) -> str:
+    """The first places where the words stand, with what is around them; empty if there are none."""
+    spans = islice(_places(text, pattern), _MOST_FINDS)
+    return "\n\n".join(f"… {text[start:end]} …" for start, end in spans)
+
+
+def _places(text: str, pattern: str) -> Iterator[tuple[int, int]]:
     """Where the words stand, with what is around them; places that touch are one."""
     begin = end = -1
     for found in re.finditer(re.escape(pattern), text, re.IGNORECASE):
