@@ -160,15 +160,12 @@ class Links:
         return settings.allow_any or any(is_within(url, allowed) for allowed in settings.allow)
 
     def _over_http(self, url: str, declared: DeclaredServer, server: McpServerSettings | None) -> "Connect":
-        headers, home = _headers(declared, server), origin(url)
+        headers, homes = _headers(declared, server), {origin(url)}
+        if server is not None and server.oauth is not None:
+            homes.add(origin(server.oauth.issuer))
         is_configured = server is not None
         # An address that the operator wrote down by its number is meant; a name may lead anywhere.
         is_named = any(is_within(url, one) and is_literal(one) for one in self._settings.allow)
-
-        homes = {
-            home,
-            origin(server.oauth.issuer) if server is not None and server.oauth is not None else home,
-        }
 
         def allows(asked: str) -> bool:
             return origin(asked) in homes and (is_configured or self._allows(asked))
@@ -186,7 +183,7 @@ class Links:
                     connect=self._settings.connect,
                     public_only=not is_configured and not is_named,
                     note=link.note,
-                    auth=self._auth(server) if server is not None and server.oauth is not None else None,
+                    auth=self._auth(server),
                 )
 
             way = server.transport if server is not None else "auto"
@@ -204,12 +201,12 @@ class Links:
 
         return connect
 
-    def _auth(self, server: McpServerSettings) -> Any:
-        """Gets a token with the client's own credentials, and a new one when it has expired."""
+    def _auth(self, server: McpServerSettings | None) -> Any:
+        """Gets a token with the gateway's own credentials, and a new one when it has expired."""
+        if server is None or (oauth := server.oauth) is None:
+            return None
         from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 
-        oauth = server.oauth
-        assert oauth is not None
         return ClientCredentialsOAuthProvider(
             server_url=str(server.url),
             storage=self._tokens.setdefault(server.name, _Tokens()),
