@@ -70,6 +70,7 @@ class CodeInterpreter(HostedTool):
     items = frozenset({CALL})
     includes = frozenset({OUTPUTS})
     is_plain = True
+    settings: CodeSettings
 
     def __init__(self, settings: CodeSettings, environment: ToolEnvironment) -> None:
         super().__init__(settings, environment)
@@ -79,7 +80,6 @@ class CodeInterpreter(HostedTool):
             self._engine = Monty(*limits)
         else:
             self._engine = Bubblewrap(*limits, settings.disk, settings.processes)
-        self._idle = settings.idle
         self.containers = Containers(environment.folder / "containers", settings.idle, settings.containers)
         self.containers.prune(environment.clock())
         self._pruning: asyncio.Task[None] | None = None
@@ -115,7 +115,6 @@ class CodeInterpreter(HostedTool):
             if file is None:
                 raise missing_file(id, f"{param}[{n}]")
             found.append(file)
-        assert isinstance(self.settings, CodeSettings)
         if found and self.settings.engine == "monty":
             message = (
                 'the small Python has no files; with [tools.code_interpreter] engine = "bubblewrap" there are'
@@ -129,8 +128,9 @@ class CodeInterpreter(HostedTool):
     async def put(self, tenant: str, container: str, files: Sequence[UploadedFile]) -> None:
         """Copy files into a container, under their names."""
         path = self.containers.find(tenant, container)
-        for file in files if path is not None else ():
-            assert path is not None
+        if path is None:
+            return
+        for file in files:
             with suppress(FileNotFoundError):  # deleted in the meantime
                 name = safe_name(file.filename)  # it may have been uploaded before names were looked at
                 await in_worker_thread(self.containers.put, path, name, self._library.path(file))
@@ -161,7 +161,7 @@ class CodeInterpreter(HostedTool):
         """Remove containers as they become old, until there are none."""
         others = 1
         while others:
-            await asyncio.sleep(self._idle + 1)
+            await asyncio.sleep(self.settings.idle + 1)
             expired, others = await in_worker_thread(self.containers.expired, self.environment.clock())
             self.containers.take_out(expired)
             await in_worker_thread(self.containers.remove)
@@ -194,7 +194,6 @@ class _Session(ToolSession):
         self._before = container
         self._container = container if tool.containers.find(scope.tenant, container) else ""
         self.functions = [tool.function()]
-        assert isinstance(tool.settings, CodeSettings)
         self.timeout = tool.settings.timeout + _MARGIN
 
     def begin(self, call: HostedCall) -> None:

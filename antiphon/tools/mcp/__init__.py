@@ -16,7 +16,7 @@ from antiphon.tools.mcp.settings import McpSettings
 _NO_OUTPUT = "(no output was recorded)"
 _DENIED = "The user has not approved this call, and it was not run."
 _WAITS = "This call waits for the user's approval, and has not been run."
-_APPROVAL_DAYS = 30 * 86400.0
+_APPROVAL_SECONDS = 30 * 86400.0
 
 
 class Mcp(HostedTool):
@@ -24,6 +24,7 @@ class Mcp(HostedTool):
     types = frozenset({"mcp"})
     items = frozenset({LIST, CALL, REQUEST, RESPONSE})
     is_named = True
+    settings: McpSettings
 
     def __init__(self, settings: McpSettings, environment: ToolEnvironment) -> None:
         super().__init__(settings, environment)
@@ -59,7 +60,7 @@ class Mcp(HostedTool):
         configured = self._servers.get(server.server_label)
         link, closes = self._links.link(server)
         environment = self.environment
-        ttl = environment.config.store.ttl or _APPROVAL_DAYS
+        ttl = environment.config.store.ttl or _APPROVAL_SECONDS
         session = McpSession(
             server,
             scope,
@@ -71,7 +72,6 @@ class Mcp(HostedTool):
             expires_at=int(environment.clock() + ttl),
         )
         await self._links.load()
-        assert isinstance(self.settings, McpSettings)
         try:
             await session.list_tools(self.settings.connect + self.settings.timeout)
         except BaseException:  # nobody else knows of it yet
