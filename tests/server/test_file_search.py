@@ -221,15 +221,15 @@ def test_files_of_one_tenant_do_not_hold_up_those_of_another(
     alice: OpenAI, bob: OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading a file of the one takes as long as a file may take; she has six of them."""
-    ask, began, release = extraction._ask, threading.Semaphore(0), threading.Event()
+    ask, began, release = extraction.ask_child, threading.Semaphore(0), threading.Event()
 
-    async def slow(asked: dict[str, Any], seconds: float) -> bytes:
+    async def slow(module: str, asked: Any, seconds: float, most: int) -> bytes:
         if asked["filename"] == "slow.pdf":
             began.release()
             await asyncio.to_thread(release.wait)
-        return await ask(asked, seconds)
+        return await ask(module, asked, seconds, most)
 
-    monkeypatch.setattr(extraction, "_ask", slow)
+    monkeypatch.setattr(extraction, "ask_child", slow)
     store = alice.vector_stores.create()
     files = [alice.files.create(file=("slow.pdf", b"%d" % n), purpose="assistants") for n in range(6)]
     with ThreadPoolExecutor(6) as pool:

@@ -21,9 +21,10 @@ from itertools import count
 from pathlib import Path
 
 from antiphon.tools.base import ToolFailure
+from antiphon.tools.child_answers import read_at_most
 from antiphon.tools.code_interpreter import inside, memory, probe, seccomp
 from antiphon.tools.code_interpreter.containers import can_keep
-from antiphon.tools.code_interpreter.engine import Ran, read_at_most
+from antiphon.tools.code_interpreter.engine import Ran
 from antiphon.wires.child_process import end_process, start_program
 from antiphon.wires.worker_thread import in_worker_thread
 

@@ -1,13 +1,10 @@
 """What runs a piece of code, and what came of it."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
-
-_PAUSE = 0.01
 
 
 class Ran(Struct):
@@ -34,16 +31,3 @@ class CodeEngine(Protocol):
 
     async def run(self, code: str, folder: Path) -> Ran:
         """Run code, with a copy of the files in this folder. Cancelled, it is stopped at once."""
-
-
-async def read_at_most(stream: asyncio.StreamReader, most: int) -> bytes:
-    """All that comes, of which the first `most` bytes are kept. Whoever sends more has to wait for it."""
-    kept: list[bytes] = []
-    size = 0
-    while piece := await stream.read(64 * 1024):
-        if size < most:
-            kept.append(piece[: most - size])
-        size += len(piece)
-        if size > most:
-            await asyncio.sleep(_PAUSE)
-    return b"".join(kept)

@@ -1,13 +1,12 @@
 """Monty: a small Python inside a child process, without files, network or imports of others."""
 
-import asyncio
 import json
 from importlib.util import find_spec
 from pathlib import Path
 
 from antiphon.tools.base import ToolFailure
-from antiphon.tools.code_interpreter.engine import Ran, read_at_most
-from antiphon.wires.child_process import end_process, start_module
+from antiphon.tools.child_answers import ask_child
+from antiphon.tools.code_interpreter.engine import Ran
 
 _CHILD = "antiphon.tools.code_interpreter.monty_child"
 _GRACE = 10.0
@@ -33,20 +32,8 @@ class Monty:
 
     async def run(self, code: str, folder: Path) -> Ran:
         asked = {"code": code, "seconds": self._seconds, "memory": self._memory, "limit": self._output}
-        child = await start_module(_CHILD, {}, stderr=asyncio.subprocess.DEVNULL)
-        assert child.stdin is not None
-        assert child.stdout is not None
-        try:
-            async with asyncio.timeout(self._seconds + _GRACE):
-                # It stays open: the child ends when it is closed, also because this process was killed.
-                child.stdin.write(json.dumps(asked).encode() + b"\n")
-                # A character can take six bytes in JSON.
-                told = await read_at_most(child.stdout, 6 * self._output + 1024)
-                await child.wait()
-        except (TimeoutError, ConnectionError):
-            told = b""
-        finally:
-            await end_process(child)
+        # A character can take six bytes in JSON.
+        told = await ask_child(_CHILD, asked, self._seconds + _GRACE, 6 * self._output + 1024)
         try:
             return Ran(**json.loads(told))
         except (ValueError, TypeError):

@@ -1,16 +1,17 @@
 """The text of a file, read in a child process: a file can be made to take all memory, or for ever."""
 
-import asyncio
 import json
 from pathlib import Path
 
+from antiphon.tools.child_answers import ask_child
 from antiphon.tools.slots import FairSlots
-from antiphon.wires.child_process import end_process, start_module
 
 _CHILD = "antiphon.tools.file_search.extraction_child"
 _MEMORY = 1024 * 1024 * 1024
 _GRACE = 5.0
 """How much longer than its time limit the child may take, to start and to end."""
+_FIRST_LINE = 1024
+"""How many bytes the line before the text has at most."""
 _AT_ONCE = 4
 """How many files are read at once, half of them for one tenant."""
 
@@ -39,7 +40,8 @@ class Extractor:
         """
         limits = {"seconds": self._seconds, "limit": self._limit, "memory": _MEMORY}
         async with self._slots.taken(tenant):
-            told = await _ask({"path": str(path), "filename": filename, **limits}, self._seconds + _GRACE)
+            asked = {"path": str(path), "filename": filename, **limits}
+            told = await ask_child(_CHILD, asked, self._seconds + _GRACE, self._limit + _FIRST_LINE)
         head, _, text = told.partition(b"\n")
         try:
             error = json.loads(head)
@@ -49,20 +51,3 @@ class Extractor:
         if error is not None:
             raise Unreadable(*error)
         return text.decode()
-
-
-async def _ask(asked: dict[str, object], seconds: float) -> bytes:
-    child = await start_module(_CHILD, {}, stderr=asyncio.subprocess.DEVNULL)
-    assert child.stdin is not None
-    assert child.stdout is not None
-    try:
-        async with asyncio.timeout(seconds):
-            child.stdin.write(json.dumps(asked).encode())
-            child.stdin.close()
-            told = await child.stdout.read()  # the child sends no more than the limit
-            await child.wait()
-            return told
-    except (TimeoutError, ConnectionError):
-        return b""
-    finally:
-        await end_process(child)

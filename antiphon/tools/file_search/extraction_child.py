@@ -1,7 +1,7 @@
 """A child process that reads the text of one file: plain text, HTML, PDF or DOCX.
 
-Standard input says which, as JSON. Standard output gets a line, which is null or a code and a reason, and
-then the text.
+Standard input says which, as JSON in one line. Standard output gets a line, which is null or a code and a
+reason, and then the text.
 """
 
 import json
@@ -57,7 +57,7 @@ class _Failed(Exception):
 
 
 def main() -> None:
-    asked = json.loads(sys.stdin.buffer.read())
+    asked = json.loads(sys.stdin.buffer.readline())
     _bind(asked["memory"], asked["seconds"])
     answer: bytes = b""
     error: list[str] | None = None

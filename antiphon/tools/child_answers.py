@@ -1,0 +1,42 @@
+"""Asks a child process for one thing, and keeps no more of its answer than there may be."""
+
+import asyncio
+import json
+
+from antiphon.wires.child_process import end_process, start_module
+
+_PAUSE = 0.01
+
+
+async def ask_child(module: str, asked: object, seconds: float, most: int) -> bytes:
+    """What a child process that runs this module answers to a line of JSON before it ends.
+
+    It gets so many seconds, and at most so many bytes are kept. Empty: it took longer, or broke. Its input
+    stays open meanwhile: a child that looks for its end knows when this process was killed.
+    """
+    child = await start_module(module, {}, stderr=asyncio.subprocess.DEVNULL)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        async with asyncio.timeout(seconds):
+            child.stdin.write(json.dumps(asked).encode() + b"\n")
+            answer = await read_at_most(child.stdout, most)
+            await child.wait()
+            return answer
+    except (TimeoutError, ConnectionError):
+        return b""
+    finally:
+        await end_process(child)
+
+
+async def read_at_most(stream: asyncio.StreamReader, most: int) -> bytes:
+    """All that comes, of which the first `most` bytes are kept. Whoever sends more has to wait for it."""
+    kept: list[bytes] = []
+    size = 0
+    while piece := await stream.read(64 * 1024):
+        if size < most:
+            kept.append(piece[: most - size])
+        size += len(piece)
+        if size > most:
+            await asyncio.sleep(_PAUSE)
+    return b"".join(kept)
