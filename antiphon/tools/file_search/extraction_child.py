@@ -9,44 +9,16 @@ import resource
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 
 _UNSUPPORTED, _INVALID = "unsupported_file", "invalid_file"
 _BLOCKS = frozenset(
-    {
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "br",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "figcaption",
-        "figure",
-        "footer",
-    }
-    | {
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "hr",
-        "li",
-        "main",
-        "nav",
-        "ol",
-        "option",
-        "p",
-        "pre",
-    }
-    | {"section", "table", "td", "th", "title", "tr", "ul"}
+    {"address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figcaption", "figure"}
+    | {"footer", "form", "header", "hr", "li", "main", "nav", "ol", "option", "p", "pre", "section"}
+    | {"table", "td", "th", "title", "tr", "ul"}
+    | {f"h{n}" for n in range(1, 7)}
 )
 _SILENT = frozenset({"script", "style", "template", "noscript"})
 _MOST_UNPACKED = 512 * 1024 * 1024
@@ -111,12 +83,9 @@ def _plain(path: Path, limit: int) -> str:
         raw = file.read(4 * limit + 1)
     if len(raw) > 4 * limit:
         raise _Failed(_INVALID, f"it has more than {limit:,} bytes of text")
-    encodings = ["utf-16"] if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else ["utf-8-sig"]
-    for encoding in encodings:
-        try:
-            text = raw.decode(encoding)
-        except UnicodeDecodeError:
-            break
+    encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    with suppress(UnicodeDecodeError):
+        text = raw.decode(encoding)
         if "\0" not in text:
             return text
     raise _Failed(_UNSUPPORTED, "it is no text in UTF-8 or UTF-16, no HTML, no PDF and no DOCX")
