@@ -135,7 +135,7 @@ def can_keep(name: str, names: Container[str]) -> bool:
     if any("/".join(parts[:n]) in names for n in range(1, len(parts))):
         return False  # what would be its folder is a file
     try:
-        return len(quote(name, safe="")) <= 250
+        return len(quote(name, safe="")) <= _LONGEST_NAME
     except UnicodeEncodeError:
         return False
 
