@@ -81,6 +81,11 @@ def recalled(item: Opaque, function: str, arguments: str, output: str) -> list[I
     return [call, FunctionCallOutput(call_id=item.id, output=output)]
 
 
+def objects_in(given: Any) -> list[dict[str, Any]]:
+    """The objects of a list in an item that a client sent: there may be anything in its place."""
+    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+
+
 class ToolFailure(Exception):
     """Raise it in `ToolSession.run`: the call has failed, and the message is for the model and the item."""
 

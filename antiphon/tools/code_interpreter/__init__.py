@@ -27,6 +27,7 @@ from antiphon.tools.base import (
     ToolFailure,
     ToolSession,
     closed_object,
+    objects_in,
     recalled,
 )
 from antiphon.tools.citations import Source
@@ -137,10 +138,9 @@ class CodeInterpreter(HostedTool):
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
-        code, outputs = fields.get("code"), fields.get("outputs")
-        said = [one.get("logs") for one in outputs or () if isinstance(one, dict) and one.get("logs")]
-        output = "\n".join(map(str, said)) or "(no output was recorded)"
-        return recalled(item, "python", json.dumps({"code": code or ""}), output)
+        said = [str(one["logs"]) for one in objects_in(fields.get("outputs")) if one.get("logs")]
+        output = "\n".join(said) or "(no output was recorded)"
+        return recalled(item, "python", json.dumps({"code": fields.get("code") or ""}), output)
 
     async def run(self, code: str, path: Path, tenant: str) -> tuple[Ran, list[str]]:
         """Run code in a container; what came of it, and the names of the files that it wrote."""

@@ -20,6 +20,7 @@ from antiphon.tools.base import (
     ToolFailure,
     ToolSession,
     closed_object,
+    objects_in,
     recalled,
 )
 from antiphon.tools.citations import Source, without_marks
@@ -98,9 +99,9 @@ class FileSearch(HostedTool):
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
-        queries, results = fields.get("queries"), fields.get("results")
+        queries = fields.get("queries")
         query = "; ".join(map(str, queries)) if isinstance(queries, list) else ""
-        said = [str(one.get("text")) for one in results or () if isinstance(one, dict) and one.get("text")]
+        said = [str(one["text"]) for one in objects_in(fields.get("results")) if one.get("text")]
         output = "\n\n".join(said) or "(no results were recorded)"
         return recalled(item, _FUNCTION.name, json.dumps({"query": query}), output)
 

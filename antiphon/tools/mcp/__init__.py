@@ -45,7 +45,8 @@ class Mcp(HostedTool):
         return None
 
     def is_ours(self, declared: Opaque) -> bool:
-        return not declared.fields.get("server_url") and declared.fields.get("server_label") in self._servers
+        label = declared.fields.get("server_label")
+        return not declared.fields.get("server_url") and isinstance(label, str) and label in self._servers
 
     def permissions(self, declared: Opaque, param: str) -> Sequence[str]:
         server = read(declared, param)

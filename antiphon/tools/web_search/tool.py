@@ -84,10 +84,10 @@ class WebSearch(HostedTool):
         about = {name: action[name] for name in ("query", "url", "pattern") if action.get(name)}
         if not about:
             return []
-        names = {"open_page": OPEN, "find_in_page": FIND}
+        kind = action.get("type")
         found = item.fields.get("results") or action.get("sources")
         said = json.dumps(found, ensure_ascii=False) if found else "(the results were not kept)"
-        return recalled(item, names.get(action.get("type", ""), SEARCH), json.dumps(about), said)
+        return recalled(item, kind if kind in (OPEN, FIND) else SEARCH, json.dumps(about), said)
 
     async def search(self, query: str, asked: Declared) -> list[WebResult]:
         assert self._backend is not None
