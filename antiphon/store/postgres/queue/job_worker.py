@@ -88,8 +88,7 @@ class JobWorker:
         for task in (self._searching, self._working):
             if task is not None:
                 task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+                await asyncio.wait({task})
         await self._pool.close()
 
     def _id(self) -> int | None:
