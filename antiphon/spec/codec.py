@@ -74,7 +74,7 @@ class Opaque:
         return f"Opaque({self.type!r}, {len(self.raw)} bytes)"
 
     @classmethod
-    def make(cls, **fields: Any) -> "Opaque":
+    def make(cls, /, **fields: Any) -> "Opaque":
         return cls(encode(fields))
 
 

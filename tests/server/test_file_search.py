@@ -14,6 +14,7 @@ from openai import BadRequestError, NotFoundError, OpenAI
 from openai.types import responses as types
 from pydantic import TypeAdapter
 
+from antiphon.tools.child_answers import ask_child
 from antiphon.tools.file_search import extraction
 from tests.server.conftest import Serve
 from tests.server.servers import DEADLINE, Serving
@@ -221,13 +222,13 @@ def test_files_of_one_tenant_do_not_hold_up_those_of_another(
     alice: OpenAI, bob: OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading a file of the one takes as long as a file may take; she has six of them."""
-    ask, began, release = extraction.ask_child, threading.Semaphore(0), threading.Event()
+    began, release = threading.Semaphore(0), threading.Event()
 
     async def slow(module: str, asked: Any, seconds: float, most: int) -> bytes:
         if asked["filename"] == "slow.pdf":
             began.release()
             await asyncio.to_thread(release.wait)
-        return await ask(module, asked, seconds, most)
+        return await ask_child(module, asked, seconds, most)
 
     monkeypatch.setattr(extraction, "ask_child", slow)
     store = alice.vector_stores.create()

@@ -382,3 +382,8 @@ def test_one_unknown_field_can_be_left_out() -> None:
     assert extras(without_extra(item, "is_error")) == {"seen": 1}
     assert without_extra(item, "other") is item
     assert extras(item) == {"is_error": True, "seen": 1}
+
+
+def test_a_field_may_have_any_name() -> None:
+    """One of a client's named `cls` was a TypeError."""
+    assert Opaque.make(type="x", cls=1, self=2).fields == {"type": "x", "cls": 1, "self": 2}
