@@ -64,7 +64,7 @@ def _table(name: str, key: str, columns: str, booleans: str = "", identity: str 
 
 
 TABLES = (
-    _table("conversations", "key", "id tenant metadata created_at expires_at removed", identity="key"),
+    _table("conversations", "key", "id tenant metadata created_at expires_at", identity="key"),
     _table("conversation_items", "conversation n", "id data"),
     _table(
         "chats",
