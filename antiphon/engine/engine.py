@@ -241,7 +241,7 @@ class Engine:
             one = self._wrapped(provider, turn)
             await (one if begun is None else Resuming(one, begun)).answer(turn, sink)
 
-        takes = provider.capabilities if route is None else route.capabilities(self.usable(route, caller))
+        takes = provider.capabilities if route is None else route.capabilities(asked.targets)
         return HostedLoop(self.hosted, plan, context, composer, ask, takes)
 
     def _composer(
@@ -410,7 +410,7 @@ class Engine:
         """Make the turn what this provider takes, with receipts for what it does not."""
         report_unsupported(turn, provider)
         if resolved.is_plain and not resolved.has_media and not provider.capabilities.counts_tokens:
-            turn.items = [*resolved.items, *added]
+            turn.items = [*resolved.items, *added] if added else resolved.items
             return None
         return self._fit(resolved, provider, turn, added)
 

@@ -10,6 +10,8 @@ from typing import Literal
 
 from antiphon.engine.routing.shared_numbers import CellAttribute, Cells
 
+FAILURES, REOPENS_AT, _NOT_BEFORE, _PROBE_OWNER, _PROBE_SINCE = range(5)
+"""The cells. Those that every request looks at are read by their number, which is no call."""
 SIZE = 5
 LONGEST_PROBE = 600.0
 """After so many seconds a probe without an outcome is taken for lost."""
@@ -28,14 +30,14 @@ class Breaker:
 
     __slots__ = ("_is_alive", "cells")
 
-    failures = CellAttribute(0)
+    failures = CellAttribute(FAILURES)
     """In a row."""
-    reopens_at = CellAttribute(1)
+    reopens_at = CellAttribute(REOPENS_AT)
     """From then on a probe is admitted; 0 while it is closed."""
-    not_before = CellAttribute(2)
+    not_before = CellAttribute(_NOT_BEFORE)
     """It is not probed before this: the target said so itself, or a probe has failed."""
-    probe_owner = CellAttribute(3)
-    probe_since = CellAttribute(4)
+    probe_owner = CellAttribute(_PROBE_OWNER)
+    probe_since = CellAttribute(_PROBE_SINCE)
 
     def __init__(self, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
         self.cells = cells
@@ -44,7 +46,7 @@ class Breaker:
     @property
     def is_closed(self) -> bool:
         """Then anybody may be sent, and nothing changes by that."""
-        return not self.cells[1]
+        return not self.cells[REOPENS_AT]
 
     def state(self, now: float) -> BreakerState:
         if not self.reopens_at:

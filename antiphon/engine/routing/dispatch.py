@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from antiphon.config import RouteSettings, Target
-from antiphon.engine.routing.breaker import Admission
+from antiphon.engine.routing.breaker import FAILURES, Admission
 from antiphon.engine.routing.failure_kinds import AttemptFailure
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import States
@@ -40,7 +40,7 @@ class Ask(Struct, eq=False):
 
     def answered(self, states: States) -> None:
         breaker = self.candidate.state.breaker
-        if breaker.failures or self.admission == "probe":
+        if breaker.cells[FAILURES] or self.admission == "probe":
             with states.changing():
                 breaker.succeeded(self.admission)
 
@@ -143,7 +143,7 @@ class Dispatch(Struct, eq=False):
 
     def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
         self.untried.remove(candidate)
-        candidate.state.sent(now)
+        candidate.state.budget.sent(now)
         self.attempts += 1
         reason = "probe" if admission == "probe" else self._why or candidate.reason
         return Ask(candidate, candidate.target, admission, reason)
@@ -169,7 +169,6 @@ class Dispatch(Struct, eq=False):
                         assert admission is not None
                         self._retries += 1
                         self.attempts += 1
-                        state.requests += 1
                         return Ask(candidate, candidate.target, admission, f"again {self._why}")
             return None
         waits = [one.state.breaker.wait(now) for one in self._again if one.state.budget.left(now)]

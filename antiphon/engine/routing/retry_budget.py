@@ -12,7 +12,7 @@ LEAST = 10
 _SLOTS = WINDOW + 1  # with the second that is not over, so that no minute has more than it may
 _SECOND, _SENT, _RETRIED = range(3)
 _RING = _SLOTS * 3
-SIZE = _RING + 1
+SIZE = _RING + 2
 
 
 class RetryBudget:
@@ -22,6 +22,8 @@ class RetryBudget:
 
     machines = CellAttribute(_RING)
     """How many share what is allowed whatever the clients sent; 0 is one."""
+    requests = CellAttribute(_RING + 1)
+    """How often the target was asked in all, for the first time and again."""
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
@@ -33,6 +35,7 @@ class RetryBudget:
         if cells[slot] != second:
             cells[slot], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0
         cells[slot + kind] += 1
+        cells[_RING + 1] += 1
 
     def take(self, now: float) -> bool:
         """May it be asked again? Then that is counted."""

@@ -12,6 +12,7 @@ from antiphon.catalogue import Catalogue
 from antiphon.config import Config, Route, Target
 from antiphon.engine.capabilities import estimated_tokens, fits, losses
 from antiphon.engine.routing.affinity import Held
+from antiphon.engine.routing.breaker import REOPENS_AT
 from antiphon.engine.routing.dispatch import Ask, Dispatch
 from antiphon.engine.routing.failure_kinds import AttemptFailure
 from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
@@ -133,9 +134,9 @@ class RouteInUse:
         if only is None:
             return None
         state = only.candidate.state
-        if not state.breaker.is_closed:
+        if state.breaker.cells[REOPENS_AT]:
             return None
-        state.sent(self.routes.clock())
+        state.budget.sent(self.routes.clock())
         return only
 
     def dispatch_after_only(self) -> Dispatch:

@@ -28,8 +28,7 @@ FILE = "routes.state"
 LOCK = "routes.lock"
 LEADER = "routes.leader"
 _HEAD = 8  # cells at the start of a file; the first holds what the file is about
-_COUNTS = 2
-_BREAKER = _COUNTS + breaker.SIZE
+_BREAKER = 1 + breaker.SIZE
 _ESTIMATES = _BREAKER + estimates.SIZE
 SIZE = _ESTIMATES + retry_budget.SIZE
 
@@ -39,21 +38,15 @@ class TargetState:
 
     __slots__ = ("breaker", "budget", "cells", "estimates", "name", "target")
 
-    requests = CellAttribute(0)
-    errors = CellAttribute(1)
+    errors = CellAttribute(0)
 
     def __init__(self, target: Target, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
         self.target = target
         self.name = str(target)
         self.cells = cells
-        self.breaker = Breaker(cells[_COUNTS:_BREAKER], is_alive)
+        self.breaker = Breaker(cells[1:_BREAKER], is_alive)
         self.estimates = Estimates(cells[_BREAKER:_ESTIMATES])
         self.budget = RetryBudget(cells[_ESTIMATES:])
-
-    def sent(self, now: float) -> None:
-        """A client's request goes there for the first time."""
-        self.cells[0] += 1
-        self.budget.sent(now)
 
     @classmethod
     def alone(cls, target: Target, is_alive: Callable[[int], bool] = bool) -> "TargetState":

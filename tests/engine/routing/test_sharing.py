@@ -161,7 +161,7 @@ def test_the_retries_of_all_machines_have_a_bound(phases: list[int], sent: list[
         taken = 0
         for machine, requests in zip(world.machines, sent, strict=False):
             for _ in range(requests):
-                machine.state.sent(world.now)
+                machine.state.budget.sent(world.now)
         for _ in range(20):
             await world.step()
             for machine in world.machines:
