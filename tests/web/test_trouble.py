@@ -74,7 +74,10 @@ def test_what_is_said_while_the_gateway_is_away_comes_back(page: Page) -> None:
     expect(message(page)).to_have_value("")
 
 
-def test_the_first_words_of_a_chat_come_back_when_the_gateway_is_away(page: Page) -> None:
+def test_the_first_words_of_a_chat_come_back_when_the_gateway_is_away(visit: Visit) -> None:
+    """Also where it went away before the page had all of its parts."""
+    visit.page.route("**/assets/markdown-*.js", lambda route: route.abort())
+    page = visit.open()
     page.context.set_offline(True)
     say(page, "are you there?")
     expect(page.get_by_text("The gateway does not answer")).to_be_visible()
@@ -83,6 +86,7 @@ def test_the_first_words_of_a_chat_come_back_when_the_gateway_is_away(page: Page
     message(page).press("Enter")
     expect(answers(page)).to_have_count(1)
     expect(message(page)).to_have_value("")
+    expect(answers(page)).to_contain_text("are you there?")
 
 
 def test_copying_over_plain_http(browser: Browser, tmp_path: Path) -> None:

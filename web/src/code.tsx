@@ -14,8 +14,8 @@ export function CodeBlock({ code, language }: { code: string; language: string }
   useEffect(() => {
     if (name === "" || code.length > TOO_LONG) return;
     const timer = setTimeout(async () => {
-      const { highlighted } = await import("./highlight");
-      const html = highlighted(code, name.toLowerCase());
+      const loaded = await import("./highlight").catch(() => null); // the gateway may be away
+      const html = loaded?.highlighted(code, name.toLowerCase()) ?? null;
       if (html !== null) setDrawn({ code, html });
     }, STILL);
     return () => clearTimeout(timer);

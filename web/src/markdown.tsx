@@ -6,7 +6,8 @@ import { Blocks, type Block as Parsed } from "./blocks";
 import { CodeBlock } from "./code";
 import { text as words } from "./text";
 
-const Formula = lazy(() => import("./formula"));
+const Source = ({ source }: { source: string }) => <code>{source}</code>;
+const Formula = lazy(() => import("./formula").catch(() => ({ default: Source })));
 const SAFE_LINK = /^(https?:|mailto:)/i;
 
 export default function Markdown({ text }: { text: string }) {
@@ -197,7 +198,7 @@ function host(address: string): string {
 
 function formula(source: string, isBlock: boolean): ReactNode {
   return (
-    <Suspense fallback={<code>{source}</code>}>
+    <Suspense fallback={<Source source={source} />}>
       <Formula source={source} isBlock={isBlock} />
     </Suspense>
   );

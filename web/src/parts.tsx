@@ -8,7 +8,9 @@ import type { Item } from "./protocol";
 import { text } from "./text";
 import { timings } from "./timings";
 
-const loadMarkdown = () => import("./markdown");
+const Plain = ({ text }: { text: string }) => <div className="prose whitespace-pre-wrap">{text}</div>;
+/** While the gateway is away, the words stand there as they are. */
+const loadMarkdown = () => import("./markdown").catch(() => ({ default: Plain }));
 const Markdown = lazy(loadMarkdown);
 
 /** It is not needed to paint the page, and soon after. */
@@ -21,7 +23,7 @@ export const Words = memo(({ words, isDone }: { words: string; isDone: boolean }
   const structured = isDone ? structure(words) : null;
   if (structured !== null) return <Structured value={structured} words={words} />;
   return (
-    <Suspense fallback={<div className="prose whitespace-pre-wrap">{words}</div>}>
+    <Suspense fallback={<Plain text={words} />}>
       <Markdown text={words} />
     </Suspense>
   );
