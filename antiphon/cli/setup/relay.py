@@ -59,64 +59,74 @@ def relay_to(gateway: str) -> Iterator[Relay]:
     # Threads share it: above a limit it would close an idle connection that another was just given.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
     http = httpx.Client(timeout=httpx.Timeout(10.0, read=None), trust_env=False, limits=limits)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _relay(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            exchange = RelayedRequest(self.path, body.decode(errors="replace"))
-            relay.passed.append(exchange)
-            headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
-            if exchange.is_turn:
-                headers["X-Antiphon-Receipts"] = "1"
-            try:
-                with http.stream(self.command, gateway + self.path, content=body, headers=headers) as answer:
-                    self._answer(exchange, answer)
-            except httpx.HTTPError as error:
-                exchange.code, exchange.answer = 502, f"the gateway did not answer: {error!r}"
-                self.send_error(502, "the gateway did not answer")
-            except OSError:
-                self.close_connection = True  # the client went away
-
-        def _answer(self, exchange: RelayedRequest, answer: httpx.Response) -> None:
-            exchange.code = answer.status_code
-            self.send_response(answer.status_code)
-            for name, value in answer.headers.items():
-                if name.lower() not in _HOP and name.lower() not in ("date", "server", "content-encoding"):
-                    self.send_header(name, value)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            if self.command == "HEAD":
-                return
-            pieces = []
-            try:
-                for piece in answer.iter_bytes():
-                    pieces.append(piece)
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                    self.wfile.flush()
-                self.wfile.write(b"0\r\n\r\n")
-            finally:
-                exchange.answer = b"".join(pieces).decode(errors="replace")
-                told = answer_objects(exchange.answer)
-                exchange.receipts = [one for each in told for one in each.get("antiphon:receipts") or ()]
-
-        do_GET = do_POST = do_HEAD = do_DELETE = _relay
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    relay = Relay(f"http://127.0.0.1:{server.server_port}")
+    server = _Server(gateway, http)
     thread = threading.Thread(target=server.serve_forever, name="relay", daemon=True)
     thread.start()
     try:
-        yield relay
+        yield server.relay
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
         http.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, gateway: str, http: httpx.Client) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.gateway = gateway
+        self.http = http
+        self.relay = Relay(f"http://127.0.0.1:{self.server_port}")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: "_Server"
+    protocol_version = "HTTP/1.1"
+
+    def _relay(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        exchange = RelayedRequest(self.path, body.decode(errors="replace"))
+        self.server.relay.passed.append(exchange)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
+        if exchange.is_turn:
+            headers["X-Antiphon-Receipts"] = "1"
+        try:
+            url, http = self.server.gateway + self.path, self.server.http
+            with http.stream(self.command, url, content=body, headers=headers) as answer:
+                self._answer(exchange, answer)
+        except httpx.HTTPError as error:
+            exchange.code, exchange.answer = 502, f"the gateway did not answer: {error!r}"
+            self.send_error(502, "the gateway did not answer")
+        except OSError:
+            self.close_connection = True  # the client went away
+
+    def _answer(self, exchange: RelayedRequest, answer: httpx.Response) -> None:
+        exchange.code = answer.status_code
+        self.send_response(answer.status_code)
+        for name, value in answer.headers.items():
+            if name.lower() not in _HOP and name.lower() not in ("date", "server", "content-encoding"):
+                self.send_header(name, value)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        pieces = []
+        try:
+            for piece in answer.iter_bytes():
+                pieces.append(piece)
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+        finally:
+            exchange.answer = b"".join(pieces).decode(errors="replace")
+            told = answer_objects(exchange.answer)
+            exchange.receipts = [one for each in told for one in each.get("antiphon:receipts") or ()]
+
+    do_GET = do_POST = do_HEAD = do_DELETE = _relay
+
+    def log_message(self, format: str, *args: Any) -> None: ...
 
 
 def answer_objects(answer: str) -> Iterator[dict[str, Any]]:
