@@ -175,6 +175,19 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+class AnsweringProvider:
+    """A provider that only answers: it counts no tokens, lists no models, and holds nothing open."""
+
+    async def count_tokens(self, turn: Turn) -> int | None:
+        return None
+
+    async def models(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        return
+
+
 class WrappingProvider:
     """A provider that asks another one; what is different about it is in its `answer`."""
 

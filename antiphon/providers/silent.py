@@ -1,25 +1,16 @@
 """Providers that ask no model: one says nothing, for a connection that is only warmed up; one refuses."""
 
-from antiphon.providers.base import Capabilities, Sink, Turn
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn
 from antiphon.spec.errors import SpecError
 from antiphon.stream.deltas import Finish
 
 
-class Silent:
+class Silent(AnsweringProvider):
     name = "silent"
     capabilities = Capabilities(parameters=frozenset(), enforces_schema=True)
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         sink.put([Finish()])
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return None
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 class Refusing(Silent):

@@ -16,8 +16,6 @@ from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid
 from antiphon.spec.limits import LARGE, MAX_DEPTH
 from antiphon.spec.long_values import NUMBER_TOO_LONG, readable_parts, text_pieces
 
-# Everything that msgspec raises on bytes it does not like.
-
 _STEP = re.compile(r"\[(?:\d+|\.\.\.)\]|\.[^.\[\]]+")
 _ENTRY = "[...]"
 _NAMES = {

@@ -7,7 +7,7 @@ from typing import Any
 from antiphon.config import Config, ProviderSettings
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
-from antiphon.providers.base import Capabilities, Sink, Turn
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.events import AnyEvent
@@ -18,7 +18,7 @@ from antiphon.wires.sealing import Seal
 Step = list[AnyDelta] | BaseException | asyncio.Event | Callable[[Sink], None]
 
 
-class Playing:
+class Playing(AnsweringProvider):
     """A provider that does what the test says, step by step."""
 
     name = "playing"
@@ -45,15 +45,6 @@ class Playing:
                     await sink.ready()
         finally:
             self.closed = True
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return None
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 async def start(opened: SqliteStore, provider: Playing, strict: bool = False, **fields: Any) -> Run:

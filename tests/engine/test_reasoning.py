@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from antiphon.config import Config, ProviderSettings
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.reasoning import Proofs
-from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
 from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
@@ -25,7 +25,7 @@ from antiphon.wires.sealing import Seal
 BLOB = '{"type":"thinking","signature":"EqQB=="}'
 
 
-class Thinking:
+class Thinking(AnsweringProvider):
     """A provider that thinks with a proof, and remembers what it was shown."""
 
     def __init__(self, name: str = "p", *, foreign: bool = False) -> None:
@@ -39,15 +39,6 @@ class Thinking:
     async def _batches(self, turn: Turn) -> AsyncGenerator[list[AnyDelta], None]:
         self.shown = [item.encrypted_content for item in turn.items if isinstance(item, Reasoning)]
         yield [ReasoningDelta("Hm."), SignatureDelta(BLOB), TextDelta("Yes."), Finish()]
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return None
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 class World:

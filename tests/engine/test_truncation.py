@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from antiphon.engine.context import input_items
 from antiphon.engine.truncation import fit
-from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
@@ -17,7 +17,7 @@ from antiphon.spec.items import Item, Message, is_call
 from antiphon.stream.deltas import AnyDelta, Finish
 
 
-class Counting:
+class Counting(AnsweringProvider):
     """A provider whose tokens are the bytes of its items."""
 
     name = "counting"
@@ -35,12 +35,6 @@ class Counting:
     async def count_tokens(self, turn: Turn) -> int | None:
         self.asked += 1
         return sum(len(encode(item)) for item in turn.items)
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 def turn(items: list[Any], **fields: Any) -> Turn:

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
-from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
 from antiphon.spec.events import AnyEvent
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, TextDelta
@@ -245,7 +245,7 @@ def test_a_reason_without_the_end_mark_is_a_whole_answer(server: Serving, voice:
 # --- we fail ----------------------------------------------------------------------------------------------
 
 
-class Buggy:
+class Buggy(AnsweringProvider):
     """A provider with a bug, before its first word or after it."""
 
     name = "buggy"
@@ -261,15 +261,6 @@ class Buggy:
         for batch in self._said:
             yield batch
         raise ZeroDivisionError("a secret of the house")
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return None
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 @pytest.mark.parametrize("batches", [(), ([],), ([], [TextDelta("Half")])])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.providers.base import Capabilities, Sink, Turn, answer_from
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
 from antiphon.wires.schema import json_schema
 from tests.server.auto_upstream import Voice
@@ -24,7 +24,7 @@ TOOLS = [{"type": "function", "name": "save"}]
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-class Counting:
+class Counting(AnsweringProvider):
     """A provider whose tokens are words, 40 of which fit."""
 
     name = "counting"
@@ -42,12 +42,6 @@ class Counting:
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return sum(len(text.split()) for item in turn.items for text in _words(item))
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 def _words(item: Any) -> list[str]:

@@ -22,7 +22,7 @@ from antiphon.engine.hosted.plan import HostedPlan, HostedTools, RequestedTool
 from antiphon.engine.hosted.progress import HostedProgress, ProgressLog, StartedCall, StartedCalls, raw_items
 from antiphon.engine.hosted.taken_calls import TakenCalls, TurnCalls
 from antiphon.engine.routing.continuation import UNFINISHED, Unfinished, estimated_tokens, resumable
-from antiphon.providers.base import Capabilities, Sink, Turn, WrappingSink
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, WrappingSink
 from antiphon.spec import ids
 from antiphon.spec.items import FunctionCall, Item
 from antiphon.spec.request import Request
@@ -58,7 +58,7 @@ _Ask = Callable[[Turn, Sink, Callable[[], Response], Unfinished | None], Awaitab
 """Has the model answer one turn: what it has said in it so far, and what it goes on with."""
 
 
-class HostedLoop:
+class HostedLoop(AnsweringProvider):
     """Answers one request. The model is whatever `ask` asks: one provider, or the targets of a route."""
 
     name = "hosted"
@@ -120,15 +120,6 @@ class HostedLoop:
                 if begun is None:
                     return
             await self._turns(turn.request, names, beginning, runner, begun)
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return None
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
     # --- before the model speaks --------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from antiphon.engine.background.background import Background
 from antiphon.engine.background.job import BackgroundJob, Pace
 from antiphon.engine.background.owned_rows import OwnedRows
 from antiphon.engine.engine import Caller
-from antiphon.providers.base import Capabilities, Sink, Turn, UpstreamError, answer_from
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.request import Request
 from antiphon.store import Change, SqliteStore, StoreBusy, StoredResponse, StoreUnavailable
@@ -19,7 +19,7 @@ QUICK = Pace(flush=0.01, beat=0.02, sweep=0.05, stale=0.5, retry=0.01, patience=
 HASTY = replace(QUICK, patience=0.3)
 
 
-class Spoken:
+class Spoken(AnsweringProvider):
     """A provider that says what the test puts in; an exception is raised, None is silence for ever."""
 
     name = "spoken"
@@ -46,15 +46,6 @@ class Spoken:
             yield [Finish()]
         finally:
             self.closed.set()
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return None
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 class Busy(Spoken):

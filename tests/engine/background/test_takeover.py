@@ -18,7 +18,7 @@ from antiphon.config import Config, ProviderSettings
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.takeover import final_change
 from antiphon.engine.engine import Caller, Engine
-from antiphon.providers.base import Capabilities, Sink, Turn
+from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response
@@ -154,7 +154,7 @@ GOES_ON: list[AnyDelta] = [
 ]
 
 
-class Successor:
+class Successor(AnsweringProvider):
     """A provider that is asked by the process which takes over, and keeps what it was given."""
 
     name = "successor"
@@ -168,15 +168,6 @@ class Successor:
         self.turns.append(turn)
         sink.accepted()
         sink.put(self.says)
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return None
-
-    async def models(self) -> list[str]:
-        return []
-
-    async def close(self) -> None:
-        return
 
 
 class Workshop(Struct):

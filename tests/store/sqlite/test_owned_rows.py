@@ -1,35 +1,12 @@
 """Running responses belong to processes: heartbeats, what is cancelled with them, and takeovers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from antiphon.store import Change, LoggedEvent, SqliteStore
 from antiphon.store.owned_row_store import OwnedRowStore
 from tests.store.conformance.values import item, running
-
-Open = Callable[[], Awaitable[SqliteStore]]
-
-
-@pytest.fixture
-async def open_store(tmp_path: Path) -> AsyncIterator[Open]:
-    opened: list[SqliteStore] = []
-
-    async def open_another() -> SqliteStore:
-        opened.append(await SqliteStore.open(tmp_path))
-        return opened[-1]
-
-    yield open_another
-    for store in opened:
-        await store.close()
-
-
-@pytest.fixture
-async def store(open_store: Open) -> SqliteStore:
-    return await open_store()
+from tests.store.sqlite.conftest import Open
 
 
 async def test_the_store_is_one_of_owned_rows(store: SqliteStore) -> None:

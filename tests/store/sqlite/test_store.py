@@ -9,7 +9,6 @@ import re
 import sqlite3
 import stat
 import time
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Literal
@@ -20,7 +19,6 @@ from antiphon.store import (
     Append,
     NewResponse,
     SqliteStore,
-    Store,
     StoreBusy,
     StoreConflict,
     StoredConversation,
@@ -33,25 +31,7 @@ from antiphon.store.sqlite.backlog import LARGE
 from antiphon.store.sqlite.opening import use_log
 from antiphon.store.sqlite.schema import MIGRATIONS, migrate
 from tests.store.conformance import Conformance
-from tests.store.conformance.values import Open, chain, item, response, running, said
-
-
-@pytest.fixture
-async def open_store(tmp_path: Path) -> AsyncIterator[Open]:
-    opened: list[SqliteStore] = []
-
-    async def open_another() -> Store:
-        opened.append(await SqliteStore.open(tmp_path))
-        return opened[-1]
-
-    yield open_another
-    for store in opened:
-        await store.close()
-
-
-@pytest.fixture
-async def store(open_store: Open) -> Store:
-    return await open_store()
+from tests.store.conformance.values import chain, item, response, running, said
 
 
 class TestSqlite(Conformance):
