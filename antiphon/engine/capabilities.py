@@ -12,6 +12,7 @@ from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
 from antiphon.spec.items import Item, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
 from antiphon.spec.tools import AllowedTools, CustomTool, FunctionToolChoice, JsonSchemaFormat
+from antiphon.wires.messages import thinking
 from antiphon.wires.messages.vendor import BETAS, FIELDS
 
 # Those that are a field of the request; `text.verbosity` is not.
@@ -34,8 +35,6 @@ _CERTAIN = ("configuration", "provider")
 
 # Parameters of the Messages API that a request of the specification says in its own words, too.
 _TOLD_OTHERWISE = frozenset({BETAS, "metadata"})
-_THINKING = frozenset({"enabled", "adaptive", "disabled"})
-_EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
 
 _Kind = Literal["image", "file", "audio", "video"]
 
@@ -142,9 +141,9 @@ def _is_told_otherwise(name: str, given: Any) -> bool:
         case ("thinking", None):
             return True
         case ("thinking", {"type": str(kind)}):
-            return kind in _THINKING
+            return kind in thinking.KINDS
         case ("output_config", {"effort": str(effort)}):
-            return len(given) == 1 and effort in _EFFORTS
+            return len(given) == 1 and effort in thinking.EFFORTS
     return name in _TOLD_OTHERWISE
 
 

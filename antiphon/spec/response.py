@@ -1,6 +1,6 @@
 """The response object, its usage, and the compaction resource."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
@@ -15,6 +15,8 @@ from antiphon.spec.tools import TextFormat, TextOptions, Tool, ToolChoice
 ResponseStatus = Literal["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]
 Truncation = Literal["auto", "disabled"]
 Effort = Literal["none", "low", "medium", "high", "xhigh"]
+EFFORTS: tuple[str, ...] = get_args(Effort)
+"""From the least thinking to the most."""
 Summary = Literal["concise", "detailed", "auto"]
 
 

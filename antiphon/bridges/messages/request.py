@@ -17,12 +17,11 @@ from antiphon.spec.request import ReasoningParam, Request, ServiceTier, TextPara
 from antiphon.spec.response import Effort
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat, Tool, ToolChoice
 from antiphon.tools.web_search.declared import MESSAGES
-from antiphon.wires.messages.thinking import effort_for
+from antiphon.wires.messages.thinking import EFFORTS, effort_for
 from antiphon.wires.messages.vendor import BETAS, FIELDS, VENDOR, with_fields, without
 
 _LONGEST_NAME = 128
 _CHOICES: dict[str, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
-_EFFORTS = ("low", "medium", "high", "xhigh")
 _TIERS: dict[str, ServiceTier] = {"auto": "auto", "standard_only": "default"}
 # Fields of the body that are carried as they are, for providers of the same API.
 _CARRIED = ("context_management", "container", "mcp_servers", "cache_control")
@@ -197,9 +196,7 @@ def _think(request: Request, asked: MessagesBody, own: MessageBlock) -> None:
         request.text = TextParam(format=_format(form, "output_config.format"))
     elif (form := own.pop("output_format", None)) is not None:
         request.text = TextParam(format=_format(form, "output_format"))
-    effort = optional_string(output, "effort", "output_config")
-    if effort is not None and effort not in _EFFORTS:
-        effort = "xhigh" if effort == "max" else None
+    effort = EFFORTS.get(optional_string(output, "effort", "output_config") or "")
     if output:
         own["output_config"] = output
     thinking = asked.thinking

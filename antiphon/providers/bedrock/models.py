@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from antiphon.providers.anthropic import models
+from antiphon.spec.response import EFFORTS
 
 Thinking = Literal["adaptive", "budget", "nova", "reasoning_effort", "reasoning.effort", "reasoning_config"]
 
@@ -46,9 +47,7 @@ _TABLE = {
     r"amazon\.nova-2": Family("nova", top_k="inferenceConfig.topK", video=True, cache=True),
     r"amazon\.nova": Family(top_k="inferenceConfig.topK", video=True, cache=True),
     r"openai\.gpt-oss": Family("reasoning_effort", off=None, structured=True),
-    r"openai\.": Family(
-        "reasoning.effort", efforts=("none", "low", "medium", "high", "xhigh"), off=None, structured=True
-    ),
+    r"openai\.": Family("reasoning.effort", efforts=EFFORTS, off=None, structured=True),
     r"mistral\.(mistral-large-3|ministral-3|magistral|voxtral)": Family(top_k="top_k", structured=True),
     r"mistral\.": Family(top_k="top_k"),
     r"cohere\.": Family(top_k="k"),

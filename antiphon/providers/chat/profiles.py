@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from antiphon.providers.base import Capabilities
 from antiphon.spec.request import SAMPLING
+from antiphon.spec.response import EFFORTS
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
@@ -104,12 +105,10 @@ _TAKEN_AS = {
     "user": "safety_identifier",
 }
 
-_EFFORTS = ("none", "low", "medium", "high", "xhigh")
-
 GENERIC = Profile(
     "generic",
     takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "user"}),
-    efforts=_EFFORTS,
+    efforts=EFFORTS,
     extra=_SAMPLING | {"logit_bias"},
     files=True,
 )
@@ -129,7 +128,7 @@ OPENAI = Profile(
             "safety_identifier",
         }
     ),
-    efforts=_EFFORTS,
+    efforts=EFFORTS,
     extra=_SAMPLING
     | {
         "logit_bias",
@@ -168,7 +167,7 @@ _TABLE = (
         hosts=("api.groq.com",),
         max_tokens="max_completion_tokens",
         takes=frozenset({"parallel_tool_calls", "reasoning_effort", "user"}),
-        efforts=_EFFORTS[:-1],
+        efforts=EFFORTS[:-1],
         think_tags=True,
     ),
     Profile(
@@ -182,7 +181,7 @@ _TABLE = (
         "openrouter",
         hosts=("openrouter.ai",),
         takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "verbosity", "user"}),
-        efforts=_EFFORTS,
+        efforts=EFFORTS,
         extra=_LOCAL_SAMPLING,
         text_parts=True,
         files=True,
@@ -194,7 +193,7 @@ _TABLE = (
         "deepseek",
         hosts=("api.deepseek.com",),
         takes=frozenset({"logprobs", "reasoning_effort"}),
-        efforts=_EFFORTS[1:],
+        efforts=EFFORTS[1:],
         extra=frozenset({"stop"}),
         images=False,
         reasoning_field="reasoning_content",
@@ -217,10 +216,8 @@ _TABLE = (
         think_tags=True,
     ),
     # Like the generic one, except for what they are known to want back or to call otherwise.
-    replace(
-        GENERIC, name="ollama", hosts=("ollama.com",), efforts=_EFFORTS[:-1], reasoning_field="reasoning"
-    ),
-    replace(GENERIC, name="cerebras", hosts=("api.cerebras.ai",), efforts=_EFFORTS[:-1]),
+    replace(GENERIC, name="ollama", hosts=("ollama.com",), efforts=EFFORTS[:-1], reasoning_field="reasoning"),
+    replace(GENERIC, name="cerebras", hosts=("api.cerebras.ai",), efforts=EFFORTS[:-1]),
     replace(GENERIC, name="zai", hosts=("api.z.ai", "open.bigmodel.cn"), reasoning_field="reasoning_content"),
     replace(
         GENERIC,
@@ -229,12 +226,12 @@ _TABLE = (
         takes=GENERIC.takes - {"reasoning_effort"},
         reasoning_field="reasoning_content",
     ),
-    replace(GENERIC, name="perplexity", hosts=("api.perplexity.ai",), efforts=_EFFORTS[1:-1]),
+    replace(GENERIC, name="perplexity", hosts=("api.perplexity.ai",), efforts=EFFORTS[1:-1]),
     replace(
         GENERIC,
         name="mantle",
         hosts=("bedrock-mantle.*.api.aws",),
-        efforts=_EFFORTS[1:-1],
+        efforts=EFFORTS[1:-1],
         reasoning_field="reasoning",
     ),
     replace(

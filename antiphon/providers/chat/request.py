@@ -9,11 +9,11 @@ from antiphon.providers.chat.profiles import GENERIC, Profile
 from antiphon.providers.format_prompt import in_words
 from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import Opaque, extras
+from antiphon.spec.response import EFFORTS
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.chat.requests import function_tool, json_schema, named_choice
 from antiphon.wires.tools.names import NO_TOOLS, ToolNames, UpstreamFunction
 
-_EFFORTS = ("none", "low", "medium", "high", "xhigh")
 _TIERS = {"standard": "default"}
 
 
@@ -114,7 +114,7 @@ def _effort(turn: Turn, profile: Profile, provider: str, effort: str) -> str:
         return effort
     # Who asks for some reasoning is not given none.
     known = [one for one in profile.efforts if one != "none"]
-    nearest = min(known, key=lambda one: abs(_EFFORTS.index(one) - _EFFORTS.index(effort)))
+    nearest = min(known, key=lambda one: abs(EFFORTS.index(one) - EFFORTS.index(effort)))
     turn.receipt(provider, "reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
     return nearest
 

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from antiphon.providers.base import Capabilities
 from antiphon.spec.history_text import SystemPrompt, ToolHistory
 from antiphon.spec.request import PROVIDER_PARAMETERS
+from antiphon.spec.response import EFFORTS
 
 _BASIC = frozenset({"temperature", "top_p", "max_output_tokens", "reasoning"})
 _EVERYTHING = frozenset({*PROVIDER_PARAMETERS, "include", "max_tool_calls", "truncation"})
@@ -50,7 +51,7 @@ class Quirks:
     """Fields outside the specification that it refuses; every other one is passed on."""
     prefixed: bool = True
     """It takes, or ignores, fields under a prefix that is not its own: `acme:note`."""
-    efforts: tuple[str, ...] = ("none", "low", "medium", "high", "xhigh")
+    efforts: tuple[str, ...] = EFFORTS
     extended: bool = True
     """It knows what grew beside functions and texts: custom tools, namespaces, phases, refusals as input."""
     hosted: bool = True
