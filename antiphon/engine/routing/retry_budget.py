@@ -18,24 +18,29 @@ SIZE = _RING + 2
 class RetryBudget:
     """Counts by the second, in a ring."""
 
-    __slots__ = ("cells",)
+    __slots__ = ("_end", "_slot", "_start", "cells")
 
     machines = CellAttribute(_RING)
     """How many share what is allowed whatever the clients sent; 0 is one."""
-    requests = CellAttribute(_RING + 1)
-    """How often the target was asked in all, for the first time and again."""
+    _earlier = CellAttribute(_RING + 1)
+    """How often the target was asked in seconds that the ring has no room for any more."""
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
+        self._start = self._end = 0.0  # of the second that was counted last here, and where that is
+        self._slot = 0
+
+    @property
+    def requests(self) -> int:
+        """How often the target was asked in all, for the first time and again."""
+        ring = self.cells[:_RING].tolist()
+        return int(self._earlier + sum(ring[_SENT::3]) + sum(ring[_RETRIED::3]))
 
     def sent(self, now: float, kind: int = _SENT) -> None:
         """A client's request goes to this target for the first time; or, by its kind, a retry."""
-        cells, second = self.cells, int(now)
-        slot = second % _SLOTS * 3
-        if cells[slot] != second:
-            cells[slot], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0
-        cells[slot + kind] += 1
-        cells[_RING + 1] += 1
+        if not self._start <= now < self._end:
+            self._begin_second(int(now))
+        self.cells[self._slot + kind] += 1
 
     def take(self, now: float) -> bool:
         """May it be asked again? Then that is counted."""
@@ -55,3 +60,12 @@ class RetryBudget:
                 sent += cells[slot + _SENT] if age < WINDOW else 0.0
         least = -(-LEAST // int(self.machines or 1))
         return max(0, max(least, int(sent) // SHARE) - int(retried))
+
+    def _begin_second(self, second: int) -> None:
+        """Count there from now on; what the slot had counted a minute ago is kept in the sum alone."""
+        self._start, self._end = float(second), second + 1.0
+        cells, slot = self.cells, second % _SLOTS * 3
+        self._slot = slot
+        if cells[slot] != second:  # otherwise another process was here first
+            self._earlier += cells[slot + _SENT] + cells[slot + _RETRIED]
+            cells[slot], cells[slot + _SENT], cells[slot + _RETRIED] = float(second), 0.0, 0.0

@@ -40,7 +40,7 @@ def _status(routes: Routes, target: Target) -> TargetStatus:
         retries_left=state.budget.left(now),
         time_to_first_token=_known(estimates.first_token, 4),
         tokens_per_second=_known(estimates.speed, 1),
-        requests=int(state.budget.requests),
+        requests=state.budget.requests,
         errors=int(state.errors),
     )
 

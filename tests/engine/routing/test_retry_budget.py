@@ -40,3 +40,18 @@ def test_no_minute_has_more_retries_than_it_may(steps: list[tuple[bool, float]])
             within = sum(1 for at in retried if at > now - 60)
             traffic = sum(1 for at in sent if at > now - 60)
             assert within <= max(LEAST, traffic // SHARE)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.floats(-1, 90)), max_size=200))
+def test_everything_that_was_ever_sent_stays_counted(steps: list[tuple[bool, bool, float]]) -> None:
+    """Also after the ring has gone round, by two processes, and where the clock goes back a little."""
+    cells = memoryview(bytearray(SIZE * 8)).cast("d")
+    both, now, counted = (RetryBudget(cells), RetryBudget(cells)), 1000.0, 0
+    for by_other, is_retry, wait in steps:
+        one, now = both[by_other], now + wait
+        if is_retry:
+            counted += one.take(now)
+        else:
+            one.sent(now)
+            counted += 1
+        assert both[not by_other].requests == counted
