@@ -2,10 +2,11 @@
 
 import asyncio
 import http
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from antiphon.bridges.encoder import Headers
-from antiphon.server.exchange import SKIPPED, Exchange, as_length
+from antiphon.server.exchange import SKIPPED, Exchange, Header, as_length
 from antiphon.server.http1.parsed_head import ParsedHead
 from antiphon.spec.limits import LARGE
 from antiphon.wires.asgi import ClientGone
@@ -222,5 +223,8 @@ class _Usual:
 _usual = _Usual()
 
 
+_LINE: Callable[[Header], bytes] = b"%b: %b\r\n".__mod__
+
+
 def lines(headers: Headers) -> bytes:
-    return b"".join([b"%b: %b\r\n" % header for header in headers])
+    return b"".join(map(_LINE, headers))
