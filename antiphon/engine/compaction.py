@@ -1,5 +1,6 @@
 """Compaction for any model: the model writes a summary, which is encrypted into a `compaction` item."""
 
+from antiphon.engine.current_target import Composing
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
 from antiphon.engine.summary import Summarising, trigger
@@ -31,9 +32,9 @@ async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
     turn.is_large = resolved.is_large
     resolved.items = turn.items = [*resolved.items, trigger()]
     composer = Composer(Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0), clock=engine.clock)
-    if (route := engine.route_of(request.model)) is not None:
-        provider = router = engine.router(route, turn, caller, resolved)
-        engine.follow(router, composer, caller)
+    if (usable := caller.asked.usable) is not None:
+        composing = Composing(engine.seal, composer, caller.asked)
+        provider = router = engine.router(usable, turn, caller, resolved, None, composing)
         # One that makes such items by itself is not asked to: others could not read them.
         router.wrapped = lambda asked, _: Summarising(asked, engine.seal)
     else:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from antiphon.config import Target
 from antiphon.engine.reasoning import Proofs
-from antiphon.engine.routing.routes import RouteInUse
+from antiphon.engine.routing.routes import UsableRoute
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
@@ -26,10 +26,8 @@ class Asked(Struct, eq=False):
     """Who is asked now, or is to be asked first."""
     turn: Turn | None = None
     """What that target is asked."""
-    route: RouteInUse | None = None
+    usable: UsableRoute | None = None
     """None where the name stands for one target and has no settings of its own."""
-    targets: tuple[Target, ...] = ()
-    """Those of the route that the caller can use."""
 
 
 class Composing(Struct, eq=False):

@@ -16,9 +16,8 @@ async def embed(engine: Engine, task: EmbeddingTask, caller: Caller) -> tuple[Em
     """The vectors, and the turn that they were asked for in, which has the receipts."""
     _, turn = engine.target(Request(model=task.model or None), caller)
     asked = caller.asked
-    assert asked is not None
     assert asked.target is not None
-    targets = (asked.target,) if asked.route is None else engine.usable(asked.route, caller)
+    targets = (asked.target,) if asked.usable is None else asked.usable.targets
     able = [one for one in targets if isinstance(engine.providers[one.provider], Embeds)]
     if not able:
         names = ", ".join(sorted(name for name, one in engine.providers.items() if isinstance(one, Embeds)))
@@ -30,7 +29,7 @@ async def embed(engine: Engine, task: EmbeddingTask, caller: Caller) -> tuple[Em
         asked.target = target
         provider = engine.providers[target.provider]
         assert isinstance(provider, Embeds)
-        if asked.route is not None:
+        if asked.usable is not None:
             turn.target = str(target)
         try:
             return await provider.embed(replace(task, model=target.upstream_model)), turn

@@ -24,7 +24,7 @@ from antiphon.engine.receipt_log import ReceiptLog
 from antiphon.engine.routing.affinity import chain_keys, response_keys
 from antiphon.engine.routing.continuation import Resuming, Unfinished
 from antiphon.engine.routing.router import RouteProvider
-from antiphon.engine.routing.routes import RouteInUse, Routes
+from antiphon.engine.routing.routes import RouteInUse, Routes, UsableRoute
 from antiphon.engine.routing.tiers import one_target
 from antiphon.engine.run import Run, Save, checks_of
 from antiphon.engine.saving import Saving, encode_all, encode_around, stored
@@ -107,13 +107,13 @@ class Engine:
             await self._check(request, caller)
         resolved = alone(request, caller.is_large)
         provider, turn = self.target(request, caller, resolved.items if resolved else None)
-        route, plan = caller.asked.route, None
+        usable, plan = caller.asked.usable, None
         if turn.stream and isinstance(request, WebSocketCreate) and not request.generate:
-            provider, route = Silent(), None
+            provider, usable = Silent(), None
         elif request.tools:
-            plan = self._plan(turn, provider, caller.asked)
+            plan = self.hosted.plan(turn, (usable or provider).capabilities)
         # What is done for one model turn, or for one target, is done when it is asked.
-        at_once = route is None and plan is None
+        at_once = usable is None and plan is None
         if at_once:
             report_unsupported(turn, provider)
         if resolved is None:
@@ -125,13 +125,12 @@ class Engine:
             provider = self._wrapped(provider, turn)
         else:
             turn.items = resolved.items
-            if route is not None and plan is None:
-                provider = self.router(route, turn, caller, resolved, memory)
-        response = begun.response if begun else self._new_response(turn, provider.capabilities, caller, route)
+        named, takes = turn.target or caller.asked.model, (usable or provider).capabilities
+        response = begun.response if begun else self._new_response(turn, takes, named)
         composer = self._composer(response, turn, caller, first, error_event, counts_receipts, keeps_chunks)
-        if isinstance(provider, RouteProvider):
-            provider.composing = Composing(self.seal, composer, caller.asked)
-            provider.begun_for = caller.asked.target
+        if usable is not None and plan is None:
+            composing = Composing(self.seal, composer, caller.asked)
+            provider = self.router(usable, turn, caller, resolved, memory, composing, caller.asked.target)
         if plan is not None:
             plan.turn.keeps_chunks = keeps_chunks
             provider = self._loop(plan, provider, caller, resolved, memory, composer)
@@ -157,13 +156,6 @@ class Engine:
             await check_schema(request, caller.tenant, self.schemas)
         if request.chat is not None:
             await check_chat(request, caller.tenant, self.store)
-
-    def _plan(self, turn: Turn, provider: Provider, asked: Asked) -> HostedPlan | None:
-        """What there is to do for the hosted tools of the request, if it has any."""
-        route = asked.route
-        return self.hosted.plan(
-            turn, provider.capabilities if route is None else route.capabilities(asked.targets)
-        )
 
     async def _read(
         self,
@@ -223,17 +215,18 @@ class Engine:
         composer: Composer,
     ) -> HostedLoop:
         """What asks the model and runs its hosted calls, by turns."""
-        asked = caller.asked
-        assert asked is not None
-        route, context = asked.route, replace(resolved)
+        asked, context = caller.asked, replace(resolved)
+        usable = asked.usable
         plan.turn.is_large = resolved.is_large
 
         async def ask(turn: Turn, sink: Sink, said: Callable[[], Response], begun: Unfinished | None) -> None:
             asked.turn = turn
-            if route is not None:
-                router = self.router(route, turn, caller, context, memory, composer.response.id)
-                router.composing = Composing(self.seal, composer, asked, said=said)
-                router.unfinished = begun
+            if usable is not None:
+                composing = Composing(self.seal, composer, asked, said=said)
+                id = composer.response.id
+                router = self.router(usable, turn, caller, context, memory, composing, response_id=id)
+                if begun is not None:
+                    router.resume(begun)
                 await router.answer(turn, sink)
                 return
             if (preparing := self._prepare(context, provider, turn, ())) is not None:
@@ -241,8 +234,7 @@ class Engine:
             one = self._wrapped(provider, turn)
             await (one if begun is None else Resuming(one, begun)).answer(turn, sink)
 
-        takes = provider.capabilities if route is None else route.capabilities(asked.targets)
-        return HostedLoop(self.hosted, plan, context, composer, ask, takes)
+        return HostedLoop(self.hosted, plan, context, composer, ask, (usable or provider).capabilities)
 
     def _composer(
         self,
@@ -273,11 +265,8 @@ class Engine:
         composer.keeps_chunks = keeps_chunks
         return composer
 
-    def _new_response(
-        self, turn: Turn, takes: Capabilities, caller: Caller, route: RouteInUse | None
-    ) -> Response:
-        request, asked = turn.request, caller.asked
-        named = asked.model if route is None else route.names[asked.targets[0]]  # who is asked first
+    def _new_response(self, turn: Turn, takes: Capabilities, named: str) -> Response:
+        request = turn.request
         response = new_response(request, named, self.clock(), takes.defaults)
         if "service_tier" not in takes.parameters:
             response.service_tier = "default"
@@ -296,12 +285,12 @@ class Engine:
         except UnknownModel as unknown:
             message = f"{unknown}{advice_on(asked.model, self.providers)}"
             raise SpecError(ErrorPayload("not_found", message, "model_not_found", "model")) from None
-        asked.route = self.route_of(asked.model)
-        if asked.route is None:
+        name = ""
+        if (route := self.route_of(asked.model)) is None:
             self.check_use(target.provider, caller)
         else:
-            asked.targets = self.usable(asked.route, caller)
-            target = asked.targets[0]
+            asked.usable = usable = self.usable(route, caller)
+            target, name = usable.targets[0], usable.name
         asked.target = target
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or request.always_streams
@@ -317,6 +306,7 @@ class Engine:
             is_large=caller.is_large,
             log=self._receipt_log,
             key=caller.key,
+            target=name,
         )
         return self.providers[target.provider], turn
 
@@ -337,13 +327,12 @@ class Engine:
             message = f"the provider {provider} is disabled: {why}"
             raise SpecError(ErrorPayload("server_error", message, MODEL_UNAVAILABLE, "model"), 503)
 
-    def usable(self, route: RouteInUse, caller: Caller) -> tuple[Target, ...]:
-        """The targets of a route that this caller can use; it is refused if there is none."""
-        targets = route.route.targets
-        if not caller.via and route.is_enabled:
-            return targets
+    def usable(self, route: RouteInUse, caller: Caller) -> UsableRoute:
+        """The route with the targets that this caller can use; it is refused if there is none."""
+        if not caller.via and route.all is not None:
+            return route.all
         found, refusal = [], None
-        for target in targets:
+        for target in route.route.targets:
             try:
                 self.check_use(target.provider, caller)
                 found.append(target)
@@ -351,58 +340,56 @@ class Engine:
                 refusal = refusal or error
         if refusal is not None and not found:
             raise refusal
-        return tuple(found)
+        return route.among(tuple(found))
 
     def router(
         self,
-        route: RouteInUse,
+        usable: UsableRoute,
         turn: Turn,
         caller: Caller,
         resolved: Resolved,
-        memory: Memory | None = None,
+        memory: Memory | None,
+        composing: Composing,
+        begun_for: Target | None = None,
         response_id: str = "",
     ) -> RouteProvider:
-        """What asks the targets of this route for the turn; `follow` it with the response that it makes.
+        """What asks the targets of this route for the turn, and who the response is made for already.
 
         With an id, this response has been answered in part, and goes on where it was.
         """
-        targets = caller.asked.targets
-        prepare, takes = partial(self._prepare, resolved), route.capabilities(targets)
+        takes, route = usable.capabilities, usable.route
+        router = RouteProvider(usable, takes, resolved, self._prepare, self._wrapped, composing, begun_for)
         if not route.has_choice:
-            return RouteProvider(route, targets, prepare, takes, wrapped=self._wrapped)
+            return router
         request, tenant = turn.request, caller.tenant
-        self._read_hint(route, targets, turn, caller)
-        keys: list[int] = []
-        remembers: Callable[[str], list[int]] | None = None
+        self._read_hint(usable, turn, caller)
         if route.keeps_chains:
             keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
             keys += response_keys(tenant, response_id) if response_id else []
             if request.store or memory is not None or response_id:
-                remembers = partial(response_keys, tenant)
-        return RouteProvider(route, targets, prepare, takes, keys, remembers, self._wrapped, tells=True)
+                router.remembers = partial(response_keys, tenant)
+            router.keys = keys
+        router.tells = True
+        return router
 
     def decide(self, request: Request, caller: Caller) -> RoutingDecision:
         """Which target a request that goes on with nothing would go to; nothing is sent."""
         _, turn = self.target(request, caller, input_items(request.input))
         asked = caller.asked
-        if asked.route is None:
+        if (usable := asked.usable) is None:
             assert asked.target is not None
             return one_target(asked.target)
-        self._read_hint(asked.route, asked.targets, turn, caller)
-        return asked.route.decide(turn, asked.targets)
+        self._read_hint(usable, turn, caller)
+        return usable.route.decide(turn, usable.targets)
 
-    def _read_hint(self, route: RouteInUse, targets: Sequence[Target], turn: Turn, caller: Caller) -> None:
+    def _read_hint(self, usable: UsableRoute, turn: Turn, caller: Caller) -> None:
         """What is said about the task; refused if that leaves nobody of these targets to be asked."""
-        if not route.has_choice:
+        if not usable.route.has_choice:
             return
         hint = turn.hint = hint_of(turn.request) or caller.hint
-        if hint is not None and all(one.provider in hint.without for one in targets):
-            message = f"no target of {route.route.name!r} is left to be asked"
+        if hint is not None and all(one.provider in hint.without for one in usable.targets):
+            message = f"no target of {usable.route.route.name!r} is left to be asked"
             raise SpecError(invalid_param("antiphon:route.without", message))
-
-    def follow(self, router: RouteProvider, composer: Composer, caller: Caller) -> None:
-        """Whatever target the router asks, the response is composed as that target's."""
-        router.composing = Composing(self.seal, composer, caller.asked)
 
     def _prepare(
         self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]

@@ -156,7 +156,7 @@ def _go_on(
         return [*events, *composer.fail(UNFINISHED)]
     elif before.items or before.text:
         if isinstance(run.provider, RouteProvider):
-            run.provider.unfinished = before
+            run.provider.resume(before)
         else:
             run.provider = Resuming(run.provider, before)
         if run.checks is not None:

@@ -35,8 +35,6 @@ from antiphon.stream.deltas import (
 
 Shows = Callable[[str], str | None]
 
-_ENDS = (Finish, Failure)
-
 
 class Asking(Protocol):
     """Who asks, and knows what the client sees."""
@@ -124,10 +122,11 @@ class Attempt(Struct, eq=False):
         await self.sink.ready()
 
     def put(self, deltas: list[AnyDelta]) -> bool:
-        if self.has_content and deltas and type(deltas[-1]) is TextDelta:
-            return self.sink.put(deltas)
-        if deltas and type(deltas[-1]) in _ENDS:
-            return self._end(deltas)
+        last = type(deltas[-1]) if deltas else None
+        if last is Finish:
+            return self._finish(deltas)
+        if last is Failure:
+            return self._fail(deltas)
         return self.sink.put(deltas) if self.has_content else self._wait(deltas)
 
     def _wait(self, deltas: list[AnyDelta]) -> bool:
@@ -143,21 +142,23 @@ class Attempt(Struct, eq=False):
             self.router.proved(self.ask)
         return self.sink.put(held)
 
-    def _end(self, deltas: list[AnyDelta]) -> bool:
+    def _fail(self, deltas: list[AnyDelta]) -> bool:
+        if len(deltas) > 1:
+            self.put(deltas[:-1])
         last = deltas[-1]
-        if type(last) is Failure:
-            if len(deltas) > 1:
-                self.put(deltas[:-1])
-            self.failure = last.error
-            return True
+        assert type(last) is Failure
+        self.failure = last.error
+        return True
+
+    def _finish(self, deltas: list[AnyDelta]) -> bool:
         self.is_finished, now = True, perf_counter()
         if self._held is not None:
             deltas, self._held = [*self._held, *deltas], None
-        if not self.has_content:
-            self.first = now
-            if self.ask.admission == "probe":
-                self.router.proved(self.ask)
         router, first, usage, tokens = self.router, self.first, None, 0
+        if not self.has_content:
+            first = now
+            if self.ask.admission == "probe":
+                router.proved(self.ask)
         if router.tells or self.has_content:
             usage = usage_in(deltas)
             tokens = usage.output_tokens if usage is not None else 0

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.config import Target
+from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED
 from antiphon.engine.routing.affinity import Held
 from antiphon.engine.routing.attempt import Attempt
@@ -26,7 +27,7 @@ from antiphon.engine.routing.continuation import (
 )
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
 from antiphon.engine.routing.failure_kinds import kind_of
-from antiphon.engine.routing.routes import FailedAttempt, RouteInUse
+from antiphon.engine.routing.routes import FailedAttempt, RouteInUse, UsableRoute
 from antiphon.providers.base import ROUTE, Capabilities, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item
@@ -37,8 +38,8 @@ ROUTER = "router"
 """Who a receipt names for what is decided here."""
 UNAVAILABLE = "targets_unavailable"
 
-_Prepare = Callable[[Provider, Turn, Sequence[Item]], Awaitable[None] | None]
-"""Makes a turn what this provider takes, with these items after its own; None if that is done at once."""
+_Prepare = Callable[[Resolved, Provider, Turn, Sequence[Item]], Awaitable[None] | None]
+"""Gives a turn its context as this provider takes it, and items after that; None if that is done at once."""
 
 _Wrapped = Callable[[Provider, Turn], Provider]
 """Gives a provider with what has to be done around it for this turn."""
@@ -77,69 +78,61 @@ def _put_as_end(failure: ErrorPayload | None) -> _Trouble:
 
 
 class RouteProvider(Struct, eq=False):
-    """Answers one request with the targets of one route.
+    """Answers one request with the targets of one route."""
 
-    `keys` say which chain the request goes on with, `remembers` under which its response is found, and
-    `wrapped` gives the provider of an attempt with what is done around it.
-    """
-
-    _route: RouteInUse
-    _targets: tuple[Target, ...]
-    _prepare: _Prepare
+    _usable: UsableRoute
     capabilities: Capabilities
-    _keys: Sequence[int] = ()
-    _remembers: Callable[[str], Sequence[int]] | None = None
-    wrapped: _Wrapped | None = None
-    composing: ResponseMaker | None = None
-    """Set by whoever makes the response, before this is asked to answer."""
-    begun_for: Target | None = None
+    _context: Resolved
+    _prepare: _Prepare
+    wrapped: _Wrapped
+    _composing: ResponseMaker
+    _begun_for: Target | None = None
     """Whom the response is made for already, with the turn that is to be answered."""
+    keys: Sequence[int] = ()
+    """Which chain the request goes on with."""
+    remembers: Callable[[str], Sequence[int]] | None = None
+    """Under which keys its response is found."""
     tells: bool = False
     """Not where the only target is asked for the first time: nothing was decided then."""
     _attempts: list[RouteAttempt] = []
-    unfinished: Unfinished | None = None
+    _unfinished: Unfinished | None = None
     """What the next target goes on with."""
     _held: Held | None = None
     name: str = ROUTER
 
     __repr__ = object.__repr__  # which shows no prompt
 
+    @property
+    def _route(self) -> RouteInUse:
+        return self._usable.route
+
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        route = self._route
-        states, providers = route.routes.states, route.routes.providers
-        dispatch, trouble, mine = None, None, turn
-        # Most routes have one target, and it is well: then nothing is made to go on with before it fails.
+        route = self._usable.route
+        routes, dispatch, trouble, mine = route.routes, None, None, turn
+        # Where there is one target, and it is well, nothing is made to go on with before it fails.
         ask = route.ask_only()
         if ask is None:
             dispatch = self._dispatch(turn)
             ask = await self._next(dispatch)
         while ask is not None:
-            provider = providers[ask.target.provider]
-            mine.model = ask.target.upstream_model
-            turn.target = mine.target = ask.candidate.state.name
+            provider = routes.providers[ask.target.provider]
             attempt = Attempt(sink, self, ask, turn, len(turn.receipts), perf_counter())
-            if self.unfinished is not None:
-                if not self._join(self.unfinished, attempt, provider, mine):
-                    ask.left(states)
-                    return
-            elif ask.target is not self.begun_for:
-                assert self.composing is not None
-                self.composing.begins(ask.target, provider, mine)
-            self.begun_for = None
+            if ask.target is not self._begun_for and not self._begin(attempt, provider, mine):
+                ask.left(routes.states)
+                return
             try:
-                if (preparing := self._prepare(provider, mine, attempt.added)) is not None:
+                if (preparing := self._prepare(self._context, provider, mine, attempt.added)) is not None:
                     await preparing
-                asked = provider if self.wrapped is None else self.wrapped(provider, mine)
-                await asked.answer(mine, attempt)
+                await self.wrapped(provider, mine).answer(mine, attempt)
             except (UpstreamError, SpecError) as error:
                 retry_after = error.retry_after if isinstance(error, UpstreamError) else None
                 trouble = _Trouble(error.payload, error.status, retry_after, error)
             except BaseException:
-                ask.left(states)
+                ask.left(routes.states)
                 raise
             else:
                 if attempt.is_finished:
-                    ask.answered(states)
+                    ask.answered(routes.states)
                     return
                 trouble = _put_as_end(attempt.failure)
             dispatch = dispatch or route.dispatch_after_only()
@@ -150,9 +143,9 @@ class RouteProvider(Struct, eq=False):
 
     def _dispatch(self, turn: Turn) -> Dispatch:
         routes = self._route.routes
-        if self._keys:
-            self._held = routes.states.affinity.find(self._keys, routes.clock())
-        return self._route.dispatch(turn, self._targets, self._held)
+        if self.keys:
+            self._held = routes.states.affinity.find(self.keys, routes.clock())
+        return self._route.dispatch(turn, self._usable.targets, self._held)
 
     async def _next(self, dispatch: Dispatch) -> Ask | None:
         """Who is asked next, once it is time."""
@@ -162,15 +155,29 @@ class RouteProvider(Struct, eq=False):
         await asyncio.sleep(step.seconds)
         return await self._next(dispatch)
 
+    def resume(self, before: Unfinished) -> None:
+        """The first target goes on with what has been said."""
+        self._unfinished, self._begun_for = before, None
+
     async def count_tokens(self, turn: Turn) -> int | None:
         """Each target counts in its own way, so this is for each of them to say."""
         return None
 
     async def models(self) -> list[str]:
-        return [str(target) for target in self._targets]
+        return [str(target) for target in self._usable.targets]
 
     async def close(self) -> None:
         return
+
+    def _begin(self, attempt: Attempt, provider: Provider, mine: Turn) -> bool:
+        """Make the response this target's from here on. False if nothing may follow what there is."""
+        ask = attempt.ask
+        mine.model = ask.target.upstream_model
+        attempt.turn.target = mine.target = ask.candidate.state.name
+        if self._unfinished is not None:
+            return self._join(self._unfinished, attempt, provider, mine)
+        self._composing.begins(ask.target, provider, mine)
+        return True
 
     def _join(self, before: Unfinished, attempt: Attempt, provider: Provider, mine: Turn) -> bool:
         """Have the attempt go on with what there is.
@@ -186,9 +193,8 @@ class RouteProvider(Struct, eq=False):
             return False
         mine.request = request
         # The response has the name of the target whose words are there, so that changes with its first word.
-        assert self.composing is not None
-        response, spoke = self.composing.response, self.composing.response.model
-        self.composing.begins(ask.target, provider, mine)
+        response, spoke = self._composing.response, self._composing.response.model
+        self._composing.begins(ask.target, provider, mine)
         response.model = spoke
         if before.place:
             reason = f"{ask.target} goes on with this text at character {len(before.text):,}"
@@ -206,6 +212,7 @@ class RouteProvider(Struct, eq=False):
     def _judge(self, dispatch: Dispatch, attempt: Attempt, trouble: _Trouble, turn: Turn, mine: Turn) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
         ask, routes = attempt.ask, self._route.routes
+        self._begun_for = None  # the next attempt has a turn of its own
         is_heard = attempt.is_heard
         if not is_heard:
             del turn.receipts[attempt.mark :]
@@ -220,18 +227,17 @@ class RouteProvider(Struct, eq=False):
             return
         is_open = dispatch.failed(ask, kind, routes.clock(), trouble.retry_after)
         on_cut = self._route.route.settings.on_cut
-        if attempt.has_content or self.unfinished is not None:
-            self.unfinished = None
+        if attempt.has_content or self._unfinished is not None:
+            self._unfinished = None
             # After a takeover there may be something to go on with that this attempt has not begun.
             if is_open and (on_cut == "continue" or not is_heard):
-                assert self.composing is not None
-                self.unfinished = unfinished(self.composing.snapshot(), turn.request)
-            if self.unfinished is None:
+                self._unfinished = unfinished(self._composing.snapshot(), turn.request)
+            if self._unfinished is None:
                 dispatch.end()
                 return
             dispatch.goes_on()
             if is_heard:
-                self._count(self.unfinished, turn)
+                self._count(self._unfinished, turn)
         elif attempt.is_accepted and turn.stream and on_cut == "fail":
             dispatch.end()
 
@@ -264,8 +270,7 @@ class RouteProvider(Struct, eq=False):
         sink.put([Failure(trouble.payload)])
 
     def shows(self, item_type: str) -> str | None:
-        assert self.composing is not None
-        return self.composing.shows(item_type)
+        return self._composing.shows(item_type)
 
     def proved(self, probe: Ask) -> None:
         """The first words of a probe have come."""
@@ -278,10 +283,9 @@ class RouteProvider(Struct, eq=False):
 
     def _remember(self, target: Target, usage: Usage | None) -> None:
         """The chain, and what goes on with this response, is on this target now."""
-        keys = self._keys
-        if self._remembers is not None:
-            assert self.composing is not None
-            keys = [*keys, *self._remembers(self.composing.response.id)]
+        keys = self.keys
+        if self.remembers is not None:
+            keys = [*keys, *self.remembers(self._composing.response.id)]
         if keys:
             routes = self._route.routes
             tokens = usage.total_tokens if usage is not None else 0

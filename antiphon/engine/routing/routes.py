@@ -69,6 +69,18 @@ class Routes:
         self.states.close()
 
 
+class UsableRoute(Struct, frozen=True):
+    """A route, and those of its targets that somebody can use."""
+
+    route: "RouteInUse"
+    targets: tuple[Target, ...]
+    """In the order of the route."""
+    capabilities: Capabilities
+    """What they promise together, before one of them is asked."""
+    name: str
+    """Of the first."""
+
+
 class RouteInUse:
     """One route: it orders its targets for a request."""
 
@@ -77,13 +89,13 @@ class RouteInUse:
         self.routes = routes
         self.has_choice = len(route.targets) > 1 or route.spare is not None
         """Is there more than one target?"""
-        self.is_enabled = all(target.provider in routes.providers for target in route.targets)
-        """Can every target be used?"""
+        self.among: Callable[[tuple[Target, ...]], UsableRoute] = cache(self._among)
+        """The route for whoever can use these targets of it."""
+        is_enabled = all(target.provider in routes.providers for target in route.targets)
+        self.all = self.among(route.targets) if is_enabled else None
+        """For whoever can use all targets; None if one of them cannot be used at all."""
         self._spare = route.spare if route.spare and route.spare.provider in routes.providers else None
         self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
-        self.capabilities: Callable[[tuple[Target, ...]], Capabilities] = cache(self._together)
-        """What some of the targets promise together, before one of them is asked."""
-        self.names = {target: str(target) for target in route.targets}
         first = Candidate(route.targets[0], routes.states[route.targets[0]], reason="listed")
         self._only = None if self.has_choice else Ask(first, first.target, "ordinary", first.reason)
         """Where there is no choice, the same for every request."""
@@ -152,11 +164,11 @@ class RouteInUse:
         kept = here.cost(Usage.of(held.tokens, 0, cached=held.tokens))
         return None if anew is None or kept is None else max(0.0, anew - kept)
 
-    def _together(self, targets: tuple[Target, ...]) -> Capabilities:
+    def _among(self, targets: tuple[Target, ...]) -> UsableRoute:
         """As the first target, a schema only if all enforce it; each sees to tokens and media by itself."""
         takes = [self.routes.providers[target.provider].capabilities for target in targets]
         enforces = all(one.enforces_schema for one in takes)
-        return replace(
+        together = replace(
             takes[0],
             enforces_schema=enforces,
             hosted_tools=frozenset.intersection(*(one.hosted_tools for one in takes)),
@@ -165,6 +177,7 @@ class RouteInUse:
             images=False,
             files=False,
         )
+        return UsableRoute(self, targets, together, str(targets[0]))
 
     def _describe(self, one: Candidate, turn: Turn, held: Held | None) -> None:
         info = self.routes.catalogue.lookup(*one.target)

@@ -92,7 +92,7 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
     if (route := gateway.engine.route_of(id)) is None:
         gateway.engine.check_use(target.provider, exchange.caller)
     else:
-        target = gateway.engine.usable(route, exchange.caller)[0]
+        target = gateway.engine.usable(route, exchange.caller).targets[0]
     await gateway.engine.routes.catalogue.load()
     found = _model(gateway, id, target, exchange.caller.key)
     is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
