@@ -48,10 +48,9 @@ SYSTEMS = st.builds(
 @st.composite
 def turns(draw: st.DrawFn) -> list[Json]:
     """What the assistant said and called, the results in any order, and a user after it."""
-    count = draw(st.integers(0, 3))
+    numbers = draw(st.lists(st.integers(0, 10**9), max_size=3, unique=True))
     calls, results = [], []
-    for _ in range(count):
-        id = f"call_{draw(st.integers(0, 10**9))}"
+    for id in (f"call_{number}" for number in numbers):
         if draw(st.booleans()):
             function = {"name": draw(NAMES), "arguments": draw(st.sampled_from(['{"a":1}', "", "{"]))}
             calls.append({"id": id, "type": "function", "function": function})
@@ -59,7 +58,7 @@ def turns(draw: st.DrawFn) -> list[Json]:
             calls.append({"id": id, "type": "custom", "custom": {"name": draw(NAMES), "input": draw(TEXTS)}})
         content = draw(st.one_of(st.text(max_size=5), st.lists(TEXT_PARTS, min_size=1, max_size=2)))
         results.append({"role": "tool", "tool_call_id": id, "content": content})
-    said: Json = {"role": "assistant", "content": draw(st.one_of(st.none() if count else TEXTS, TEXTS))}
+    said: Json = {"role": "assistant", "content": draw(st.one_of(st.none() if calls else TEXTS, TEXTS))}
     said |= draw(NAMED) if said["content"] else {}
     if draw(st.booleans()):
         said["refusal"] = draw(TEXTS)

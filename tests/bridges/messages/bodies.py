@@ -118,8 +118,9 @@ THOUGHTS = st.one_of(
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Json]:
-    """A conversation whose calls are answered, as this API wants them."""
-    messages: list[Json] = [{"role": "user", "content": draw(WORDS | st.lists(USER, min_size=1, max_size=3))}]
+    """A conversation whose calls are answered, as this API wants them, and that begins with some words."""
+    opening = WORDS.filter(str.strip) | st.lists(USER, min_size=1, max_size=3).filter(_said)
+    messages: list[Json] = [{"role": "user", "content": draw(opening)}]
     for turn in range(draw(st.integers(0, 2))):
         calls: list[Json] = [
             {
