@@ -106,6 +106,12 @@ _OBJECTS: Mapping[str, Mapping[str, str]] = {
     "top_logprob": {"token": "str", "logprob": "num", "bytes": "[int]"},
 }
 
+_GIVEN: Mapping[str, Mapping[str, str]] = {
+    "input_text": {"text": "str"},
+    "input_image": {"image_url": "str?", "detail": "=low|high|auto"},
+    "input_file": {"filename?": "str", "file_url?": "str"},
+}
+
 # Objects told apart by their `type`. The status of a done item is a matter of state, not of keys.
 _UNIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "item": {
@@ -138,11 +144,10 @@ _UNIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         "reasoning_text": {"text": "str"},
         "summary_text": {"text": "str"},
         "text": {"text": "str"},
-        "input_text": {"text": "str"},
-        "input_image": {"image_url": "str?", "detail": "=low|high|auto"},
-        "input_file": {"filename?": "str", "file_url?": "str"},
         "input_video": {"video_url": "str"},
+        **_GIVEN,
     },
+    "result_part": _GIVEN,
     "annotation": {
         "url_citation": {"url": "str", "title": "str", "start_index": "int", "end_index": "int"},
     },
@@ -281,7 +286,7 @@ def _member(union: str, value: dict[str, Any], path: str, judge: Judge) -> None:
         return
     elif not judge.admits(kind):
         rule = "union.item" if union == "item" else "union.part"
-        judge.report(rule, f"{path} has type {show(kind)}, which the specification does not have")
+        judge.report(rule, f"{path} has type {show(kind)}, which the specification does not have here")
     elif union == "item":
         fallback = _EXTENSION_ITEM if ":" in kind else _SOLICITED_ITEM
         _SHAPES.get(f"solicited/{kind}", fallback).check(value, path, judge)
@@ -296,7 +301,7 @@ def _tool_choice(value: object, path: str, judge: Judge) -> None:
 
 def _output(value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, str):
-        _list(partial(_named, "part"), value, path, judge)
+        _list(partial(_named, "result_part"), value, path, judge)
 
 
 def _compile(spec: str) -> _Check:

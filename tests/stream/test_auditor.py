@@ -405,9 +405,8 @@ def disturbed(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> list[Payload]:
             case "lose" if len(stream) > 1:
                 stream.pop(n)
             case change:
-                change_at(
-                    stream[n], draw(st.sampled_from(places(stream[n]) or [("x",)])), change, draw(values)
-                )
+                at = draw(st.sampled_from(places(stream[n]) or [("x",)]))
+                change_at(stream[n], at, change, deepcopy(draw(values)))  # a further change may be inside it
     return stream
 
 
@@ -448,6 +447,16 @@ def test_keys_and_types_are_judged_as_the_schema_judges_them(data: st.DataObject
     ours = ABOUT_KEYS & {v.rule for v in audit([payload])}
     valid = VALIDATORS[payload["type"]].is_valid(payload)
     assert valid == (not ours), (where, ours)
+
+
+@pytest.mark.parametrize("kind", ["text", "output_text", "summary_text", "input_video"])
+def test_the_output_of_a_call_has_the_parts_of_an_input_alone(kind: str) -> None:
+    stream = streams.STANDARD["hosted"]()
+    for payload in stream:
+        for item in (payload.get("item"), *payload.get("response", {}).get("output", ())):
+            if item is not None and item["type"] == "function_call_output":
+                item["output"][0] |= {"type": kind, "annotations": [], "video_url": "https://example.com"}
+    assert set(rules(audit(stream))) == {"union.part"}
 
 
 def test_a_long_stream_takes_time_in_proportion() -> None:
