@@ -155,7 +155,8 @@ def refused(
     error = _classify(provider, status, told, secrets)
     add_request_id(error.payload, headers)
     if error.status in (429, 503):
-        error.retry_after = retry_after(headers) or told.retry_after or _delay_in(told.message)
+        said = (retry_after(headers), told.retry_after, _delay_in(told.message))
+        error.retry_after = next((seconds for seconds in said if seconds is not None), None)
     return error
 
 

@@ -169,13 +169,23 @@ def test_a_long_answer_is_cut() -> None:
         ({"retry-after": "20"}, 20.0),
         ({"retry-after-ms": "1500", "retry-after": "20"}, 1.5),
         ({"retry-after": "soon"}, None),
-        ({"retry-after": "-3"}, None),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "0", "retry-after": "20"}, 0.0),
+        ({"retry-after": "-3"}, 0.0),
         ({}, None),
     ],
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert errors.refused("p", 429, headers, b"").retry_after == seconds
     assert errors.refused("p", 400, headers, b"").retry_after is None
+
+
+def test_a_retry_after_of_nothing_wins_over_what_the_body_says() -> None:
+    body = b'{"error": {"message": "Please try again in 20s"}}'
+    assert errors.refused("p", 429, {"retry-after": "0"}, body).retry_after == 0
+    assert errors.refused("p", 429, {}, body).retry_after == 20
+    now = b'{"error": {"message": "Please try again in 20s", "details": [{"retryDelay": "0s"}]}}'
+    assert errors.refused("p", 429, {}, now).retry_after == 0
 
 
 def test_retry_after_as_a_date() -> None:
