@@ -240,15 +240,20 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
             reader.wrong(path, "an alias needs a name")
         if alias.count(WILDCARD) > 1:
             reader.wrong(path, f"a pattern has one {WILDCARD}, and this one has {alias.count(WILDCARD)}")
-        if any(WILDCARD in target for target in targets) and not _may_fill(config, alias, targets):
-            message = f"a target may have a {WILDCARD} only where it is the one target of a pattern"
-            reader.wrong(path, f"{message} without a [routes] table")
         if not targets:
             reader.wrong(path, 'expected a target such as "groq/llama-3.3-70b", got an empty list')
-        for target in targets:
-            _check_target(reader, config, path, target, names)
-        for target in sorted({target for target in targets if targets.count(target) > 1}):
-            reader.wrong(path, f"the target {quote(target)} is there more than once; use weights instead")
+        if len(targets) > 1 and alias in targets:
+            message = "a route cannot have the name of one of its targets, which leads to that target alone"
+            reader.wrong(path, f"{message}; give it another name")
+        may_fill = WILDCARD in alias and len(targets) == 1 and alias not in config.routes
+        for n, (place, target) in enumerate(zip(_places(reader, path, targets), targets, strict=True)):
+            _check_target(reader, config, place, target, names)
+            if WILDCARD in target and not may_fill:
+                message = f"a target may have a {WILDCARD} only where it is the one target of a pattern"
+                reader.wrong(place, f"{message} without a [routes] table")
+            if target in targets[:n]:
+                message = f"the target {quote(target)} is there more than once; use weights instead"
+                reader.wrong(place, message)
     for name, route in config.routes.items():
         _check_route(reader, config, name, route, names)
     if config.default_model is not None:
@@ -264,9 +269,16 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
             )
 
 
-def _may_fill(config: Config, alias: str, targets: Sequence[str]) -> bool:
-    """Can the text that a pattern stands for be put into its target? The state of a route is its targets'."""
-    return WILDCARD in alias and len(targets) == 1 and alias not in config.routes
+def _places(reader: ConfigReader, path: KeyPath, values: Sequence[str]) -> list[KeyPath]:
+    """Where each value of a list stands; those that could not be read are not among the values."""
+    given = _value(reader, path)
+    if not isinstance(given, list):
+        return [path] * len(values)
+    found: list[KeyPath] = []
+    for n, value in enumerate(given):
+        if len(found) < len(values) and value == values[len(found)]:
+            found.append((*path, n))
+    return found
 
 
 def _check_target(reader: ConfigReader, config: Config, path: KeyPath, target: str, names: set[str]) -> None:
@@ -288,16 +300,27 @@ def _check_route(
     if targets is None:
         reader.wrong(path, f"there is no alias {quote(name)} in [models]{_or(name, set(config.models))}")
         return
-    raw = _table(reader, path).get("weights")
-    given = len(raw if isinstance(raw, list) else route.weights)
-    if given not in (0, len(targets)):
-        message = f"expected a weight for each target, {len(targets)} in all, got {given}"
-        reader.wrong((*path, "weights"), message)
-    elif route.weights and not any(route.weights):
-        reader.wrong((*path, "weights"), "expected a weight above 0 for one target at least")
-    if route.context_window_fallback is not None:
+    given, wanted = (*path, "weights"), ("models", name)
+    count, expected = _count(reader, given, route.weights), _count(reader, wanted, targets)
+    if count not in (0, expected):
+        reader.wrong(given, f"expected a weight for each target, {expected} in all, got {count}")
+    elif len(route.weights) == count and not any(route.weights) and count:
+        reader.wrong(given, "expected a weight above 0 for one target at least")
+    if (spare := route.context_window_fallback) is not None:
         where = (*path, "context_window_fallback")
-        _check_target(reader, config, where, route.context_window_fallback, names)
+        _check_target(reader, config, where, spare, names)
+        if WILDCARD in spare:
+            message = f"only the target of a pattern may have a {WILDCARD}"
+            reader.wrong(where, f"expected one target, got {quote(spare)}: {message}")
+        elif targets == (spare,):
+            message = "name one with a larger window, or leave this out"
+            reader.wrong(where, f"{quote(spare)} is the only target already; {message}")
+
+
+def _count(reader: ConfigReader, path: KeyPath, values: Sequence[object]) -> int:
+    """How many values a list has, also those that could not be read."""
+    given = _value(reader, path)
+    return len(given if isinstance(given, list) else values)
 
 
 def _route(reader: ConfigReader, name: str, route: RouteSettings) -> RouteSettings:
@@ -329,7 +352,13 @@ def _check_keys(reader: ConfigReader, clients: Mapping[str, ClientKey]) -> None:
 
 def _table(reader: ConfigReader, path: KeyPath) -> Mapping[str, Any]:
     """The raw table at a path, empty when there is none."""
-    table: Any = reader.document.tree
-    for part in path:
-        table = table.get(part) if isinstance(table, dict) else None
+    table = _value(reader, path)
     return table if isinstance(table, dict) else {}
+
+
+def _value(reader: ConfigReader, path: KeyPath) -> Any:
+    """The raw value at a path, None when there is none."""
+    value: Any = reader.document.tree
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value

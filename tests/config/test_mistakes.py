@@ -258,23 +258,25 @@ ONE_MISTAKE = {
     ),
     "the same target twice": (
         CHAT + '[models]\nfast = ["groq/a", "groq/b", "groq/a"]\n',
-        '5:1: models.fast: the target "groq/a" is there more than once; use weights instead',
+        '5:29: models.fast[2]: the target "groq/a" is there more than once; use weights instead',
     ),
     "route without an alias": (
         CHAT + '[models]\nfast = "groq/a"\n[routes.fats]\nretries = 1\n',
         '6:9: routes.fats: there is no alias "fats" in [models], did you mean `fast`?',
     ),
     "too few weights": (
-        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nweights = [1]\n',
-        "7:1: routes.fast.weights: expected a weight for each target, 2 in all, got 1",
+        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nstrategy = "weighted"\nweights = [1]\n',
+        "8:1: routes.fast.weights: expected a weight for each target, 2 in all, got 1",
     ),
     "weights of nothing": (
-        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nweights = [0, 0]\n',
-        "7:1: routes.fast.weights: expected a weight above 0 for one target at least",
+        CHAT
+        + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nstrategy = "weighted"\nweights = [0, 0]\n',
+        "8:1: routes.fast.weights: expected a weight above 0 for one target at least",
     ),
     "a weight below nothing": (
-        CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nweights = [1, -2]\n',
-        "7:15: routes.fast.weights[1]: expected a weight from 0 to 1000000, got the number -2",
+        CHAT
+        + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nstrategy = "weighted"\nweights = [1, -2]\n',
+        "8:15: routes.fast.weights[1]: expected a weight from 0 to 1000000, got the number -2",
     ),
     "no such strategy": (
         CHAT + '[models]\nfast = ["groq/a", "groq/b"]\n[routes.fast]\nstrategy = "random"\n',
