@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,14 +15,14 @@ from antiphon.providers.registry import create_provider
 _PATIENCE: Final = 5.0
 
 
-def look_up(config: Config, targets: Mapping[str, Target]) -> dict[str, ModelInfo]:
+def look_up(config: Config, targets: Sequence[Target]) -> dict[Target, ModelInfo]:
     return asyncio.run(_look_up(config, targets))
 
 
-async def _look_up(config: Config, targets: Mapping[str, Target]) -> dict[str, ModelInfo]:
+async def _look_up(config: Config, targets: Sequence[Target]) -> dict[Target, ModelInfo]:
     http = UpstreamClient()
     environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=Path())
-    used = {target.provider for target in targets.values()}
+    used = {target.provider for target in targets}
     providers = {
         name: create_provider(settings, environment)
         for name, settings in config.providers.items()
@@ -32,7 +32,7 @@ async def _look_up(config: Config, targets: Mapping[str, Target]) -> dict[str, M
         await asyncio.gather(*(_ask(provider) for provider in providers.values()))
         catalogue = Catalogue(config, providers)
         await catalogue.load()
-        return {name: catalogue.lookup(*target) for name, target in targets.items()}
+        return {target: catalogue.lookup(*target) for target in targets}
     finally:
         for provider in providers.values():
             await provider.close()

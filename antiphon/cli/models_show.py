@@ -9,12 +9,12 @@ from antiphon.cli.common import CommandFailed, add_command, add_config_option, l
 if TYPE_CHECKING:
     from antiphon.catalogue import ModelInfo, Prices
     from antiphon.cli.common import Commands
-    from antiphon.config import Target
+    from antiphon.config import Config, Target
 
 SHOW: Final = """\
 Prints what is known of a model, and by whom: the configuration ([catalogue."PROVIDER/model"]), the list of
 its provider, which is asked, or the table of prices of the package genai-prices. What nobody says is unknown.
-Without a model it prints every configured name.
+Of a name with several targets it prints each. Without a model it prints every configured name.
 
 examples:
   antiphon models show
@@ -36,23 +36,34 @@ def show(arguments: argparse.Namespace) -> int:
 
     names = config.aliases() if arguments.model is None else [arguments.model]
     try:
-        targets = {name: config.resolve(name) for name in names}
+        shown = [each for name in names for each in _targets(config, name)]
     except UnknownModel as unknown:
         raise CommandFailed(f"antiphon: {unknown}") from None
     try:
         from antiphon.cli.model_lookup import look_up
 
-        found = look_up(config, targets)
+        found = look_up(config, [target for _, target in shown])
     except ModuleNotFoundError as missing:
         raise not_installed(missing) from missing
-    for name, target in targets.items():
-        print("\n".join(_lines(name, target, found[name])))
+    for title, target in shown:
+        print("\n".join(_lines(title, found[target])))
     return 0
 
 
-def _lines(name: str, target: "Target", info: "ModelInfo") -> Iterator[str]:
-    yield name if name == "/".join(target) else f"{name} = {'/'.join(target)}"
-    for field, title, value in (
+def _targets(config: "Config", name: str) -> "Iterator[tuple[str, Target]]":
+    """Each target of a name, below the title that it is shown with."""
+    first, route = config.resolve(name), config.route(name)
+    targets = (first,) if route is None else route.targets
+    for n, target in enumerate(targets, 1):
+        title = name if name == str(target) else f"{name} = {target}"
+        yield (title if len(targets) == 1 else f"{title} ({n} of {len(targets)})"), target
+    if route is not None and route.spare is not None:
+        yield f"{name} = {route.spare} (context_window_fallback)", route.spare
+
+
+def _lines(title: str, info: "ModelInfo") -> Iterator[str]:
+    yield title
+    for field, label, value in (
         ("context_window", "context window", _tokens(info.context_window)),
         ("output_limit", "output limit", _tokens(info.output_limit)),
         ("input_modalities", "input", _listed(info.input_modalities and sorted(info.input_modalities))),
@@ -64,7 +75,7 @@ def _lines(name: str, target: "Target", info: "ModelInfo") -> Iterator[str]:
         source: str = info.sources.get(field, "")
         if source == "genai-prices":
             source += f" ({info.price_model})"
-        yield f"  {title:<15} {value:<24} {source}".rstrip()
+        yield f"  {label:<15} {value:<24} {source}".rstrip()
 
 
 def _tokens(number: int | None) -> str:

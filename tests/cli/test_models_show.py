@@ -58,3 +58,18 @@ def test_a_model_that_is_not_there(run: Run, configured: Path) -> None:
     result = run("models", "show", "slow")
     assert (result.code, result.out) == (1, "")
     assert "the model 'slow' does not exist" in result.err.replace('"', "'")
+
+
+def test_a_route_is_shown_with_each_of_its_targets(run: Run, configured: Path) -> None:
+    text = configured.read_text().replace("[models]", '[models]\nboth = ["gpt/gpt-5-mini", "gpt/other"]')
+    configured.write_text(text + '[routes.both]\ncontext_window_fallback = "gpt/large"\n')
+    result = run("models", "show", "both")
+    assert [line for line in result.out.splitlines() if not line.startswith(" ")] == [
+        "both = gpt/gpt-5-mini (1 of 2)",
+        "both = gpt/other (2 of 2)",
+        "both = gpt/large (context_window_fallback)",
+    ]
+    windows = [line.split()[2] for line in result.out.splitlines() if "context window" in line]
+    assert windows == ["400,000", "unknown", "unknown"]
+    assert result.err.count("the list of gpt did not come") == 1
+    assert "both = gpt/other (2 of 2)" in run("models", "show").out.splitlines()
