@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
@@ -51,9 +52,10 @@ async def models(gateway: Gateway, exchange: Exchange) -> None:
 
 async def _served(gateway: Gateway, exchange: Exchange) -> dict[str, Target]:
     """The configured names, the default first, then the models of each provider as `NAME/model`."""
-    config = gateway.config
-    aliases = sorted(config.aliases(), key=lambda alias: alias != config.default_model)
-    found = {alias: config.resolve(alias) for alias in aliases}
+    config, found = gateway.config, {}
+    for alias in sorted(config.aliases(), key=lambda alias: alias != config.default_model):
+        with suppress(SpecError):  # who asks cannot use it
+            found[alias] = _target(gateway, exchange, alias)
     refused = config.discovered if exchange.caller.via else ()
     for name, listed in (await gateway.models.listed(without=refused)).items():
         for model in listed:
@@ -84,19 +86,25 @@ async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, T
 
 async def model(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
+    target = _target(gateway, exchange, id)
+    await gateway.engine.routes.catalogue.load()
+    found = _model(gateway, id, target, exchange.caller.key)
+    is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
+    await exchange.answer(encode(model_object(found) if is_asked_so else found))
+
+
+def _target(gateway: Gateway, exchange: Exchange, id: str) -> Target:
+    """Whom a request for this model goes to first; refused if there is none, or none for who asks."""
+    engine, caller = gateway.engine, exchange.caller
     try:
         target = gateway.config.resolve(id)
     except UnknownModel as unknown:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
-    if (route := gateway.engine.route_of(id)) is None:
-        gateway.engine.check_use(target.provider, exchange.caller)
-    else:
-        target = gateway.engine.usable(route, exchange.caller).targets[0]
-    await gateway.engine.routes.catalogue.load()
-    found = _model(gateway, id, target, exchange.caller.key)
-    is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
-    await exchange.answer(encode(model_object(found) if is_asked_so else found))
+    if (route := engine.route_of(id)) is not None:
+        return engine.usable(route, caller).targets[0]
+    engine.check_use(target.provider, caller)
+    return target
 
 
 async def healthz(gateway: Gateway, exchange: Exchange) -> None:

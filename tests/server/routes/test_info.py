@@ -75,6 +75,19 @@ def test_what_is_known_of_a_model(serve: Serve, upstream: Upstream) -> None:
     assert told["up/other/model"]["sources"] == {}
 
 
+def test_the_list_tells_of_a_route_what_its_object_tells(serve: Serve, upstream: Upstream) -> None:
+    """The first target that can be used, not one of a provider that is disabled."""
+    off = '[providers.off]\ntype = "groq"\napi_key_env = "NOT_SET"\n'
+    toml = upstream.toml.replace("[models]", '[models]\nq = ["off/m", "up/some-model"]\n"z*" = "off/m"')
+    client = serve(toml + off).client()
+    for headers in ({}, {"anthropic-version": "2023-06-01"}):
+        listed = client.ok("GET", "/v1/models", headers=headers)["data"]
+        (told,) = [model for model in listed if model["id"] == "q"]
+        assert told == client.ok("GET", "/v1/models/q", headers=headers)
+    (told,) = [model for model in client.ok("GET", "/v1/models")["data"] if model["id"] == "q"]
+    assert (told["owned_by"], told["antiphon:model"]["target"]) == ("up", "up/some-model")
+
+
 def test_an_unknown_model_is_not_found(client: Client) -> None:
     error = client.refused(404, "GET", "/v1/models/nobody")
     assert (error["code"], error["param"]) == ("model_not_found", "model")
