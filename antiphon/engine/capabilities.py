@@ -25,7 +25,8 @@ _INCLUDED = frozenset({"message.output_text.logprobs", "reasoning.encrypted_cont
 REFUSED = "refused"
 """What happens to a request of which a provider cannot take a part: it fails."""
 
-_USUAL_CHARACTERS = 4
+USUAL_CHARACTERS = 4
+"""Of a token, where nobody has counted."""
 _MOST_CHARACTERS = 8
 """A token of a long text has no more characters than this on the average."""
 _MOST_TOKENS = 4
@@ -103,7 +104,7 @@ def fits(turn: Turn, info: ModelInfo) -> bool | None:
 
 def estimated_tokens(turn: Turn) -> int:
     """How many tokens the prompt may have, at four characters a token; pictures and files are not counted."""
-    return -(-_characters(turn) // _USUAL_CHARACTERS)
+    return -(-_characters(turn) // USUAL_CHARACTERS)
 
 
 def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:

@@ -3,20 +3,27 @@
 from typing import Any
 
 from antiphon.config import Config, ModelFacts, ProviderSettings, RouteSettings
+from antiphon.engine.background.background import Background
 from antiphon.engine.context import Memory
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.run import Run
 from antiphon.providers.base import Provider, Sink, Turn
 from antiphon.spec.codec import encode
-from antiphon.spec.decode import decode_request, decode_websocket_create
-from antiphon.spec.events import AnyEvent
+from antiphon.spec.decode import decode_event, decode_request, decode_websocket_create
+from antiphon.spec.errors import ErrorPayload
+from antiphon.spec.events import AnyEvent, LifecycleEvent
 from antiphon.spec.request import Request
-from antiphon.spec.response import Receipt
+from antiphon.spec.response import Receipt, Response
 from antiphon.store import SqliteStore
 from antiphon.stream.auditor import audit
+from antiphon.stream.deltas import Failure
+from antiphon.stream.dialects import solicited
 from antiphon.wires.responses_socket import TurnMemory
 from antiphon.wires.sealing import Seal
 from tests.engine.played import Heard, Playing, Step
+
+CUT: Step = [Failure(ErrorPayload("server_error", "cut", "upstream_closed"))]
+"""An upstream that breaks off."""
 
 
 class Scenes(Playing):
@@ -74,16 +81,38 @@ class World:
             fields.setdefault("memory", TurnMemory())
         run, heard = await self.start(**fields), Heard()
         await run.deliver(heard, 5)
-        assert audit(heard.events) == []
-        kinds = [event.type for event in heard.events]
-        assert kinds.count("response.created") == 1
-        assert sum(event.is_terminal for event in heard.events) == 1
+        check(heard.events, fields.get("tools", []))
         return run, heard.events
 
     async def plain(self, **fields: Any) -> Run:
         run = await self.start(stream=False, **fields)
         await run.result()
         return run
+
+    async def background(self, **fields: Any) -> Response:
+        """The response that a job gives, whose log is held to the rules as any stream."""
+        background = Background(self.engine)
+        await background.open()
+        request = decode_request(encode({"input": "hi", "background": True, **fields}))
+        job = await background.start(request, Caller(receipts=True))
+        events: list[AnyEvent] = []
+        while logged := await background.events("", job.id, len(events) - 1):
+            events += [decode_event(one.data) for one in logged]
+        await background.finished()
+        await background.close()
+        check(events, fields.get("tools", []))
+        last = events[-1]
+        assert isinstance(last, LifecycleEvent)
+        return last.response
+
+
+def check(events: list[AnyEvent], tools: list[dict[str, Any]]) -> None:
+    """Hold a stream to the rules: it begins once and ends once."""
+    declared = decode_request(encode({"input": "", "tools": tools})).tools
+    assert audit(events, solicited=solicited(declared)) == []
+    kinds = [event.type for event in events]
+    assert kinds.count("response.created") == 1
+    assert sum(event.is_terminal for event in events) == 1
 
 
 def route_of(run: Run) -> Receipt:

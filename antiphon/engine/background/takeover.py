@@ -173,5 +173,5 @@ def _receipt(before: Unfinished | None, attempt: int) -> Receipt:
         return Receipt("output", CONTINUED, f"{reason}goes on with the response", TAKEOVER)
     if not before.text:
         return Receipt("output", CONTINUED, f"{reason}goes on after the items that are finished", TAKEOVER)
-    place = f"goes on with this text at character {len(before.text):,}"
+    place = f"goes on with this text at character {before.offset:,}"
     return Receipt(before.place, CONTINUED, f"{reason}{place}", TAKEOVER)

@@ -11,9 +11,10 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.engine.routing.seam import Seam
+from antiphon.engine.capabilities import USUAL_CHARACTERS
+from antiphon.engine.routing.seam import Seam, last_words
 from antiphon.providers.base import SUPPRESSED, Provider, Sink, Turn, WrappingProvider, WrappingSink
-from antiphon.spec.content import InputText, OutputText, Refusal, UrlCitation
+from antiphon.spec.content import InputText, OutputText, Refusal, UrlCitation, text_of
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import (
     CustomToolCall,
@@ -28,9 +29,11 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import TextFormat
 from antiphon.stream.deltas import (
+    CUTS,
     AnnotationDelta,
     AnyDelta,
     CallDelta,
+    Failure,
     Finish,
     ItemDelta,
     ItemEnd,
@@ -48,8 +51,6 @@ from antiphon.stream.deltas import (
 )
 from antiphon.stream.open_items import is_json_object
 
-_ANCHOR = 60
-"""How many characters of the text the next target is asked to begin with."""
 _GO_ON = (
     "Your last message broke off in the middle. Go on with it exactly where it stopped, in the same language "
     "and form, as if it had never been interrupted. Do not greet, explain or start over. Begin by repeating "
@@ -65,7 +66,7 @@ UNFINISHED = ErrorPayload(
     "or a text with a format; send the request again",
     code="cannot_continue",
 )
-_NO_WORDS = (UsageDelta, Finish)
+_NO_WORDS = (UsageDelta, Finish, Failure)
 _NOT_YET = "The result of this call comes later. Go on with the answer without it, and do not call again."
 _OUTPUTS = (FunctionCallOutput, CustomToolCallOutput)
 
@@ -78,12 +79,20 @@ class Unfinished(Struct, frozen=True):
     text: str = ""
     """Of the message that is open."""
     place: str = ""
-    """Where that text stands in the response."""
+    """Where that text stands in the response: its last part."""
+    offset: int = 0
+    """At which character of that part it stops."""
     has_open_reasoning: bool = False
     output_tokens: int = 0
     """How much has been said."""
     is_estimated: bool = False
     """Did nobody count that?"""
+    usage: Usage | None = None
+    """What has been counted, if anything was."""
+
+    @property
+    def reasoning_tokens(self) -> int:
+        return self.usage.output_tokens_details.reasoning_tokens if self.usage is not None else 0
 
 
 def resumable(response: Response, request: Request, start: int = 0) -> Unfinished | None:
@@ -97,7 +106,7 @@ def resumable(response: Response, request: Request, start: int = 0) -> Unfinishe
 def unfinished(response: Response, request: Request, start: int = 0) -> Unfinished | None:
     """What can be gone on with of the output from `start` on, or None if something is open that cannot."""
     items: list[Item] = []
-    text, place, has_open_reasoning, has_open_text = "", "", False, False
+    text, place, offset, has_open_reasoning, has_open_text = "", "", 0, False, False
     for n, item in enumerate(response.output[start:], start):
         is_open = getattr(item, "status", None) == "in_progress"
         match item:
@@ -107,6 +116,7 @@ def unfinished(response: Response, request: Request, start: int = 0) -> Unfinish
                     return None
                 has_open_text = True
                 text, place = item.get_text(), f"output[{n}].content[{max(len(parts) - 1, 0)}]"
+                offset = len(text_of(parts[-1:]))
             case Reasoning():
                 has_open_reasoning = has_open_reasoning or is_open
             case FunctionCall() if is_open and not is_json_object(item.arguments):
@@ -117,14 +127,21 @@ def unfinished(response: Response, request: Request, start: int = 0) -> Unfinish
                 return None
             case CustomToolCall():
                 items.append(item)
-    counted = response.usage.output_tokens if response.usage else 0
+    usage = response.usage
+    counted = usage.output_tokens if usage is not None else 0
     said = estimated_tokens(response.output[start:])
-    return Unfinished(items, text, place, has_open_reasoning, max(counted, said), counted < said)
+    return Unfinished(
+        items, text, place, offset, has_open_reasoning, max(counted, said), counted < said, usage
+    )
 
 
 def estimated_tokens(items: Sequence[Item]) -> int:
-    """About how many tokens a model has written in these items: one for four characters."""
-    return sum(map(_length, items)) // 4
+    """About how many tokens a model has written in these items."""
+    return _tokens(sum(map(_length, items)))
+
+
+def _tokens(characters: int) -> int:
+    return characters // USUAL_CHARACTERS
 
 
 def _has_format(request: Request) -> bool:
@@ -153,41 +170,56 @@ class Continuation(Struct):
     """What it is given after the transcript."""
     unsent: str
     """The blanks at the end of the open text, where the target must not be given them."""
+    anchor: str
+    """What it is asked to begin with; empty if it is asked for no repetition."""
     resent_tokens: int
 
     @classmethod
     def on(cls, provider: Provider, turn: Turn, before: Unfinished) -> "Continuation":
-        added = list(_sendable(before.items))
+        added, anchor = list(_sendable(before.items)), ""
         text = before.text.rstrip()
         if text:
             added.append(Message(role="assistant", content=[OutputText(text)]))
             if not _takes_prefill(provider, turn):
-                added.append(_ask(_GO_ON + _anchor(text)))
+                anchor = last_words(text)
+                added.append(_ask(_GO_ON + anchor))
         elif added:
             added.append(_ask(_GO_ON_AFTER))
         resent = sum(map(_length, added)) + len(_NOT_YET) * sum(isinstance(item, _OUTPUTS) for item in added)
-        return cls(before, added, before.text[len(text) :], resent // 4)
+        return cls(before, added, before.text[len(text) :], anchor, _tokens(resent))
 
     def request(self, request: Request) -> Request | None:
-        """The request that is left of it; None if its budget is used up."""
+        """What is left of it, with room for what is to be repeated; None if the budget is used up."""
         budget = request.max_output_tokens
         if budget is not None:
             budget -= self.before.output_tokens
             if budget <= 0:
                 return None
+            budget += _tokens(len(self.anchor))
         calls = any(isinstance(item, FunctionCall | CustomToolCall) for item in self.before.items)
         choice = None if calls else request.tool_choice
         return replace(request, max_output_tokens=budget, tool_choice=choice)
 
-    def usage(self, usage: Usage) -> Usage:
-        """The input of the attempt without what was sent again, and the output of all."""
-        given = max(0, usage.input_tokens - self.resent_tokens)
+    def usage(self, usage: Usage, unheard: int) -> Usage:
+        """The input of the attempt without what was sent again, and the output of all.
+
+        `unheard` tokens of what the attempt has said are not there: they were a repetition.
+        """
+        usage, before = usage.balanced(), self.before
+        given, said = max(0, usage.input_tokens - self.resent_tokens), max(0, usage.output_tokens - unheard)
+        details = usage.input_tokens_details
         return Usage.of(
             given,
-            usage.output_tokens + self.before.output_tokens,
-            cached=min(usage.input_tokens_details.cached_tokens, given),
-            reasoning=usage.output_tokens_details.reasoning_tokens,
+            said + before.output_tokens,
+            cached=min(details.cached_tokens, given),
+            written=details.cache_write_tokens or 0,
+            reasoning=min(usage.output_tokens_details.reasoning_tokens, said) + before.reasoning_tokens,
         )
+
+    def _usage_of_all(self) -> Usage:
+        """Where nobody else is asked: what has been counted, with all that was said."""
+        counted, said = self.before.usage or Usage(), self.before.output_tokens
+        return replace(counted, output_tokens=said, total_tokens=counted.input_tokens + said)
 
     def begin(self, request: Request, sink: Sink) -> Request | None:
         """The request for the next target, once what it leaves behind has been put.
@@ -197,7 +229,7 @@ class Continuation(Struct):
         left = self.request(request)
         closing: list[AnyDelta] = [ItemEnd(None, "completed")] if self.before.has_open_reasoning else []
         if left is None:
-            closing += [UsageDelta(self.usage(Usage())), Finish("length")]
+            closing += [UsageDelta(self._usage_of_all()), Finish("length")]
         if closing:
             sink.put(closing)
         return left
@@ -246,12 +278,8 @@ def _ask(words: str) -> Message:
     return Message(role="user", content=[InputText(words)])
 
 
-def _anchor(text: str) -> str:
-    """The last words of the text, whole ones."""
-    if len(text) <= _ANCHOR:
-        return text
-    tail = text[-_ANCHOR:]
-    return tail.split(None, 1)[1] if len(tail.split(None, 1)) == 2 else tail
+def _says_something(delta: AnyDelta) -> bool:
+    return bool(delta.text) if isinstance(delta, TextDelta) else not isinstance(delta, _NO_WORDS)
 
 
 class Continued(WrappingSink):
@@ -274,58 +302,101 @@ class Continued(WrappingSink):
         super().__init__(sink)
         self.has_added = False
         """Has the target said anything that was not there before?"""
+        self.usage: Usage | None = None
+        """What the target itself has counted."""
         self._begins = begins
         self._how = how
         self._number = number
         self._left_out = left_out
         before = how.before.text
-        self._seam = Seam(before, how.unsent) if before else None
+        self._seam = Seam(before, how.unsent, how.anchor) if before else None
         self._is_joined = not before  # the open text has gone on, or is over
         self._is_at_text = bool(before)  # what comes belongs to that text
-        self._offset = len(before)
+        self._waiting: list[AnyDelta] = []  # until it is known what the text before it adds
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         passed: list[AnyDelta] = []
         for delta in deltas:
-            passed += self._joined(delta)
-        if not self.has_added and any(type(delta) not in _NO_WORDS for delta in passed):
-            self.has_added = True
-            self._begins()
+            for one in self._joined(delta):
+                if not self.has_added and _says_something(one):
+                    self.has_added = True
+                    self._begins()
+                passed.append(self._counted(one) if type(one) is UsageDelta else one)
         return self._sink.put(passed) if passed else True
 
     def _joined(self, delta: AnyDelta) -> list[AnyDelta]:
-        seam = self._seam
+        seam = self._seam if self._seam is not None and not self._seam.is_closed else None
         match delta:
-            case UsageDelta(usage):
-                return [UsageDelta(self._how.usage(usage))]
-            case TextDelta(text, logprobs) if seam is not None and not seam.is_closed:
-                new = seam.feed(text)
-                self._is_joined = self._is_joined or bool(new)
-                return [TextDelta(new, logprobs if new == text else None)] if new else []
-            case TextDelta() | Finish() if seam is None or seam.is_closed:
+            case UsageDelta() | AnnotationDelta() if seam is not None:
+                self._waiting.append(delta)
+                return []
+            case UsageDelta():
                 return [delta]
+            case AnnotationDelta():
+                return self._placed(delta)
+            case TextDelta(text):
+                if seam is None:
+                    self._is_joined = self._is_joined or bool(text)
+                    return [delta]
+                new = seam.feed(text)
+                return self._told(new, delta) if seam.is_closed else []
+            case Finish(reason):
+                return [*self._decided(is_cut=reason in CUTS), delta]
+            case Failure():
+                return [*self._decided(is_cut=True), delta]
             case ReasoningDelta() | SummaryDelta() | SignatureDelta() if not self._is_joined:
                 self._left_out()
                 return []
             case MessageStart() | PartEnd(None) | ItemEnd(None) if not self._is_joined:
                 return []
-            case AnnotationDelta(annotation=UrlCitation() as citation) if self._is_at_text:
-                start = self._offset - (seam.removed if seam else 0)
-                moved = replace(
-                    citation, start_index=citation.start_index + start, end_index=citation.end_index + start
-                )
-                return [*self._flushed(), AnnotationDelta(moved)]
-            case AnnotationDelta():
-                return [*self._flushed(), delta]
-        self._is_at_text, self._is_joined = False, True
-        return [*self._flushed(), self._keyed(delta)]
+        self._is_joined = True
+        decided = self._decided()
+        self._is_at_text = False
+        return [*decided, self._keyed(delta)]
 
-    def _flushed(self) -> list[AnyDelta]:
+    def _decided(self, *, is_cut: bool = False) -> list[AnyDelta]:
         """What the seam still holds: it is known now to be no more than that."""
         if self._seam is None or self._seam.is_closed:
             return []
-        rest = self._seam.close()
-        return [TextDelta(rest)] if rest else []
+        return self._told(self._seam.close(is_cut=is_cut))
+
+    def _told(self, new: str, last: TextDelta | None = None) -> list[AnyDelta]:
+        """What the text adds, of which `last` was the last piece, and what waited for that.
+
+        Notes on a mere repetition are left out.
+        """
+        passed: list[AnyDelta] = []
+        if new:
+            self._is_joined = True
+            passed.append(last if last is not None and last.text == new else TextDelta(new))
+        for delta in self._waiting:
+            if not isinstance(delta, AnnotationDelta):
+                passed.append(delta)
+            elif new:
+                passed += self._placed(delta)
+        self._waiting = []
+        return passed
+
+    def _placed(self, delta: AnnotationDelta) -> list[AnyDelta]:
+        """A note at its place: its target counts from the start of its own text, and a part from its own."""
+        citation = delta.annotation
+        if self._seam is None or not self._is_at_text or not isinstance(citation, UrlCitation):
+            return [delta]
+        start = self._how.before.offset - self._seam.removed
+        if citation.start_index + start < 0:
+            return []  # on words of an earlier part
+        moved = replace(
+            citation, start_index=citation.start_index + start, end_index=citation.end_index + start
+        )
+        return [AnnotationDelta(moved)]
+
+    def _counted(self, delta: UsageDelta) -> UsageDelta:
+        self.usage = delta.usage
+        if self.has_added:
+            unheard = _tokens(self._seam.removed) if self._seam is not None else 0
+        else:
+            unheard = delta.usage.balanced().output_tokens
+        return UsageDelta(self._how.usage(delta.usage, unheard))
 
     def _keyed(self, delta: AnyDelta) -> AnyDelta:
         match delta:

@@ -117,10 +117,14 @@ class RouteProvider(Struct, eq=False):
         while ask is not None:
             provider = routes.providers[ask.target.provider]
             attempt = Attempt(sink, self, ask, turn, len(turn.receipts), perf_counter())
-            if ask.target is not self._begun_for and not self._begin(attempt, provider, mine):
-                ask.left(routes.states)
-                return
             try:
+                if ask.target is not self._begun_for:
+                    if (begun := self._begin(attempt, provider, mine)) is None:
+                        ask.left(routes.states)
+                        return
+                    mine = begun
+                else:
+                    turn.target = ask.candidate.state.name
                 if (preparing := self._prepare(self._context, provider, mine, attempt.added)) is not None:
                     await preparing
                 await self.wrapped(provider, mine).answer(mine, attempt)
@@ -169,21 +173,27 @@ class RouteProvider(Struct, eq=False):
     async def close(self) -> None:
         return
 
-    def _begin(self, attempt: Attempt, provider: Provider, mine: Turn) -> bool:
-        """Make the response this target's from here on. False if nothing may follow what there is."""
-        ask = attempt.ask
-        mine.model = ask.target.upstream_model
-        attempt.turn.target = mine.target = ask.candidate.state.name
+    def _begin(self, attempt: Attempt, provider: Provider, mine: Turn) -> Turn | None:
+        """Make the response this target's from here on, and give the turn that it is asked.
+
+        None if nothing may follow what there is: the budget is used up, and that is the end of the answer.
+        """
+        ask, turn = attempt.ask, attempt.turn
+        name = ask.candidate.state.name
         if self._unfinished is not None:
-            return self._join(self._unfinished, attempt, provider, mine)
+            # What is left of the request is for this target alone.
+            mine = replace(mine, model=ask.target.upstream_model, target=name)
+            if not self._join(self._unfinished, attempt, provider, mine):
+                return None
+            turn.target = name
+            return mine
+        mine.model = ask.target.upstream_model
+        turn.target = mine.target = name
         self._composing.begins(ask.target, provider, mine)
-        return True
+        return mine
 
     def _join(self, before: Unfinished, attempt: Attempt, provider: Provider, mine: Turn) -> bool:
-        """Have the attempt go on with what there is.
-
-        False if nothing may follow: the budget is used up, and that is the end of the answer.
-        """
+        """Have the attempt go on with what there is. False if nothing may follow it."""
         ask, turn, sink = attempt.ask, attempt.turn, attempt.sink
         how = Continuation.on(provider, mine, before)
         if how.request(turn.request) is None:
@@ -197,7 +207,7 @@ class RouteProvider(Struct, eq=False):
         self._composing.begins(ask.target, provider, mine)
         response.model = spoke
         if before.place:
-            reason = f"{ask.target} goes on with this text at character {len(before.text):,}"
+            reason = f"{ask.target} goes on with this text at character {before.offset:,}"
             turn.receipts.append(Receipt(before.place, CONTINUED, reason, ROUTER))
 
         def begins() -> None:
@@ -237,19 +247,28 @@ class RouteProvider(Struct, eq=False):
                 return
             dispatch.goes_on()
             if is_heard:
-                self._count(self._unfinished, turn)
+                self._count(self._unfinished, attempt)
         elif attempt.is_accepted and turn.stream and on_cut == "fail":
             dispatch.end()
 
-    def _count(self, before: Unfinished, turn: Turn) -> None:
+    def _count(self, before: Unfinished, attempt: Attempt) -> None:
         """What the attempt that broke off has said: its words stay, and so they count."""
-        last = self._attempts[-1]
-        others = [one.usage for one in self._attempts[:-1]]
-        said = before.output_tokens - sum(one.output_tokens for one in others if isinstance(one, Usage))
-        self._attempts[-1] = replace(last, usage=Usage.of(0, max(0, said)))
+        last, joined = self._attempts[-1], attempt.continued
+        own = (before.usage if joined is None else joined.usage) or Usage()
+        others = [one.usage for one in self._attempts[:-1] if isinstance(one.usage, Usage)]
+        said = max(0, before.output_tokens - sum(one.output_tokens for one in others))
+        thought = before.reasoning_tokens - sum(one.output_tokens_details.reasoning_tokens for one in others)
+        usage = Usage.of(
+            own.input_tokens,
+            said,
+            cached=own.input_tokens_details.cached_tokens,
+            written=own.input_tokens_details.cache_write_tokens or 0,
+            reasoning=min(max(0, thought), said),
+        )
+        self._attempts[-1] = replace(last, usage=usage)
         if before.is_estimated:
             reason = f"{last.target} broke off before it had counted its words: taken as {said:,} tokens"
-            turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
+            attempt.turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
 
     def _nobody(self, dispatch: Dispatch | None) -> _Trouble:
         """Nobody was asked: all rest, or the context fits none."""

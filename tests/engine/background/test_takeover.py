@@ -18,10 +18,12 @@ from antiphon.config import Config, ProviderSettings
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.takeover import final_change
 from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.routing.seam import last_words
 from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response
+from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import FunctionCall, Message, Reasoning
 from antiphon.spec.request import Request, TextParam
 from antiphon.spec.response import Response, Usage
@@ -32,6 +34,7 @@ from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
     AnyDelta,
     CallDelta,
+    Failure,
     Finish,
     ItemEnd,
     ReasoningDelta,
@@ -285,6 +288,15 @@ async def test_text_goes_on_without_a_gap_or_a_repetition(
     assert "".join(deltas) == said + "| and the rest"
 
 
+async def test_a_repetition_that_breaks_off_is_no_text(workshop: Workshop) -> None:
+    left = await workshop.left([TextDelta("The quick brown fox")])
+    broken = Failure(ErrorPayload("server_error", "cut", "upstream_closed"))
+    workshop.provider.says = [TextDelta("quick"), broken]
+    events, response = await workshop.ended(left)
+    assert audit(events) == []
+    assert (response.status, texts(response)) == ("failed", ["The quick brown fox"])
+
+
 async def test_what_was_not_begun_begins(workshop: Workshop) -> None:
     for cut in (0, 1, 2):
         events, response = await workshop.ended(await workshop.left([TextDelta("never")], cut))
@@ -340,7 +352,8 @@ async def test_the_budget_and_the_usage_are_those_of_both(workshop: Workshop) ->
     said = "word " * 40
     left = await workshop.left([TextDelta(said)], max_output_tokens=80)
     _, response = await workshop.ended(left)
-    assert workshop.provider.turns[-1].request.max_output_tokens == 80 - len(said) // 4
+    repeated = len(last_words(said.rstrip())) // 4  # for which there is room beside the budget
+    assert workshop.provider.turns[-1].request.max_output_tokens == 80 - len(said) // 4 + repeated
     assert response.usage is not None
     assert response.usage.output_tokens == len(said) // 4 + 2
     left = await workshop.left([TextDelta(said)], max_output_tokens=50)
