@@ -125,7 +125,8 @@ class Engine:
             provider = self._wrapped(provider, turn)
         else:
             turn.items = resolved.items
-        named, takes = turn.target or caller.asked.model, (usable or provider).capabilities
+        named = caller.asked.usable.name if caller.asked.usable is not None else caller.asked.model
+        takes = (usable or provider).capabilities
         response = begun.response if begun else self._new_response(turn, takes, named)
         composer = self._composer(response, turn, caller, first, error_event, counts_receipts, keeps_chunks)
         if usable is not None and plan is None:
@@ -285,12 +286,11 @@ class Engine:
         except UnknownModel as unknown:
             message = f"{unknown}{advice_on(asked.model, self.providers)}"
             raise SpecError(ErrorPayload("not_found", message, "model_not_found", "model")) from None
-        name = ""
         if (route := self.route_of(asked.model)) is None:
             self.check_use(target.provider, caller)
         else:
             asked.usable = usable = self.usable(route, caller)
-            target, name = usable.targets[0], usable.name
+            target = usable.targets[0]
         asked.target = target
         # A background response can be followed later; over a WebSocket nothing is ever plain.
         stream = request.stream or request.background or request.always_streams
@@ -306,7 +306,6 @@ class Engine:
             is_large=caller.is_large,
             log=self._receipt_log,
             key=caller.key,
-            target=name,
         )
         return self.providers[target.provider], turn
 

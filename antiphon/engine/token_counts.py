@@ -11,6 +11,8 @@ async def turn_to_count(engine: Engine, request: Request, caller: Caller) -> tup
     resolved = await engine.resolve(request, caller)
     turn.is_large = resolved.is_large
     turn.items = await engine.shown(resolved, provider, turn)
+    if (usable := caller.asked.usable) is not None:
+        turn.target = usable.name
     return provider, turn
 
 

@@ -71,7 +71,7 @@ class Turn(Struct, eq=False):
     hint: RouteHint | None = None
     """What is said about the task, where a route chooses by it."""
     target: str = ""
-    """The `PROVIDER/model` that is asked, where a name has several."""
+    """The `PROVIDER/model` that is asked, once it is, where a name has several."""
 
     __repr__ = object.__repr__  # which shows no prompt
 

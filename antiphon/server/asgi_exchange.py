@@ -99,6 +99,8 @@ class AsgiExchange(Exchange):
             (b"x-request-id", self.request_id.encode("latin-1")),
             (b"x-antiphon-dialect", self.caller.dialect.name.encode()),
         ]
+        if target := self.target:
+            named.append((b"x-antiphon-target", target.encode("latin-1", "replace")))
         self._sender.put({"type": "http.response.start", "status": status, "headers": named})
 
     def put(self, chunk: bytes) -> bool:

@@ -122,6 +122,12 @@ class Exchange(ABC):
         return self.status != 0
 
     @property
+    def target(self) -> str:
+        """The `PROVIDER/model` that is asked by now, if the client has named a route."""
+        turn = self.caller.asked.turn
+        return "" if turn is None else turn.target
+
+    @property
     def params(self) -> Mapping[str, str]:
         """What the route found in the path."""
         return self.head.params
@@ -245,11 +251,11 @@ class Exchange(ABC):
 
     @abstractmethod
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
-        """A whole answer, with its request id and dialect, and its length if it has a type."""
+        """A whole answer, with its request id, dialect and target, and its length if it has a type."""
 
     @abstractmethod
     def open(self, status: int, headers: Headers) -> None:
-        """The head of an answer whose length nobody knows yet, with its request id and dialect."""
+        """The head of an answer whose length nobody knows yet, with its request id, dialect and target."""
 
     @abstractmethod
     def put(self, chunk: bytes) -> bool:

@@ -2,14 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 
 from msgspec import UnsetType
 
 from antiphon.bridges.encoder import Encoder, Headers
-from antiphon.engine.current_target import Asked
 from antiphon.engine.run import End, Run
-from antiphon.providers.base import Turn
 from antiphon.server.auditing import Audit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -19,19 +16,9 @@ from antiphon.spec.response import Receipt, Response
 from antiphon.spec.tools import Tool
 
 
-def answer_headers(receipts: Sequence[Receipt] | UnsetType, turn: Turn | None = None) -> Headers:
-    """What every door says in its head: how many receipts there are by now, and which target is asked.
-
-    The first is left out where there are none, the second where the name that the client used is no route.
-    The turn is the one that is asked now: with hosted tools there are several.
-    """
-    told = () if turn is None or not turn.target else _target_headers(turn.target)
-    return ((b"x-antiphon-receipts", b"%d" % len(receipts)), *told) if receipts else told
-
-
-@lru_cache(1000)
-def _target_headers(target: str) -> Headers:
-    return ((b"x-antiphon-target", target.encode("latin-1", "replace")),)
+def answer_headers(receipts: Sequence[Receipt] | UnsetType) -> Headers:
+    """What every door says in its head: how many receipts there are by now, if there are any."""
+    return ((b"x-antiphon-receipts", b"%d" % len(receipts)),) if receipts else ()
 
 
 class Stream:
@@ -41,7 +28,6 @@ class Stream:
     """
 
     __slots__ = (
-        "_asked",
         "_audits",
         "_encoder",
         "_exchange",
@@ -62,7 +48,6 @@ class Stream:
         encoder: Encoder,
         tools: Sequence[Tool] | None,
         receipts: Sequence[Receipt] = (),
-        asked: Asked | None = None,
     ) -> None:
         self._exchange = exchange
         self._encoder = encoder
@@ -71,8 +56,6 @@ class Stream:
         """Those of the request; None if the stream is not to be audited."""
         self._receipts = receipts
         """Those of the turn: the head says how many there are by then."""
-        self._asked = asked
-        """The head names the target that is asked by then, if it is one of a route."""
         self.audit: Audit | None = None
         self._interval = gateway.config.server.keepalive
         self._sign = encoder.keepalive()
@@ -82,8 +65,8 @@ class Stream:
 
     def open(self) -> None:
         encoder, exchange = self._encoder, self._exchange
-        headers = answer_headers(self._receipts, None if self._asked is None else self._asked.turn)
-        exchange.open_stream(encoder.content_type, (*encoder.headers, *headers))
+        headers = (*encoder.headers, *answer_headers(self._receipts))
+        exchange.open_stream(encoder.content_type, headers)
         if self._tools is not None:
             self.audit = self._audits.of_stream(encoder, self._tools, exchange.caller)
         self._last = self._time()
@@ -141,7 +124,7 @@ async def deliver(gateway: Gateway, run: Run, end: End) -> None:
 async def stream_run(gateway: Gateway, exchange: Exchange, run: Run, encoder: Encoder) -> None:
     # The rules object to empty deltas, so a stream that was asked for them is not held to the rules.
     tools = None if run.composer.keeps_chunks else run.turn.tools
-    stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts, exchange.caller.asked)
+    stream = Stream(gateway, exchange, encoder, tools, run.turn.receipts)
     try:
         await deliver(gateway, run, stream)
         exchange.problem = run.problem
@@ -169,7 +152,7 @@ async def answer_whole(
         caller = exchange.caller
         body = caller.dialect.encode_response(response, run.encoded) if told is None else told(response)
         receipts = [*run.turn.receipts, *untold(response)]
-        headers = (*headers, *answer_headers(receipts, caller.asked.turn))
+        headers = (*headers, *answer_headers(receipts))
         await exchange.answer(body, headers=headers)
         if told is None:
             gateway.audits.answer(body, run.turn.tools, caller)

@@ -2,11 +2,11 @@
 
 import asyncio
 import http
-from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from antiphon.bridges.encoder import Headers
-from antiphon.server.exchange import SKIPPED, Exchange, Header, as_length
+from antiphon.server.exchange import SKIPPED, Exchange, as_length
 from antiphon.server.http1.parsed_head import ParsedHead
 from antiphon.spec.limits import LARGE
 from antiphon.wires.asgi import ClientGone
@@ -203,11 +203,17 @@ class DirectExchange(Exchange):
                 self.request_id.encode(),
                 b"\r\nx-antiphon-dialect: ",
                 self.caller.dialect.name.encode(),
-                b"\r\n",
+                _target_line(target) if (target := self.target) else b"\r\n",
                 lines(headers) if headers else b"",
                 b"\r\n" if self.keeps else CLOSE,
             )
         )
+
+
+@lru_cache(1000)
+def _target_line(target: str) -> bytes:
+    """The line of a target, after the one before it."""
+    return b"\r\nx-antiphon-target: %b\r\n" % target.encode("latin-1", "replace")
 
 
 class _Usual:
@@ -223,8 +229,8 @@ class _Usual:
 _usual = _Usual()
 
 
-_LINE: Callable[[Header], bytes] = b"%b: %b\r\n".__mod__
-
-
 def lines(headers: Headers) -> bytes:
-    return b"".join(map(_LINE, headers))
+    parts: list[bytes] = []
+    for name, value in headers:
+        parts += name, b": ", value, b"\r\n"
+    return b"".join(parts)

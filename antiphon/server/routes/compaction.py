@@ -17,7 +17,7 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
         resource = await compaction.finish(gateway.engine, run)
         resource.usage = exchange.caller.dialect.usage(resource.usage)
         body = encode(resource)
-        await exchange.answer(body, headers=answer_headers(run.turn.receipts, exchange.caller.asked.turn))
+        await exchange.answer(body, headers=answer_headers(run.turn.receipts))
         gateway.audits.answer(body, (), exchange.caller)
     finally:
         gateway.end(run)

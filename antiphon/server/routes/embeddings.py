@@ -25,4 +25,4 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     told = partial(encode_embeddings, found, model, is_packed=asked.is_packed)
     is_large = sum(map(len, found.vectors)) > LARGE
     body = await in_worker_thread(told) if is_large else told()
-    await exchange.answer(body, headers=answer_headers(turn.receipts, turn))
+    await exchange.answer(body, headers=answer_headers(turn.receipts))
