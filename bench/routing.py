@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from antiphon.config import Route, RouteSettings, Target
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
 from antiphon.engine.routing.failure_kinds import AttemptFailure
-from antiphon.engine.routing.order import Candidate, SmoothWeights, ordered
+from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
 from bench import svg
 
@@ -100,7 +100,8 @@ class Simulation:
         if self._now + pause < self._end:
             self._later(pause, self._arrive)
         found = [Candidate(target, self._states[target], n) for n, target in enumerate(self._route.targets)]
-        able = ordered(self._route, found, self._now, weights=self._weights)
+        explores = self._route.settings.strategy == "fastest" and self._random.random() < EXPLORED
+        able = ordered(self._route, found, self._now, weights=self._weights, explores=explores)
         self._go_on(Dispatch(self._route.settings, self._states, able, random=self._random))
 
     def _go_on(self, dispatch: Dispatch) -> None:
@@ -133,7 +134,7 @@ class Simulation:
         self._later(seconds, lambda: self._answer(dispatch, ask, seconds))
 
     def _answer(self, dispatch: Dispatch, ask: Ask, seconds: float) -> None:
-        ask.candidate.state.estimates.answered(seconds, 100, seconds)
+        ask.candidate.state.estimates.answered(self._now, seconds, 100, seconds)
         ask.answered(dispatch.states)
         self.outcome.answered += 1
         self.outcome.targets[ask.candidate.position].answered.append(self._now)

@@ -50,7 +50,7 @@ def test_who_would_be_asked_and_why(run: Run, configured: Path) -> None:
     result = run("route", "explain", "--model", "fast", "--input-file", str(body))
     assert result.out.splitlines() == [
         "fast: strategy order, 2 further attempts, on_cut restart",
-        "  1. gpt/gpt-5-mini: listed",
+        "  1. gpt/gpt-5-mini: listed; what comes before it takes less of the request",
         "  2. claude/claude-sonnet-4-5: listed",
         "     dropped top_logprobs: this provider has no such parameter",
         "  -  off/x: its provider is disabled",

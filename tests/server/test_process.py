@@ -18,6 +18,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.server.auto_upstream import Voice
 from tests.server.endings import TRANSPORTS, Outcome, dial, over_json, over_sse, turn
 from tests.server.flood import Flood, SlowSocket, SlowStream
 from tests.server.servers import DEADLINE, Client, environment, until
@@ -78,6 +79,16 @@ class Process:
     def workers(self) -> set[int]:
         pid = self.process.pid
         return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+    def worker_of(self, answer: httpx.Response) -> int:
+        """Which worker gave this answer, whose connection is still open: the one that holds its other end."""
+        port = answer.extensions["network_stream"].get_extra_info("client_addr")[1]
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        (end,) = [f"socket:[{row[9]}]" for row in rows if row[2].endswith(f":{port:04X}") and row[9] != "0"]
+        files = {worker: Path(f"/proc/{worker}/fd").iterdir() for worker in self.workers()}
+        # Not `readlink`, which raises where the file was closed meanwhile.
+        (found,) = [one for one, held in files.items() if any(f.resolve().name == end for f in held)]
+        return found
 
     def accepts(self) -> bool:
         url = httpx.URL(self.url)
@@ -430,3 +441,44 @@ def test_workers_do_not_outlive_their_parent(start: Start, upstream: Upstream) -
     assert process.process.wait(DEADLINE) == -signal.SIGKILL
     until(lambda: all(is_gone(pid) for pid in workers))
     assert not process.accepts()
+
+
+def test_workers_share_the_state_of_a_route(start: Start, upstream: Upstream) -> None:
+    """One failure in each worker opens a breaker that allows two, and both leave the target alone then."""
+    toml = f'''
+[providers.bad]
+type = "chat"
+base_url = "{upstream.url}"
+[providers.good]
+type = "script"
+[models]
+fast = ["bad/m", "good/m"]
+[routes.fast]
+failures = 2
+cooldown = "1 h"
+'''
+    with Voice(upstream) as voice, contextlib.ExitStack() as opened:
+        voice.refuse(503)
+        process = start(toml.encode(), 2).up()
+        clients: dict[int, Client] = {}
+
+        def dial() -> bool:
+            client = opened.enter_context(Client(process.url))
+            clients[process.worker_of(client.get("/healthz"))] = client
+            return clients.keys() == process.workers()
+
+        until(dial)
+        asked = []
+        for n in range(8):
+            worker, client = list(clients.items())[n % 2]
+            answer = client.post("/v1/responses", json={"model": "fast", "input": "hi"})
+            assert process.worker_of(answer) == worker
+            assert answer.json()["model"] == "good/m"
+            asked.append(upstream.count)
+        assert asked == [1, 2, 2, 2, 2, 2, 2, 2]
+        told = [client.ok("GET", "/v1/antiphon/routes")["data"][0]["targets"] for client in clients.values()]
+    for bad, good in told:
+        assert 3500 < bad.pop("reopens_in") <= 3600
+        assert (bad["state"], bad["failures"], bad["errors"], bad["requests"]) == ("open", 2, 2, 2)
+        assert (good["state"], good["errors"], good["requests"]) == ("closed", 0, 8)
+    assert told[0] == told[1]

@@ -49,7 +49,10 @@ class Asking(Protocol):
         """The first words of a probe have come."""
 
     def ends(self, attempt: "Attempt", usage: Usage | None, now: float) -> None:
-        """The answer is whole, and its end is about to be put. Called only if there is something to tell."""
+        """The answer is whole, and its end is about to be put.
+
+        Called only if there is something to tell, or if it was seen when the answer began.
+        """
 
 
 def announces(delta: AnyDelta, shows: Shows) -> bool:
@@ -85,7 +88,7 @@ class Attempt(Struct, eq=False):
     """How many receipts there were before it."""
     began: float
     first: float = 0.0
-    """When there was content."""
+    """When the first content came; 0 if it came with the end."""
     is_accepted: bool = False
     has_content: bool = False
     """The client has some of it."""
@@ -96,6 +99,7 @@ class Attempt(Struct, eq=False):
     """Where it goes on with what another has said, and what it was given for that."""
     added: Sequence[Item] = ()
     _held: list[AnyDelta] | None = None
+    _usage: Usage | None = None  # what was counted before the last batch
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -123,10 +127,14 @@ class Attempt(Struct, eq=False):
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         last = type(deltas[-1]) if deltas else None
+        if last is TextDelta and self.has_content:
+            return self.sink.put(deltas)
         if last is Finish:
             return self._finish(deltas)
         if last is Failure:
             return self._fail(deltas)
+        if last is UsageDelta:
+            self._usage = usage_in(deltas)
         return self.sink.put(deltas) if self.has_content else self._wait(deltas)
 
     def _wait(self, deltas: list[AnyDelta]) -> bool:
@@ -134,12 +142,13 @@ class Attempt(Struct, eq=False):
             held = self._held = list(deltas)
         else:
             held += deltas
-        if not self.turn.stream or not self._has_content(deltas):
+        if not self.first and self._has_content(deltas):
+            self.first = perf_counter()
+            if self.ask.admission == "probe":
+                self.router.proved(self.ask)
+        if not self.first or not self.turn.stream:
             return True
         self._held, self.has_content = None, True
-        self.first = perf_counter()
-        if self.ask.admission == "probe":
-            self.router.proved(self.ask)
         return self.sink.put(held)
 
     def _fail(self, deltas: list[AnyDelta]) -> bool:
@@ -151,21 +160,11 @@ class Attempt(Struct, eq=False):
         return True
 
     def _finish(self, deltas: list[AnyDelta]) -> bool:
-        self.is_finished, now = True, perf_counter()
+        self.is_finished = True
         if self._held is not None:
             deltas, self._held = [*self._held, *deltas], None
-        router, first, usage, tokens = self.router, self.first, None, 0
-        if not self.has_content:
-            first = now
-            if self.ask.admission == "probe":
-                router.proved(self.ask)
-        if router.tells or self.has_content:
-            usage = usage_in(deltas)
-            tokens = usage.output_tokens if usage is not None else 0
-        # What came all at once tells nothing about how fast the words are.
-        self.ask.candidate.state.estimates.answered(first - self.began, tokens, now - first)
-        if router.tells:
-            router.ends(self, usage, now)
+        if self.first or self.router.tells:
+            self.router.ends(self, usage_in(deltas) or self._usage, perf_counter())
         return self.sink.put(deltas)
 
     def _has_content(self, deltas: Iterable[AnyDelta]) -> bool:

@@ -10,14 +10,19 @@ from msgspec import Struct
 
 from antiphon.config import RouteSettings, Target
 from antiphon.engine.routing.breaker import FAILURES, Admission
-from antiphon.engine.routing.failure_kinds import AttemptFailure
+from antiphon.engine.routing.failure_kinds import AttemptFailure, too_long_for_all
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import States
+from antiphon.providers.base import UpstreamError
+from antiphon.spec.errors import ErrorPayload, SpecError
 
 FIRST_WAIT = 0.5
 """The first retry waits up to so many seconds, each further one up to twice as long."""
 LONGEST_WAIT = 8.0
 """A target that asks for a longer pause than this is not waited for."""
+UNAVAILABLE = "targets_unavailable"
+_SLACK = 0.05
+"""A target may be asked again so many seconds too soon: clocks are set right now and then."""
 
 # Asking again does not make a key valid.
 _HOPELESS: frozenset[AttemptFailure] = frozenset({"auth"})
@@ -72,6 +77,7 @@ class Dispatch(Struct, eq=False):
     _again: list[Candidate] = []  # those that failed in a way which may pass
     _retries: int = 0
     _is_due: bool = False  # the wait before a retry is over
+    _is_too_long: bool = False  # the context, for one target at least
     _is_over: bool = False
     _why: str = ""
 
@@ -83,6 +89,9 @@ class Dispatch(Struct, eq=False):
     def next(self, now: float) -> Ask | Wait | None:
         if self._is_over or self.attempts > self.settings.retries:
             return None
+        if self._is_too_long and not self.untried and self.spare is not None:
+            self.untried, self.spare = [self.spare], None
+            self._why = "the context is too long for the others"
         for candidate in self.untried:
             if candidate.state.breaker.is_closed:
                 return self._ask(candidate, "ordinary", now)
@@ -98,13 +107,21 @@ class Dispatch(Struct, eq=False):
         waits = [one.state.breaker.wait(now) for one in (*self.untried, *self._again)]
         return max(1.0, min(waits, default=1.0))
 
+    def nobody(self, targets: str, now: float) -> UpstreamError | SpecError:
+        """Why nobody was asked: the context fits none, or all rest; `targets` says who they are."""
+        if not self.has_candidates:
+            return too_long_for_all(targets)
+        wait = self.retry_after(now)
+        message = f"{targets} rests after failures; try again in {wait:.0f} s"
+        return UpstreamError(ErrorPayload("server_error", message, UNAVAILABLE, "model"), 503, wait)
+
     def refused(self, ask: Ask, *, is_too_long: bool = False) -> None:
         """Nothing was sent: the target cannot take this request."""
         ask.left(self.states)
         self.attempts -= 1
         self._why = f"{ask.target} cannot take this request"
-        if is_too_long and not self.untried and self.spare is not None:
-            self.untried, self.spare = [self.spare], None
+        if is_too_long:
+            self._note_too_long(ask)
 
     def goes_on(self) -> None:
         """There is content: others may go on with it, and nobody is asked again."""
@@ -115,18 +132,19 @@ class Dispatch(Struct, eq=False):
         self._is_over = True
 
     def failed(self, ask: Ask, kind: AttemptFailure, now: float, retry_after: float | None = None) -> bool:
-        """Is there anything left to try after such a failure?"""
+        """Record the failure of an attempt. True if another may follow."""
         candidate, settings = ask.candidate, self.settings
         if kind in ("request", "too_long", "unsupported"):
             ask.answered(self.states)  # it has said no to this request, and is well
+            if kind == "too_long":
+                self._note_too_long(ask)
             self._is_over = kind != "too_long" or self.spare is None
-            if not self._is_over and self.spare is not None:
-                self.untried, self._again, self.spare = [self.spare], [], None
-                self._why = "the context is too long for the others"
+            # The others have no more room, and the spare one is no further attempt at the same.
+            self.untried, self._again, self.attempts = [], [], self.attempts - 1
             return not self._is_over
         state = candidate.state
-        state.errors += 1
         with self.states.changing():
+            state.errors += 1
             state.breaker.failed(
                 now,
                 ask.admission,
@@ -141,9 +159,16 @@ class Dispatch(Struct, eq=False):
             self._again.append(candidate)
         return not self._is_over
 
+    def _note_too_long(self, ask: Ask) -> None:
+        self._is_too_long = True
+        if self.spare is not None and self.spare.target == ask.target:
+            self.spare = None  # it has said no itself
+
     def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
         self.untried.remove(candidate)
         candidate.state.budget.sent(now)
+        candidate.state.estimates.asked(now)
+        self._is_due = False
         self.attempts += 1
         reason = "probe" if admission == "probe" else self._why or candidate.reason
         return Ask(candidate, candidate.target, admission, reason)
@@ -164,8 +189,9 @@ class Dispatch(Struct, eq=False):
             for candidate in self._again:
                 with self.states.changing():
                     state = candidate.state
-                    if state.breaker.admits(now) and state.budget.take(now):
-                        admission = state.breaker.admit(now, self.states.owner)
+                    soon = now + _SLACK
+                    if not state.breaker.wait(soon) and state.budget.take(now):
+                        admission = state.breaker.admit(soon, self.states.owner)
                         assert admission is not None
                         self._retries += 1
                         self.attempts += 1

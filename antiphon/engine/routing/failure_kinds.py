@@ -13,6 +13,7 @@ from antiphon.spec.errors import (
     UNSUPPORTED_CONTENT,
     UNSUPPORTED_PARAMETER,
     ErrorPayload,
+    SpecError,
 )
 
 AttemptFailure = FailureKind | Literal["too_long", "unsupported", "request"]
@@ -51,3 +52,9 @@ def kind_of(error: ErrorPayload, status: int = 0) -> AttemptFailure:
     if status in (408, 504):
         return "timeout"
     return "server_error" if status >= 500 else "request"
+
+
+def too_long_for_all(targets: str) -> SpecError:
+    """What the client is told when no window is large enough; `targets` says whose."""
+    message = f"the input is too long for {targets}; shorten it"
+    return SpecError(ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input"), 400)

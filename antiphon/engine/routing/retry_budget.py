@@ -1,6 +1,8 @@
 """How often a target may be asked again: a share of what clients sent to it, so that retries never storm."""
 
-from antiphon.engine.routing.shared_numbers import CellAttribute, Cells
+from contextlib import nullcontext
+
+from antiphon.engine.routing.shared_numbers import CellAttribute, Cells, Changing
 
 WINDOW = 60
 """Seconds."""
@@ -16,30 +18,36 @@ SIZE = _RING + 2
 
 
 class RetryBudget:
-    """Counts by the second, in a ring."""
+    """Counts by the second, in a ring.
 
-    __slots__ = ("_end", "_slot", "_start", "cells")
+    Two processes that count at the very same moment may count once; so a little less is allowed, never more.
+    """
+
+    __slots__ = ("_changing", "_end", "_slot", "_start", "cells")
 
     machines = CellAttribute(_RING)
     """How many share what is allowed whatever the clients sent; 0 is one."""
     _earlier = CellAttribute(_RING + 1)
     """How often the target was asked in seconds that the ring has no room for any more."""
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: Cells, changing: Changing = nullcontext) -> None:
+        """`changing` keeps other processes out while more than one number changes."""
         self.cells = cells
+        self._changing = changing
         self._start = self._end = 0.0  # of the second that was counted last here, and where that is
         self._slot = 0
 
     @property
     def requests(self) -> int:
         """How often the target was asked in all, for the first time and again."""
-        ring = self.cells[:_RING].tolist()
+        ring = list(self.cells[:_RING])
         return int(self._earlier + sum(ring[_SENT::3]) + sum(ring[_RETRIED::3]))
 
     def sent(self, now: float, kind: int = _SENT) -> None:
         """A client's request goes to this target for the first time; or, by its kind, a retry."""
         if not self._start <= now < self._end:
-            self._begin_second(int(now))
+            with self._changing():
+                self._begin_second(int(now))
         self.cells[self._slot + kind] += 1
 
     def take(self, now: float) -> bool:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.config import Target
+from antiphon.engine.capabilities import estimated_tokens
 from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED
 from antiphon.engine.routing.affinity import Held
@@ -29,14 +30,13 @@ from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
 from antiphon.engine.routing.failure_kinds import kind_of
 from antiphon.engine.routing.routes import FailedAttempt, RouteInUse, UsableRoute
 from antiphon.providers.base import ROUTE, Capabilities, Provider, Sink, Turn, UpstreamError
-from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.response import CONTINUED, ESTIMATED, Receipt, Response, RouteAttempt, Usage
 from antiphon.stream.deltas import Failure
 
 ROUTER = "router"
 """Who a receipt names for what is decided here."""
-UNAVAILABLE = "targets_unavailable"
 
 _Prepare = Callable[[Resolved, Provider, Turn, Sequence[Item]], Awaitable[None] | None]
 """Gives a turn its context as this provider takes it, and items after that; None if that is done at once."""
@@ -77,6 +77,15 @@ def _put_as_end(failure: ErrorPayload | None) -> _Trouble:
     return _Trouble(failure) if failure else _Trouble(CLOSED, 502, raised=UpstreamError(CLOSED, 502))
 
 
+async def next_ask(dispatch: Dispatch, clock: Callable[[], float]) -> Ask | None:
+    """Who is asked next, once it is time."""
+    step = dispatch.next(clock())
+    if not isinstance(step, Wait):
+        return step
+    await asyncio.sleep(step.seconds)
+    return await next_ask(dispatch, clock)
+
+
 class RouteProvider(Struct, eq=False):
     """Answers one request with the targets of one route."""
 
@@ -113,7 +122,7 @@ class RouteProvider(Struct, eq=False):
         ask = route.ask_only()
         if ask is None:
             dispatch = self._dispatch(turn)
-            ask = await self._next(dispatch)
+            ask = await next_ask(dispatch, routes.clock)
         while ask is not None:
             provider = routes.providers[ask.target.provider]
             attempt = Attempt(sink, self, ask, turn, len(turn.receipts), perf_counter())
@@ -129,10 +138,16 @@ class RouteProvider(Struct, eq=False):
                     await preparing
                 await self.wrapped(provider, mine).answer(mine, attempt)
             except (UpstreamError, SpecError) as error:
+                if attempt.is_finished:  # the answer is whole, whatever its upstream does afterwards
+                    ask.answered(routes.states)
+                    return
                 retry_after = error.retry_after if isinstance(error, UpstreamError) else None
                 trouble = _Trouble(error.payload, error.status, retry_after, error)
-            except BaseException:
-                ask.left(routes.states)
+            except BaseException as error:
+                if attempt.is_finished and isinstance(error, Exception):
+                    ask.answered(routes.states)
+                else:
+                    ask.left(routes.states)
                 raise
             else:
                 if attempt.is_finished:
@@ -142,22 +157,17 @@ class RouteProvider(Struct, eq=False):
             dispatch = dispatch or route.dispatch_after_only()
             self._judge(dispatch, attempt, trouble, turn, mine)
             mine = replace(turn, upstream_status=0, upstream_id="")
-            ask = await self._next(dispatch)
-        self._give_up(trouble or self._nobody(dispatch), turn, sink)
+            ask = await next_ask(dispatch, routes.clock)
+        if trouble is None:
+            assert dispatch is not None  # it was this that found nobody
+            trouble = self._nobody(dispatch)
+        self._give_up(trouble, turn, sink)
 
     def _dispatch(self, turn: Turn) -> Dispatch:
         routes = self._route.routes
         if self.keys:
             self._held = routes.states.affinity.find(self.keys, routes.clock())
         return self._route.dispatch(turn, self._usable.targets, self._held)
-
-    async def _next(self, dispatch: Dispatch) -> Ask | None:
-        """Who is asked next, once it is time."""
-        step = dispatch.next(self._route.routes.clock())
-        if not isinstance(step, Wait):
-            return step
-        await asyncio.sleep(step.seconds)
-        return await self._next(dispatch)
 
     def resume(self, before: Unfinished) -> None:
         """The first target goes on with what has been said."""
@@ -232,7 +242,8 @@ class RouteProvider(Struct, eq=False):
         if routes.report is not None:
             code = trouble.payload.code or trouble.payload.type
             routes.report(FailedAttempt(mine, ask.target, kind, code, self._attempts[-1].milliseconds))
-        if kind == "unsupported" or (kind == "too_long" and isinstance(trouble.raised, SpecError)):
+        # What is refused here, before anything was sent, says nothing about the target.
+        if kind == "unsupported" or (kind != "request" and isinstance(trouble.raised, SpecError)):
             dispatch.refused(ask, is_too_long=kind == "too_long")
             return
         is_open = dispatch.failed(ask, kind, routes.clock(), trouble.retry_after)
@@ -270,17 +281,10 @@ class RouteProvider(Struct, eq=False):
             reason = f"{last.target} broke off before it had counted its words: taken as {said:,} tokens"
             attempt.turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
 
-    def _nobody(self, dispatch: Dispatch | None) -> _Trouble:
-        """Nobody was asked: all rest, or the context fits none."""
-        name = self._route.route.name
-        if dispatch is None or not dispatch.has_candidates:
-            message = f"the input is too long for every target of {name!r}; shorten it"
-            payload = ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input")
-            return _Trouble(payload, 400, raised=SpecError(payload, 400))
-        wait = dispatch.retry_after(self._route.routes.clock())
-        message = f"every target of {name!r} rests after failures; try again in {wait:.0f} s"
-        payload = ErrorPayload("server_error", message, UNAVAILABLE, "model")
-        return _Trouble(payload, 503, raised=UpstreamError(payload, 503, wait))
+    def _nobody(self, dispatch: Dispatch) -> _Trouble:
+        route = self._route
+        error = dispatch.nobody(f"every target of {route.route.name!r}", route.routes.clock())
+        return _Trouble(error.payload, error.status, raised=error)
 
     def _give_up(self, trouble: _Trouble, turn: Turn, sink: Sink) -> None:
         self._tell(turn)
@@ -296,9 +300,21 @@ class RouteProvider(Struct, eq=False):
         probe.answering(self._route.routes.states, self._route.route.settings.failures)
 
     def ends(self, attempt: Attempt, usage: Usage | None, now: float) -> None:
-        self._attempts.append(attempt.told("answered", now, usage))
-        self._tell(attempt.turn)
-        self._remember(attempt.ask.target, usage)
+        self._measure(attempt, usage, now)
+        if self.tells:
+            self._attempts.append(attempt.told("answered", now, usage))
+            self._tell(attempt.turn)
+            self._remember(attempt.ask.target, usage)
+
+    def _measure(self, attempt: Attempt, usage: Usage | None, now: float) -> None:
+        """How fast the target was."""
+        estimates, clock = attempt.ask.candidate.state.estimates, self._route.routes.clock
+        began, first = attempt.began, attempt.first
+        tokens = usage.output_tokens if usage is not None else 0
+        if first:
+            estimates.answered(clock(), first - began, tokens, now - first)
+        else:
+            estimates.answered_at_once(clock(), tokens, now - began)
 
     def _remember(self, target: Target, usage: Usage | None) -> None:
         """The chain, and what goes on with this response, is on this target now."""
@@ -319,8 +335,16 @@ class RouteProvider(Struct, eq=False):
         if count > 1:
             reason += f", after {count - 1} other attempt{'s' if count > 2 else ''}"
         held = self._held
-        if held is not None and str(held.target) != last.target and held.tokens:
-            reason += f"; {held.tokens:,} tokens that {held.target} had in its cache are read anew"
-            price = self._route.price_of_moving(held, Target.of(last.target))
-            reason += "" if price is None else f", for ${price:.6f}"
+        if held is not None and str(held.target) != last.target:
+            reason += self._cost_of_move(held, last, turn)
         turn.receipts.append(Receipt("model", ROUTE, reason, ROUTER, tuple(self._attempts)))
+
+    def _cost_of_move(self, held: Held, last: RouteAttempt, turn: Turn) -> str:
+        """What of the old target's cache the new one had to read: no more than it was given."""
+        given = last.usage.input_tokens if isinstance(last.usage, Usage) else 0
+        moved = held._replace(tokens=min(held.tokens, given or estimated_tokens(turn)))
+        if not moved.tokens:
+            return ""
+        price = self._route.price_of_moving(moved, Target.of(last.target))
+        told = f"; {moved.tokens:,} tokens that {held.target} had in its cache are read anew"
+        return told if price is None else f"{told}, for ${price:.6f}"

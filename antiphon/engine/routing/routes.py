@@ -14,12 +14,12 @@ from antiphon.engine.capabilities import estimated_tokens, fits, losses
 from antiphon.engine.routing.affinity import Held
 from antiphon.engine.routing.breaker import REOPENS_AT
 from antiphon.engine.routing.dispatch import Ask, Dispatch
-from antiphon.engine.routing.failure_kinds import AttemptFailure
-from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate, SmoothWeights, ordered
+from antiphon.engine.routing.estimates import EXPECTED_TOKENS
+from antiphon.engine.routing.failure_kinds import AttemptFailure, too_long_for_all
+from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
 from antiphon.engine.routing.tiers import decision, in_tiers
 from antiphon.providers.base import Capabilities, Provider, Turn
-from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.response import Usage
 from antiphon.spec.routing import RouteHint, RoutingDecision
 
@@ -99,9 +99,12 @@ class RouteInUse:
         first = Candidate(route.targets[0], routes.states[route.targets[0]], reason="listed")
         self._only = None if self.has_choice else Ask(first, first.target, "ordinary", first.reason)
         """Where there is no choice, the same for every request."""
+        self._goes_by_speed = route.settings.strategy in ("fastest", "tiers")
         self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
 
-    def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
+    def plan(
+        self, turn: Turn, targets: Sequence[Target], held: Held | None, *, explores: bool = False
+    ) -> list[Candidate]:
         """The targets in the order in which they are asked; those too small for the turn are left out."""
         routes, route = self.routes, self.route
         if self._only is not None:
@@ -114,23 +117,24 @@ class RouteInUse:
         ]
         for one in found:
             self._describe(one, turn, held)
-        tiers = None
+        now, tiers = routes.clock(), None
         if route.settings.strategy == "tiers":
-            tiers = partial(in_tiers, hint=turn.hint or RouteHint(), targets=len(route.targets))
-        return ordered(route, found, routes.clock(), weights=self._weights, held=held, tiers=tiers)
+            hint = turn.hint or RouteHint()
+            tiers = partial(in_tiers, now=now, hint=hint, targets=len(route.targets), explores=explores)
+        return ordered(route, found, now, weights=self._weights, held=held, tiers=tiers, explores=explores)
 
     def decide(self, turn: Turn, targets: Sequence[Target]) -> RoutingDecision:
         """Who would be asked for a turn that goes on with nothing."""
         found = decision(self.plan(turn, targets, None))
         if found is None:
-            message = f"the input is too long for every target of {self.route.name!r}; shorten it"
-            raise SpecError(ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input"), 400)
+            raise too_long_for_all(f"every target of {self.route.name!r}")
         return found
 
     def dispatch(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> Dispatch:
         """What leads a request through these targets in their order, and to the spare one in the end."""
         routes, spare, last = self.routes, self._spare, None
-        candidates = self.plan(turn, targets, held)
+        explores = self._goes_by_speed and routes.random.random() < EXPLORED
+        candidates = self.plan(turn, targets, held, explores=explores)
         if spare is not None and (turn.hint is None or spare.provider not in turn.hint.without):
             last = Candidate(spare, routes.states[spare], reason="the context is too long for the others")
             self._describe(last, turn, None)

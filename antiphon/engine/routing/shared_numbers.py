@@ -1,12 +1,17 @@
 """Numbers that live in memory which several processes may share, with names."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, overload
 
 if TYPE_CHECKING:
-    Cells = memoryview[float]
+    Cells = memoryview[float] | list[float]
 else:
-    Cells = memoryview
-"""A row of numbers: a part of some memory, which may be a mapped file."""
+    Cells = memoryview | list
+"""A row of numbers: a part of a mapped file, or, where nobody shares them, a list, which is faster."""
+
+Changing = Callable[[], AbstractContextManager[None]]
+"""Gives what is held while several numbers change together."""
 
 
 class HasCells(Protocol):

@@ -20,7 +20,7 @@ from antiphon.engine.routing.affinity import Affinity
 from antiphon.engine.routing.breaker import Breaker
 from antiphon.engine.routing.estimates import Estimates
 from antiphon.engine.routing.retry_budget import RetryBudget
-from antiphon.engine.routing.shared_numbers import CellAttribute, Cells
+from antiphon.engine.routing.shared_numbers import CellAttribute, Cells, Changing
 
 log = logging.getLogger(__name__)
 
@@ -40,18 +40,24 @@ class TargetState:
 
     errors = CellAttribute(0)
 
-    def __init__(self, target: Target, cells: Cells, is_alive: Callable[[int], bool] = bool) -> None:
+    def __init__(
+        self,
+        target: Target,
+        cells: Cells,
+        is_alive: Callable[[int], bool] = bool,
+        changing: Changing = nullcontext,
+    ) -> None:
         self.target = target
         self.name = str(target)
         self.cells = cells
         self.breaker = Breaker(cells[1:_BREAKER], is_alive)
         self.estimates = Estimates(cells[_BREAKER:_ESTIMATES])
-        self.budget = RetryBudget(cells[_ESTIMATES:])
+        self.budget = RetryBudget(cells[_ESTIMATES:], changing)
 
     @classmethod
     def alone(cls, target: Target, is_alive: Callable[[int], bool] = bool) -> "TargetState":
         """One that nothing else shares."""
-        return cls(target, memoryview(bytearray(SIZE * 8)).cast("d"), is_alive)
+        return cls(target, [0.0] * SIZE, is_alive)
 
 
 class States:
@@ -63,15 +69,18 @@ class States:
         self._files: list[int] = []
         self._folder = folder
         self._leading: int | None = None
+        self._depth = 0
         size = (_HEAD + SIZE * len(targets)) * 8
-        memory = self._mapped(folder, targets, size) if folder is not None else None
-        self._memory = memory or mmap.mmap(-1, size + affinity.BYTES)
-        numbers = memoryview(self._memory)[:size].cast("d")
-        self._by_target = {
-            target: TargetState(target, numbers[_HEAD + n * SIZE : _HEAD + (n + 1) * SIZE], self._is_alive)
-            for n, target in enumerate(targets)
-        }
-        self.affinity = Affinity(memoryview(self._memory)[size:].cast("Q"), targets)
+        shared = self._mapped(folder, targets, size) if folder is not None else None
+        self._by_target = {target: TargetState.alone(target, self._is_alive) for target in targets}
+        if shared is not None:
+            numbers = memoryview(shared)[_HEAD * 8 : size].cast("d")
+            self._by_target = {
+                target: TargetState(target, numbers[n * SIZE : (n + 1) * SIZE], self._is_alive, self.changing)
+                for n, target in enumerate(targets)
+            }
+        table = memoryview(mmap.mmap(-1, affinity.BYTES) if shared is None else shared)
+        self.affinity = Affinity(table[-affinity.BYTES :].cast("Q"), targets)
 
     def __getitem__(self, target: Target) -> TargetState:
         return self._by_target[target]
@@ -132,11 +141,15 @@ class States:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        fcntl.flock(self._files[0], fcntl.LOCK_EX)
+        if not self._depth:
+            fcntl.flock(self._files[0], fcntl.LOCK_EX)
+        self._depth += 1
         try:
             yield
         finally:
-            fcntl.flock(self._files[0], fcntl.LOCK_UN)
+            self._depth -= 1
+            if not self._depth:
+                fcntl.flock(self._files[0], fcntl.LOCK_UN)
 
     def _is_alive(self, process: int) -> bool:
         if process == self.owner or process < 0:  # one below is on another machine, which says if it ends

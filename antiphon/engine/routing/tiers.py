@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from antiphon.config import Target
-from antiphon.engine.routing.order import EXPECTED_TOKENS, Candidate
+from antiphon.engine.routing.order import Candidate, expected_seconds
 from antiphon.spec.routing import RouteHint, RoutingDecision, SpeedRequirement, TaskComplexity
 
 _LEVELS = tuple(TaskComplexity)
@@ -25,7 +25,9 @@ def wanted_position(complexity: TaskComplexity, targets: int) -> int:
     return (2 * _LEVELS.index(complexity) * (targets - 1) + 3) // 6
 
 
-def in_tiers(candidates: Sequence[Candidate], hint: RouteHint, targets: int) -> list[Candidate]:
+def in_tiers(
+    candidates: Sequence[Candidate], now: float, hint: RouteHint, targets: int, explores: bool = False
+) -> list[Candidate]:
     """The candidates in the order that suits the task; `targets` is how many the route has.
 
     The nearest tier comes first, and of two that are equally near the stronger one. `fast` takes the faster
@@ -37,8 +39,12 @@ def in_tiers(candidates: Sequence[Candidate], hint: RouteHint, targets: int) -> 
         return (abs(one.position - wanted), -one.position)
 
     keys: dict[SpeedRequirement, _Key] = {
-        SpeedRequirement.INSTANT: lambda one: (_seconds(one), *near(one)),
-        SpeedRequirement.FAST: lambda one: (abs(one.position - wanted) > 1, _seconds(one), *near(one)),
+        SpeedRequirement.INSTANT: lambda one: (expected_seconds(one, now, explores), *near(one)),
+        SpeedRequirement.FAST: lambda one: (
+            abs(one.position - wanted) > 1,
+            expected_seconds(one, now, explores),
+            *near(one),
+        ),
         SpeedRequirement.NORMAL: near,
         SpeedRequirement.RELAXED: lambda one: (
             one.position < wanted,
@@ -72,13 +78,8 @@ def decision(candidates: Sequence[Candidate]) -> RoutingDecision | None:
         reasoning=first.reason,
         fallback_providers=[str(one.target) for one in others],
         estimated_cost=first.cost,
-        estimated_speed=first.state.estimates.duration(EXPECTED_TOKENS),
+        estimated_speed=first.state.estimates.duration(),
     )
-
-
-def _seconds(one: Candidate) -> float:
-    """Whoever has not been tried is tried."""
-    return one.state.estimates.duration(EXPECTED_TOKENS) or 0.0
 
 
 def _dollars(one: Candidate) -> float:

@@ -39,16 +39,22 @@ MOMENTS: Final[dict[str, list[Step]]] = {
     "connect": [],
     "head": [[]],
     "usage": [[], [UsageDelta(Usage.of(5, 0)), TextDelta("")]],
+    "unnamed call": [[], [CallDelta("k", '{"a', call_id="c1")]],
     "text": [[], [TextDelta("The quick brown ")], [TextDelta("fox ju")]],
     "reasoning": [[], [ReasoningDelta("Hm, ")], [ReasoningDelta("so")]],
     "call": [[], [CallDelta("k", '{"a', name="f", call_id="c1")]],
     "whole call": [[], [CallDelta("k", '{"a": 1}', name="f", call_id="c1"), ItemEnd("k", "completed")]],
+    "custom": [[], [CallDelta("k", "SELECT ", name="q", call_id="c1", kind="custom")]],
+    "whole custom": [
+        [],
+        [CallDelta("k", "SELECT 1", name="q", call_id="c1", kind="custom"), ItemEnd("k", "completed")],
+    ],
     "refusal": [[], [RefusalDelta("I can")]],
 }
 CUTS: Final = ("restart", "continue", "fail")
 TEXT: Final = "The quick brown fox jumps over the lazy dog."
-BEFORE_CONTENT: Final = frozenset({"connect", "head", "usage"})
-GOES_ON: Final = frozenset({"text", "reasoning", "whole call"})
+BEFORE_CONTENT: Final = frozenset({"connect", "head", "usage", "unnamed call"})
+GOES_ON: Final = frozenset({"text", "reasoning", "whole call", "whole custom"})
 """Moments from which another target can go on."""
 
 
@@ -76,9 +82,10 @@ def is_answered(kind: str, moment: str, on_cut: str, *, plain: bool) -> bool:
 
 
 CASES: Final = list(product(KINDS, MOMENTS, CUTS, ("raised", "put")))
+TOOLS: Final[list[dict[str, Any]]] = [{"type": "function", "name": "f"}, {"type": "custom", "name": "q"}]
 
 
-@pytest.mark.parametrize("way", ["sse", "websocket", "plain"])
+@pytest.mark.parametrize("way", ["sse", "websocket", "plain", "background"])
 async def test_whatever_fails_at_whatever_moment_is_answered_or_told(store: SqliteStore, way: str) -> None:
     for kind, moment, on_cut, ending in CASES:
         goes_on = on_cut == "continue" and way != "plain"
@@ -104,10 +111,12 @@ async def test_whatever_fails_at_whatever_moment_is_answered_or_told(store: Sqli
 async def asked(world: World, way: str) -> Any:
     """The response, or None for an error before there was one."""
     try:
+        if way == "background":
+            return await world.background(tools=TOOLS)
         if way == "plain":
-            run = await world.plain()
+            run = await world.plain(tools=TOOLS)
         else:
-            run, _ = await world.stream(is_socket=way == "websocket")
+            run, _ = await world.stream(is_socket=way == "websocket", tools=TOOLS)
     except (UpstreamError, SpecError):
         return None
     attempts = [outcome for _, outcome in outcomes(run)]

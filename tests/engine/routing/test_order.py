@@ -1,15 +1,17 @@
 """In which order targets are asked: by list, weight, speed and price, and where a chain already is."""
 
 from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.config import Route, RouteSettings, Target
-from antiphon.engine.capabilities import Loss
+from antiphon.engine.capabilities import REFUSED, Loss
 from antiphon.engine.routing.affinity import Held
-from antiphon.engine.routing.order import Candidate, SmoothWeights, ordered
+from antiphon.engine.routing.estimates import OLD, PATIENCE
+from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import TargetState
 
 NAMES = "abc"
@@ -71,10 +73,10 @@ def test_a_target_that_rests_is_not_drawn() -> None:
 
 def test_the_fastest_is_asked_first_once_all_have_been_tried() -> None:
     found = candidates()
-    found[0].state.estimates.answered(0.5, 100, 1.0)
-    found[1].state.estimates.answered(0.1, 100, 10.0)
+    found[0].state.estimates.answered(1.0, 0.5, 100, 1.0)
+    found[1].state.estimates.answered(1.0, 0.1, 100, 10.0)
     assert asked(found, "fastest") == "cab"
-    found[2].state.estimates.answered(2.0, 1000, 1.0)
+    found[2].state.estimates.answered(1.0, 2.0, 1000, 1.0)
     assert asked(found, "fastest") == "cab"
     held = Held(Target("b", "m"), 0)
     assert asked(found, "fastest", held=held) == "cab"
@@ -83,7 +85,7 @@ def test_the_fastest_is_asked_first_once_all_have_been_tried() -> None:
 
 def test_a_chain_does_not_leave_its_target_to_find_out_how_fast_another_is() -> None:
     found = candidates()
-    found[0].state.estimates.answered(5.0, 100, 1.0)
+    found[0].state.estimates.answered(1.0, 5.0, 100, 1.0)
     assert asked(found, "fastest", held=Held(Target("a", "m"), 0)) == "abc"
 
 
@@ -93,13 +95,85 @@ def test_the_cheapest_is_asked_first_and_those_without_a_price_last() -> None:
     assert asked(found, "cheapest") == "cba"
 
 
-@pytest.mark.parametrize("answers", [1, 30])
-def test_estimates_follow_what_is_measured(answers: int) -> None:
-    estimates = TargetState.alone(Target("a", "m")).estimates
-    assert estimates.duration(100) is None
-    for _ in range(answers):
-        estimates.answered(0.5, 200, 4.0)
-    assert estimates.duration(100) == pytest.approx(2.5)
-    for _ in range(30):
-        estimates.answered(1.0, 200, 1.0)
-    assert estimates.duration(100) == pytest.approx(1.5, rel=0.01)
+def test_who_would_refuse_comes_after_who_would_lose_something() -> None:
+    found = candidates()
+    found[0].losses = [Loss("tools", "no", REFUSED)]
+    found[1].losses = [Loss("top_p", "no"), Loss("seed", "no")]
+    found[2].losses = [Loss("top_p", "no")]
+    assert asked(found) == "bca"
+    assert found[1].reason == "listed; what comes before it takes less of the request"
+
+
+def test_weights_hold_among_targets_that_all_lose_something() -> None:
+    """A parameter that none of them has does not send everything to the first."""
+    weights = SmoothWeights([2.0, 1.0, 1.0])
+    first: Counter[str] = Counter()
+    for _ in range(20):
+        found = candidates()
+        for one in found[:2]:
+            one.losses = [Loss("prompt_cache_key", "no")]
+        found[2].losses = [Loss("tools", "no", REFUSED)]
+        first[asked(found, "weighted", weights=weights)[0]] += 1
+    assert first == {"a": 13, "b": 7}
+
+
+def test_a_target_that_weighs_nothing_is_not_drawn_while_another_can_be() -> None:
+    weights = SmoothWeights([5.0, 0.0, 1.0])
+    for _ in range(4):
+        weights.draw([0, 1, 2])
+    assert [weights.draw([1, 2]) for _ in range(5)] == [2] * 5
+    assert weights.draw([1]) == 1
+
+
+def test_those_that_were_not_drawn_follow_by_weight_and_a_chain_draws_none() -> None:
+    weights = SmoothWeights([1.0, 2.0, 3.0])
+    held = Held(Target("a", "m"), 10)
+    assert [asked(candidates(), "weighted", weights=weights, held=held) for _ in range(3)] == ["acb"] * 3
+    assert asked(candidates(), "weighted", weights=weights) == "cba"
+
+
+@pytest.mark.parametrize("cost", [None, 0.001])
+def test_a_chain_does_not_move_to_a_target_that_is_no_cheaper(cost: float | None) -> None:
+    found = candidates()
+    for one in found:
+        one.cost = cost
+    assert asked(found, "cheapest", held=Held(Target("b", "m"), 50_000)) == "bac"
+
+
+def first_of(found: list[Candidate], now: float, *, explores: bool) -> str:
+    route = Route("r", tuple(one.target for one in found), RouteSettings(strategy="fastest"))
+    weights = SmoothWeights([1.0] * len(found))
+    return ordered(route, found, now, weights=weights, explores=explores)[0].target.provider
+
+
+def test_a_target_that_was_slow_long_ago_is_measured_again_by_one_request() -> None:
+    found = candidates()[:2]
+    slow, quick = (one.state.estimates for one in found)
+    slow.answered(1000.0, 5.0, 100, 1.0)
+    quick.answered(1000.0, 0.1, 100, 1.0)
+    assert first_of(found, 1001.0, explores=True) == "b"
+    now = 1000.0 + OLD
+    quick.answered(now, 0.1, 100, 1.0)
+    assert first_of(found, now, explores=False) == "b"
+    assert first_of(found, now, explores=True) == "a"
+    assert found[0].reason == "its estimate is old"
+    slow.asked(now)
+    assert first_of(found, now + PATIENCE - 1, explores=True) == "b"
+    assert first_of(found, now + PATIENCE, explores=True) == "a"
+    slow.answered(now + PATIENCE, 0.01, 100, 1.0)
+    assert first_of(found, now + PATIENCE, explores=False) == "a"
+
+
+@pytest.mark.parametrize("gap", [60.0, 290.0, 301.0, 600.0])
+def test_a_route_that_is_seldom_asked_keeps_to_the_faster_target(gap: float) -> None:
+    """Old estimates are better than none, and only one request in ten makes one anew."""
+    found, seconds, asked = candidates()[:2], {"a": 30.0, "b": 0.3}, Counter[str]()
+    random, now = Random(1), 1000.0
+    for _ in range(200):
+        name = first_of(found, now, explores=random.random() < EXPLORED)
+        estimates = found["ab".index(name)].state.estimates
+        estimates.asked(now)
+        estimates.answered(now + seconds[name], seconds[name], 0, 0.0)
+        asked[name] += 1
+        now += gap
+    assert asked["b"] > 5 * asked["a"] > 0

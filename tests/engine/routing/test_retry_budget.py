@@ -1,5 +1,8 @@
 """The budget for retries: a fifth of what clients sent within a minute, and ten at least."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,7 +10,7 @@ from antiphon.engine.routing.retry_budget import LEAST, SHARE, SIZE, RetryBudget
 
 
 def budget() -> RetryBudget:
-    return RetryBudget(memoryview(bytearray(SIZE * 8)).cast("d"))
+    return RetryBudget([0.0] * SIZE)
 
 
 def test_ten_a_minute_are_allowed_without_any_traffic() -> None:
@@ -55,3 +58,18 @@ def test_everything_that_was_ever_sent_stays_counted(steps: list[tuple[bool, boo
             one.sent(now)
             counted += 1
         assert both[not by_other].requests == counted
+
+
+def test_a_second_begins_while_no_other_process_counts() -> None:
+    held, cells = [], [0.0] * SIZE
+
+    @contextmanager
+    def changing() -> Iterator[None]:
+        before = list(cells)
+        yield
+        held.append(before != cells)
+
+    one = RetryBudget(cells, changing)
+    for now in (100.0, 100.5, 101.0, 101.9, 103.0):
+        one.sent(now)
+    assert held == [True] * 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import ModelFacts
+from antiphon.config import ModelFacts, Target
 from antiphon.engine import compaction
 from antiphon.engine.background.background import Background
 from antiphon.engine.engine import Caller
@@ -15,12 +15,12 @@ from antiphon.engine.routing import dispatch
 from antiphon.providers.base import Capabilities, Sink, UpstreamError
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import ErrorPayload, SpecError, rate_limit
 from antiphon.spec.request import CompactRequest
 from antiphon.store import SqliteStore
-from antiphon.stream.deltas import Finish, TextDelta
+from antiphon.stream.deltas import Finish, ReasoningDelta, TextDelta
 from tests.engine.played import Heard, Step
-from tests.engine.routed import Scenes, World, outcomes, route_of
+from tests.engine.routed import CUT, Scenes, World, outcomes, route_of
 
 FINE: list[Step] = [[], [TextDelta("fine")], [Finish()]]
 
@@ -191,6 +191,70 @@ async def test_a_probe_that_is_cancelled_leaves_the_place_to_another(store: Sqli
     assert run.response.output_text == "fine"
 
 
+async def test_a_probe_whose_client_is_gone_leaves_the_place_to_another(store: SqliteStore) -> None:
+    heard = Heard()
+
+    def leave(sink: Sink) -> None:
+        heard.broken = True
+
+    a, b = Scenes("a", [[], [ReasoningDelta("Hm.")], leave, CUT]), Scenes("b", [error("timeout", 504)], FINE)
+    world = World(store, a, b, on_cut="continue", retries=1, failures=1)
+    only_b: dict[str, Any] = {"antiphon:route": {"without": ["a"]}}
+    with pytest.raises(UpstreamError):
+        await world.stream(**only_b)
+    world.now += 60
+    run = await world.start()
+    with pytest.raises(ArithmeticError):
+        await run.deliver(heard)
+    run, _ = await world.stream(**only_b)
+    assert run.response.output_text == "fine"
+
+
+@pytest.mark.parametrize("late", [error("upstream_closed", 502), ValueError("a mistake of the provider")])
+async def test_what_goes_wrong_after_the_end_of_an_answer_changes_nothing(
+    store: SqliteStore, late: Exception
+) -> None:
+    whole: list[Step] = [[], [TextDelta("whole")], [Finish()], late]
+    a, b = Scenes("a", [error("timeout", 504)], whole), Scenes("b", FINE)
+    for on_cut in ("restart", "continue"):
+        a.turns.clear()
+        world = World(store, a, b, on_cut=on_cut)
+        await world.stream()
+        b.turns.clear()
+        run, _ = await world.stream()
+        assert (run.response.status, run.response.output_text) == ("completed", "whole")
+        assert run.response.model == "a/m"
+        assert outcomes(run) == [("a/m", "answered")]
+        assert not b.turns
+        assert world.engine.routes.states[Target("a", "m")].breaker.failures == 0
+
+
+async def test_who_is_cancelled_after_the_end_of_an_answer_has_not_answered(store: SqliteStore) -> None:
+    held = asyncio.Event()
+    a = Scenes("a", [error("timeout", 504)], [[], [TextDelta("whole")], [Finish()], held])
+    world = World(store, a, Scenes("b", FINE))
+    await world.stream()
+    task = asyncio.ensure_future(world.stream())
+    await a.waiting.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert world.engine.routes.states[Target("a", "m")].breaker.failures == 1
+
+
+async def test_a_further_attempt_knows_nothing_of_the_upstream_before(store: SqliteStore) -> None:
+    a, b = Scenes("a", FINE), Scenes("b", FINE)
+
+    def refuse(sink: Sink) -> None:
+        a.turns[-1].upstream_status, a.turns[-1].upstream_id = 503, "req_of_a"
+        raise error("model_overloaded", 503)
+
+    a.scenes = ([refuse],)
+    run, _ = await World(store, a, b).stream()
+    assert run.response.model == "b/m"
+    assert (b.turns[0].upstream_status, b.turns[0].upstream_id) == (0, "")
+
+
 async def test_a_context_that_is_too_long_goes_to_the_spare_target(store: SqliteStore) -> None:
     too_long = error("context_length_exceeded", 400, "invalid_request")
     a, b, c = Scenes("a", [too_long]), Scenes("b", FINE), Scenes("c", FINE)
@@ -298,7 +362,8 @@ async def test_a_cancelled_request_cancels_the_attempt_and_the_wait_before_one(
     assert done
 
 
-async def test_nothing_is_left_of_a_thousand_failing_requests(store: SqliteStore) -> None:
+@pytest.mark.parametrize("stream", [True, False])
+async def test_nothing_is_left_of_a_thousand_failing_requests(store: SqliteStore, stream: bool) -> None:
 
     def fail(sink: Sink) -> None:
         raise error("timeout", 504)
@@ -307,8 +372,10 @@ async def test_nothing_is_left_of_a_thousand_failing_requests(store: SqliteStore
     world = World(store, a, b, failures=60000, on_cut="continue", retries=1)
     tasks = len(asyncio.all_tasks())
     for n in range(1000):
-        run = await world.start(store=False)
-        await run.deliver(Heard())
+        run = await world.start(store=False, stream=stream)
+        await (run.deliver(Heard()) if stream else run.result())
+        assert run.response.status == "failed"
+        assert (len(a.turns), len(b.turns)) == (1, 1)
         a.turns.clear()
         b.turns.clear()
         if n == 100:
@@ -335,3 +402,18 @@ async def test_a_warm_up_asks_nobody(store: SqliteStore) -> None:
     run, _ = await World(store, a, Scenes("b", FINE)).stream(is_socket=True, generate=False)
     assert run.response.status == "completed"
     assert not a.turns
+
+
+async def test_what_is_refused_before_anything_is_sent_is_not_held_against_the_target(
+    store: SqliteStore,
+) -> None:
+    """A limit that a program sets itself, say: the target is well, and is asked again at once."""
+    a, b = Scenes("a", [SpecError(rate_limit("enough for today"))], FINE), Scenes("b", FINE)
+    world = World(store, a, b, retries=0)
+    first, _ = await world.stream()
+    assert first.response.model == "b/m"
+    state = world.engine.routes.states[Target("a", "m")]
+    assert state.breaker.is_closed
+    assert state.errors == state.breaker.failures == 0
+    then, _ = await world.stream()
+    assert then.response.model == "a/m"

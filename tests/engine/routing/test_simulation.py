@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from antiphon.config import RouteSettings
+from antiphon.engine.routing.estimates import OLD
 from antiphon.engine.routing.retry_budget import LEAST, SHARE, WINDOW
 from bench.routing import FIGURE, Mood, Outcome, Phase, Simulation, figure, long_run
 
@@ -75,6 +76,19 @@ def test_whatever_the_targets_do(strategy: str) -> None:
                 assert first_answer(outcome, target, end * 2 / 3) < 2 * COOLDOWN, (seed, target)
         elif strategy == "order":
             assert first_answer(outcome, 0, end * 2 / 3) < 2 * COOLDOWN, seed
+
+
+def test_the_fastest_finds_out_that_a_target_is_fast_again() -> None:
+    """One is slow for a minute, the other from then on; one request finds out, and all others follow it."""
+    moods: list[list[Phase]] = [
+        [Phase(0, "slow"), Phase(60, "well")],
+        [Phase(0, "well"), Phase(OLD - 10, "slow")],
+    ]
+    outcome = Simulation(RouteSettings(strategy="fastest"), moods, seed=3, rate=5.0, end=2 * OLD).run()
+    first, second = outcome.targets
+    assert within(first.sent, 10, OLD - 10) == 0
+    assert within(first.sent, OLD + 10, 2 * OLD) > 20 * within(second.sent, OLD + 10, 2 * OLD)
+    assert outcome.failed == []
 
 
 def test_a_dead_upstream_gets_no_storm() -> None:

@@ -29,7 +29,7 @@ def test_what_one_worker_learns_the_other_knows(shared: tuple[States, States]) -
     with one.changing():
         one[A].breaker.failed(100, "ordinary", limit=1, cooldown=60)
     one[B].budget.sent(100)
-    one[B].estimates.answered(0.5, 10, 1.0)
+    one[B].estimates.answered(100.0, 0.5, 10, 1.0)
     assert other[A].breaker.state(101) == "open"
     assert other[B].breaker.state(101) == "closed"
     assert other[B].estimates.first_token == 0.5
@@ -83,6 +83,27 @@ def test_a_worker_that_is_killed_leaves_no_probe_under_way_and_no_lock(tmp_path:
     worker.join(60)
     with states.changing():
         assert states[A].breaker.admit(1000, states.owner) == "probe"
+    states.close()
+
+
+def _change(folder: Path, times: int) -> None:
+    states = States([A, B], folder)
+    for _ in range(times):
+        with states.changing(), states.changing():
+            states[A].breaker.failures += 1
+    states.close()
+
+
+def test_workers_change_a_number_one_after_the_other(tmp_path: Path) -> None:
+    states, times = States([A, B], tmp_path), 2000
+    spawning = multiprocessing.get_context("spawn")
+    workers = [spawning.Process(target=_change, args=(tmp_path, times)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert states[A].breaker.failures == 2 * times
     states.close()
 
 

@@ -30,14 +30,14 @@ def candidates(*known: Known) -> list[Candidate]:
         target = Target("up", f"m{n}")
         state = TargetState.alone(target)
         if seconds is not None:
-            state.estimates.answered(seconds, 0, 0.0)
+            state.estimates.answered(1.0, seconds, 0, 0.0)
         made.append(Candidate(target, state, position=n, cost=dollars))
     return made
 
 
 def positions(complexity: str, speed: str, *known: Known) -> list[int]:
     hint = RouteHint(TaskComplexity(complexity), SpeedRequirement(speed))
-    return [one.position for one in in_tiers(candidates(*known), hint, len(known))]
+    return [one.position for one in in_tiers(candidates(*known), 1.0, hint, len(known))]
 
 
 NOTHING: Known = (None, None)
@@ -78,7 +78,7 @@ def test_who_has_time_gets_the_cheapest_that_is_strong_enough() -> None:
 
 
 def test_a_decision_says_why() -> None:
-    made = in_tiers(candidates((2.0, 0.5), NOTHING), RouteHint(TaskComplexity.SIMPLE), 2)
+    made = in_tiers(candidates((2.0, 0.5), NOTHING), 1.0, RouteHint(TaskComplexity.SIMPLE), 2)
     found = decision(made)
     assert found is not None
     assert (found.provider_name, found.model_name) == ("up", "m0")

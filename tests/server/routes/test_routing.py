@@ -2,6 +2,8 @@
 
 import json
 import logging
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.server.conftest import Serve
 from tests.server.endings import Asked, Departing, Inside, dial, turn
+from tests.server.http_calls import key_table
 from tests.server.servers import Client, Serving
 from tests.server.upstream import Upstream
 
@@ -19,9 +22,13 @@ FAULTS: dict[str, list[dict[str, Any]]] = {
         {"error": {"type": "server_error", "message": "busy", "code": "model_overloaded", "status": 503}}
     ],
     "limit": [{"error": {"type": "too_many_requests", "message": "slow", "retry_after": 20}}],
+    "timeout": [{"error": {"type": "server_error", "message": "late", "code": "timeout", "status": 504}}],
+    "auth": [{"error": {"type": "server_error", "message": "who?", "code": "upstream_auth", "status": 502}}],
     "text": [{"text": TEXT[:22], "chunk": 7}, {"cut": True}],
     "reasoning": [{"reasoning": "Let me see", "chunk": 4}, {"cut": True}],
     "call": [{"call": "f", "arguments": {"a": 1}, "id": "c1"}, {"cut": True}],
+    "arguments": [{"call": "f", "arguments": '{"city": "Par', "id": "c1", "chunk": 4}, {"cut": True}],
+    "custom": [{"custom": "q", "input": "SELECT 1", "id": "c1", "chunk": 4}, {"cut": True}],
 }
 REST = [{"text": TEXT[12:], "chunk": 5}]
 WHOLE = [{"text": TEXT, "chunk": 5}]
@@ -54,38 +61,42 @@ def in_background(server: Serving, **request: Any) -> Any:
     return client.ended(id)
 
 
+BEFORE_CONTENT = ("head", "limit", "timeout", "auth")
+TOOLS = [{"type": "function", "name": "f"}, {"type": "custom", "name": "q"}]
+
+
 @pytest.mark.parametrize("on_cut", ["restart", "continue", "fail"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_over_every_transport(server: Serving, asked: Asked, fault: str, on_cut: str) -> None:
-    is_plain = asked.__name__ == "over_json"
-    before_content = fault in ("head", "limit")
-    outcome = asked(server, model=f"{fault}-{on_cut}", input="hi")
+    outcome = asked(server, model=f"{fault}-{on_cut}", input="hi", tools=TOOLS)
     assert outcome.response is not None
-    goes_on = on_cut == "continue"
-    if before_content or is_plain or (goes_on and fault != "call"):
-        assert outcome.response["status"] == "completed"
-        texts = [item for item in outcome.response["output"] if item["type"] == "message"]
-        assert len(texts) == 1
-        # Nothing of a plain answer was sent, so another target starts anew, and says all that it has.
-        began_anew = is_plain and goes_on and fault == "text"
-        assert texts[0]["content"][0]["text"] == (TEXT[12:] if began_anew else TEXT)
-    elif goes_on:
-        assert outcome.response["status"] == "completed"  # the call was whole, and stays
-        assert [item["type"] for item in outcome.response["output"]] == ["function_call", "message"]
-    else:
-        assert outcome.response["status"] == "failed"
+    is_plain = asked.__name__ == "over_json"
+    check(outcome.response, fault, on_cut, is_plain=is_plain)
 
 
 @pytest.mark.parametrize("on_cut", ["restart", "continue", "fail"])
-@pytest.mark.parametrize("fault", ["head", "text"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_background(server: Serving, fault: str, on_cut: str) -> None:
-    response = in_background(server, model=f"{fault}-{on_cut}", input="hi")
-    if fault == "text" and on_cut != "continue":
+    response = in_background(server, model=f"{fault}-{on_cut}", input="hi", tools=TOOLS)
+    check(response, fault, on_cut, is_plain=False)
+
+
+def check(response: dict[str, Any], fault: str, on_cut: str, *, is_plain: bool) -> None:
+    """What becomes of a fault: who answers, and with what."""
+    goes_on = on_cut == "continue"
+    if fault not in BEFORE_CONTENT and not is_plain and (not goes_on or fault == "arguments"):
         assert response["status"] == "failed"
+        assert response["error"]["code"] == "upstream_closed"
         return
     assert response["status"] == "completed"
-    assert response["output"][0]["content"][0]["text"] == TEXT
     assert response["model"] in ("rest/m", "whole/m")
+    *before, last = response["output"]
+    # Nothing of a plain answer was sent, so another target starts anew, and says all that it has.
+    began_anew = is_plain and goes_on and fault == "text"
+    assert last["content"][0]["text"] == (TEXT[12:] if began_anew else TEXT)
+    stays = {"reasoning": "reasoning", "call": "function_call", "custom": "custom_tool_call"}
+    kept = [] if is_plain or fault not in stays else [stays[fault]]
+    assert [item["type"] for item in before] == kept
 
 
 def test_the_truth_is_told_in_the_model_the_header_and_the_receipt(server: Serving) -> None:
@@ -137,7 +148,7 @@ def test_the_state_of_the_targets_is_shown(server: Serving) -> None:
     client = server.client()
     client.create(model="limit-fail", input="hi")
     routes = {route["name"]: route for route in client.ok("GET", "/v1/antiphon/routes")["data"]}
-    assert len(routes) == 15
+    assert len(routes) == 3 * len(FAULTS)
     limited, whole = routes["limit-fail"]["targets"]
     assert (limited["target"], limited["state"], limited["failures"]) == ("limit-fail/m", "open", 1)
     assert 0 < limited["reopens_in"] <= 20
@@ -145,6 +156,84 @@ def test_the_state_of_the_targets_is_shown(server: Serving) -> None:
     assert whole["state"] == "closed"
     assert whole["requests"] > 0
     assert whole["time_to_first_token"] is not None
+
+
+TWO_SCRIPTS = """\
+[providers.a]
+type = "script"
+[providers.b]
+type = "script"
+[models]
+both = ["a/m", "b/m"]
+[routes.both]
+strategy = "weighted"
+"""
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_targets_are_asked_by_their_weights(serve: Serve, stream: bool) -> None:
+    client = serve(TWO_SCRIPTS + "weights = [3, 1]\n").client()
+    request = {"model": "both", "input": "hi", "stream": stream}
+    answers = [client.post("/v1/responses", json=request) for _ in range(40)]
+    asked = Counter(answer.headers["x-antiphon-target"] for answer in answers)
+    assert asked == {"a/m": 30, "b/m": 10}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_response_with_hosted_calls_stays_on_the_target_that_began_it(serve: Serve, stream: bool) -> None:
+    """Its model turns are one chain, also where nobody can go on with the response itself."""
+    load = '[tools.function]\nload = ["tests.tools.hosted_functions:add"]\n'
+    client = serve(TWO_SCRIPTS + load).client(X_Antiphon_Receipts="1")
+    turns = [
+        {"when": {"turn": 1}, "steps": [{"call": "add", "arguments": {"a": 1, "b": 2}}]},
+        {"when": {"turn": 2}, "steps": [{"call": "add", "arguments": {"a": 3, "b": 4}}]},
+        {"when": {"turn": 3}, "steps": [{"text": "Done."}]},
+    ]
+    request = {
+        "model": "both",
+        "input": f"```script\n{json.dumps({'turns': turns})}\n```",
+        "tools": [{"type": "antiphon:function", "name": "add"}],
+        "store": False,
+    }
+    began = Counter[str]()
+    for _ in range(4):
+        if stream:
+            with client.listen("/v1/responses", stream=True, **request) as events:
+                response = list(events)[-1]["response"]
+        else:
+            response = client.create(**request)
+        assert response["status"] == "completed"
+        told = [one["attempts"] for one in response["antiphon:receipts"] if one["action"] == "route"]
+        asked = [(attempt["target"], attempt["reason"]) for attempts in told for attempt in attempts]
+        target = response["model"]
+        assert asked == [(target, "weight"), (target, "affinity"), (target, "affinity")]
+        began[target] += 1
+    assert began == {"a/m": 2, "b/m": 2}
+
+
+def test_any_key_may_read_the_state_of_the_targets_and_nobody_without_one(serve: Serve) -> None:
+    server = serve(TWO_SCRIPTS + key_table("alice") + key_table("bob", tenant="builders"))
+    alice, bob = server.client("sk-alice"), server.client("sk-bob")
+    made = alice.create(
+        model="both",
+        input="a secret of hers",
+        prompt_cache_key="cache-key",
+        user="her-user",
+        metadata={"project": "hush"},
+    )
+    server.client().refused(401, "GET", "/v1/antiphon/routes")
+    server.client("sk-nobody").refused(401, "GET", "/v1/antiphon/routes")
+    told = [client.get("/v1/antiphon/routes") for client in (alice, bob)]
+    assert [answer.status_code for answer in told] == [200, 200]
+    assert told[0].json() == told[1].json()
+    (route,) = told[1].json()["data"]
+    assert sum(target["requests"] for target in route["targets"]) == 1
+    for private in ("alice", "bob", "builders", "secret", "cache-key", "her-user", "hush", made["id"]):
+        assert private not in told[1].text, private
+    # Whatever is told is the name of something in the configuration, or a number.
+    known = {"both", "weighted", "restart", "a/m", "b/m", "closed"}
+    words = {value for one in (route, *route["targets"]) for value in one.values() if isinstance(value, str)}
+    assert words == known
 
 
 def test_when_all_targets_rest_the_client_is_told_for_how_long(serve: Serve) -> None:
@@ -160,6 +249,21 @@ def test_when_all_targets_rest_the_client_is_told_for_how_long(serve: Serve) -> 
     assert second.status_code == 503
     assert second.json()["error"]["code"] == "targets_unavailable"
     assert 18 <= int(second.headers["retry-after"]) <= 20
+
+
+def test_a_target_that_asks_for_no_pause_gets_none(serve: Serve, upstream: Upstream) -> None:
+    routed = '[routes.model]\nretries = 0\ncooldown = "1 h"\n'
+    client = serve(upstream.toml + routed).client()
+
+    def refuse() -> None:
+        upstream.next().refuse(429, "slow down", Retry_After="0")
+
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    client.refused(429, "POST", "/v1/responses", json={"input": "hi"})
+    thread.join()
+    (route,) = client.ok("GET", "/v1/antiphon/routes")["data"]
+    assert (route["targets"][0]["state"], route["targets"][0]["reopens_in"]) == ("half_open", 0)
 
 
 def test_a_failed_attempt_has_a_line_in_the_log(server: Serving, caplog: pytest.LogCaptureFixture) -> None:
