@@ -360,13 +360,13 @@ class Engine:
         router = RouteProvider(usable, takes, resolved, self._prepare, self._wrapped, composing, begun_for)
         if not route.has_choice:
             return router
-        request, tenant = turn.request, caller.tenant
+        request, tenant, name = turn.request, caller.tenant, route.route.name
         self._read_hint(usable, turn, caller)
         if route.keeps_chains:
-            keys = chain_keys(request, tenant, caller.request_id if memory is not None else "")
-            keys += response_keys(tenant, response_id) if response_id else []
+            keys = chain_keys(request, tenant, name, caller.request_id if memory is not None else "")
+            keys += response_keys(tenant, name, response_id) if response_id else []
             if request.store or memory is not None or response_id:
-                router.remembers = partial(response_keys, tenant)
+                router.remembers = partial(response_keys, tenant, name)
             router.keys = keys
         router.tells = True
         return router

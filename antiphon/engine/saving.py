@@ -85,4 +85,5 @@ def remembered(run: Run) -> Context:
         before=previous.fragments() if previous else (),
         input=encode_all(run.resolved.input, run.turn.is_large),
         output=encode_all(run.response.output),
+        model=run.response.model,
     )

@@ -84,6 +84,8 @@ class Context(Struct, frozen=True, gc=False):
     input: bytes
     output: bytes
     place: ItemPosition | None = None
+    model: str = ""
+    """That the response names."""
 
     def fragments(self) -> tuple[bytes, ...]:
         return (*self.before, self.input, self.output)

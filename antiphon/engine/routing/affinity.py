@@ -1,8 +1,9 @@
 """Which target answered a chain last: it holds the chain's prompt cache, and its sealed reasoning.
 
-A table of fixed size: each key is a digest of tenant, kind and name, so that nothing of a tenant can be read
-from it, and the entry that was used longest ago makes room for a new one. Two processes that write the same
-entry at once may lose one of the two, and then a chain moves once.
+A table of fixed size: each key is a digest of tenant, route, kind and name, so that nothing of a tenant
+stands in it, and the entry that was used longest ago makes room for a new one. Two routes have nothing in
+common: a client that asks a large and a small model under one `prompt_cache_key` has two chains. Two
+processes that write the same entry at once may lose one of the two, and then a chain moves once.
 """
 
 from collections.abc import Sequence
@@ -31,12 +32,12 @@ class Held(NamedTuple):
     tokens: int
 
 
-def key_of(tenant: str, kind: _Kind, name: str) -> int:
-    digest = blake2b(f"{tenant}\0{kind}\0{name}".encode("utf-8", "surrogatepass"), digest_size=8)
+def key_of(tenant: str, route: str, kind: _Kind, name: str) -> int:
+    digest = blake2b(f"{tenant}\0{route}\0{kind}\0{name}".encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(digest.digest(), "big") or 1
 
 
-def chain_keys(request: Request, tenant: str, socket: str = "") -> list[int]:
+def chain_keys(request: Request, tenant: str, route: str, socket: str = "") -> list[int]:
     """What the request goes on with, the closest first; `socket` names the WebSocket that it came over."""
     if not (request.previous_response_id or request.conversation or request.prompt_cache_key or socket):
         return []
@@ -46,12 +47,12 @@ def chain_keys(request: Request, tenant: str, socket: str = "") -> list[int]:
         ("prompt_cache_key", request.prompt_cache_key),
         ("socket", socket),
     ]
-    return [key_of(tenant, kind, name) for kind, name in named if name]
+    return [key_of(tenant, route, kind, name) for kind, name in named if name]
 
 
-def response_keys(tenant: str, id: str) -> list[int]:
+def response_keys(tenant: str, route: str, id: str) -> list[int]:
     """Under what a response is found that a later request goes on with."""
-    return [key_of(tenant, "response", id)]
+    return [key_of(tenant, route, "response", id)]
 
 
 class Affinity:

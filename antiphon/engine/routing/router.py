@@ -167,6 +167,8 @@ class RouteProvider(Struct, eq=False):
         routes = self._route.routes
         if self.keys:
             self._held = routes.states.affinity.find(self.keys, routes.clock())
+            if self._held is None and (previous := self._context.previous) is not None:
+                self._held = self._route.held_by(previous)
         return self._route.dispatch(turn, self._usable.targets, self._held)
 
     def resume(self, before: Unfinished) -> None:

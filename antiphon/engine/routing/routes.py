@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from antiphon.catalogue import Catalogue
 from antiphon.config import Config, Route, Target
-from antiphon.engine.capabilities import estimated_tokens, fits, losses
+from antiphon.engine.capabilities import USUAL_CHARACTERS, estimated_tokens, fits, losses
 from antiphon.engine.routing.affinity import Held
 from antiphon.engine.routing.breaker import REOPENS_AT
 from antiphon.engine.routing.dispatch import Ask, Dispatch
@@ -22,6 +22,7 @@ from antiphon.engine.routing.tiers import decision, in_tiers
 from antiphon.providers.base import Capabilities, Provider, Turn
 from antiphon.spec.response import Usage
 from antiphon.spec.routing import RouteHint, RoutingDecision
+from antiphon.store.base import Context
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -158,6 +159,11 @@ class RouteInUse:
     def dispatch_after_only(self) -> Dispatch:
         """What leads a request on whose only target was asked."""
         return Dispatch(self.route.settings, self.routes.states, [], None, self.routes.random, attempts=1)
+
+    def held_by(self, previous: Context) -> Held | None:
+        """Where a chain is that the table of this machine does not know: its last response says it."""
+        target = Target.of(previous.model)
+        return Held(target, previous.size // USUAL_CHARACTERS) if target in self.route.targets else None
 
     def price_of_moving(self, held: Held, to: Target) -> float | None:
         """What it costs that another target reads what the old one had in its cache; None if unknown."""

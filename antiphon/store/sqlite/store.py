@@ -305,7 +305,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
                 # The chain goes on from here, so its earlier head makes room.
                 self._contexts.drop(response.tenant, previous.response)
         input, output = response.input, response.output
-        context = Context(response.id, response.status, before, input, output, place)
+        context = Context(response.id, response.status, before, input, output, place, response.model)
         self._contexts.put(response.tenant, response.id, context, weight((*before, input, output)))
 
     async def update(self, change: Change) -> bool:

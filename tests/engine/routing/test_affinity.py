@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from antiphon.config import ModelFacts, Prices
-from antiphon.engine.engine import Caller
+from antiphon.config import ModelFacts, Prices, RouteSettings, Target
+from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.routing.affinity import Held, response_keys
 from antiphon.providers.base import Capabilities, UpstreamError
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Reasoning
@@ -14,6 +16,7 @@ from antiphon.store import SqliteStore
 from antiphon.store.base import StoredConversation
 from antiphon.stream.deltas import Finish, ReasoningDelta, SignatureDelta, TextDelta, UsageDelta
 from antiphon.wires.responses_socket import TurnMemory
+from antiphon.wires.sealing import Seal
 from tests.engine.played import Step
 from tests.engine.routed import Scenes, World, outcomes, route_of
 
@@ -73,13 +76,32 @@ async def test_without_affinity_every_request_is_alone(store: SqliteStore) -> No
 async def test_the_receipt_says_what_a_move_costs(store: SqliteStore) -> None:
     prices = Prices(input=2.0, cached_input=0.5, output=8.0)
     known = {"a/m": ModelFacts(prices=prices), "b/m": ModelFacts(prices=prices)}
-    a, b = Scenes("a", FINE, FAILS), Scenes("b", FINE)
+    longer: list[Step] = [[], [TextDelta("fine")], [UsageDelta(Usage.of(1200, 100)), Finish()]]
+    a, b = Scenes("a", FINE, FAILS), Scenes("b", longer)
     world = World(store, a, b, catalogue=known)
     await world.stream(prompt_cache_key="k")
     run, _ = await world.stream(prompt_cache_key="k")
     assert run.response.model == "b/m"
     reason = route_of(run).reason
     assert reason.endswith("; 1,000 tokens that a/m had in its cache are read anew, for $0.001500")
+
+
+async def test_a_move_costs_no_more_than_the_prompt_that_moved(store: SqliteStore) -> None:
+    uncounted: list[Step] = [[], [TextDelta("fine")], [Finish()]]
+    counted: list[Step] = [[], [TextDelta("fine")], [UsageDelta(Usage.of(9, 2)), Finish()]]
+    for answer, tokens in ((uncounted, 5), (counted, 9)):
+        world = World(store, Scenes("a", FINE, FAILS), Scenes("b", answer))
+        await world.stream(prompt_cache_key="k")
+        run, _ = await world.stream(prompt_cache_key="k", input="twenty characters...")
+        assert route_of(run).reason.endswith(f"; {tokens} tokens that a/m had in its cache are read anew")
+
+
+async def test_a_move_that_costs_nothing_is_not_told(store: SqliteStore) -> None:
+    uncounted: list[Step] = [[], [TextDelta("fine")], [Finish()]]
+    world = World(store, Scenes("a", uncounted, FAILS), Scenes("b", FINE))
+    await world.stream(prompt_cache_key="k")
+    run, _ = await world.stream(prompt_cache_key="k")
+    assert route_of(run).reason == "b/m answered, after 1 other attempt"
 
 
 async def test_the_cheapest_counts_what_a_cache_saves(store: SqliteStore) -> None:
@@ -117,3 +139,40 @@ async def test_reasoning_goes_back_only_to_the_target_that_gave_it(store: Sqlite
     back, _ = await World(store, b).stream(previous_response_id=third.response.id)
     assert proofs(b) == [None, None, "proof"]
     assert back.response.status == "completed"
+
+
+async def test_two_routes_have_chains_of_their_own_under_one_cache_key(store: SqliteStore) -> None:
+    """An agent asks a large and a small model under the same key; neither moves because of the other."""
+    world = World(store, *(Scenes(name, FINE) for name in "abcd"))
+    config = replace(
+        world.engine.config,
+        models={"large": ("a/m", "b/m"), "small": ("c/m", "d/m")},
+        routes={name: RouteSettings(strategy="weighted") for name in ("large", "small")},
+    )
+    world.engine = Engine(config, world.providers, store, Seal([bytes(32)]), lambda: world.now)
+    runs = [(await world.stream(model=name, prompt_cache_key="k"))[0] for name in ("large", "small") * 4]
+    assert len({run.response.model for run in runs[::2]}) == 1
+    assert len({run.response.model for run in runs[1::2]}) == 1
+    assert not any("read anew" in route_of(run).reason for run in runs)
+
+
+async def test_a_chain_stays_on_its_target_after_a_restart(store: SqliteStore) -> None:
+    """What a process has learnt ends with it; the response says itself who gave it."""
+    first, _ = await (await moved_once(store)).stream()
+    assert first.response.model == "b/m"
+    for strategy in ("order", "weighted", "cheapest"):
+        anew = World(store, Scenes("a", FINE), Scenes("b", FINE), strategy=strategy)
+        then, _ = await anew.stream(previous_response_id=first.response.id)
+        assert outcomes(then) == [("b/m", "answered")], strategy
+    without = World(store, Scenes("a", FINE), Scenes("b", FINE), affinity="none")
+    then, _ = await without.stream(previous_response_id=first.response.id)
+    assert then.response.model == "a/m"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_response_that_nobody_can_go_on_with_takes_no_place(store: SqliteStore, stream: bool) -> None:
+    world = World(store, Scenes("a", FINE), Scenes("b", FINE))
+    for kept, expected in ((True, Held(Target("a", "m"), 1000)), (False, None)):
+        run = (await world.stream(store=kept))[0] if stream else await world.plain(store=kept)
+        keys = response_keys("", "r", run.response.id)
+        assert world.engine.routes.states.affinity.find(keys, world.now) == expected

@@ -42,12 +42,12 @@ def test_what_one_worker_learns_the_other_knows(shared: tuple[States, States]) -
 
 def test_a_chain_is_found_by_every_worker_and_by_no_other_tenant(shared: tuple[States, States]) -> None:
     one, other = shared
-    key = key_of("alice", "conversation", "conv_1")
+    key = key_of("alice", "r", "conversation", "conv_1")
     one.affinity.keep([key], B, 1234, 1000)
     assert other.affinity.find([key], 1001) == (B, 1234)
     assert other.affinity.find([key], 1001 + HELD) == (B, 0)
-    assert other.affinity.find([key_of("bob", "conversation", "conv_1")], 1001) is None
-    assert other.affinity.find([key_of("alice", "response", "conv_1")], 1001) is None
+    assert other.affinity.find([key_of("bob", "r", "conversation", "conv_1")], 1001) is None
+    assert other.affinity.find([key_of("alice", "r", "response", "conv_1")], 1001) is None
     one.affinity.keep([key], A, 99, 1002)
     assert other.affinity.find([7, key], 1003) == (A, 99)
 
