@@ -1,39 +1,123 @@
-"""Embeddings: the model's provider is asked, or the targets of a route one after the other."""
+"""Embeddings: the model's provider is asked, or the targets of a route in the way that the route says."""
+
+from collections.abc import Sequence
+from time import perf_counter
 
 from msgspec.structs import replace
 
+from antiphon.config import Target
+from antiphon.engine.capabilities import USUAL_CHARACTERS
+from antiphon.engine.context import input_items
 from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.routing.dispatch import Ask, Dispatch
 from antiphon.engine.routing.failure_kinds import kind_of
+from antiphon.engine.routing.router import next_ask
+from antiphon.engine.routing.routes import FailedAttempt, RouteInUse
 from antiphon.providers.base import Embedded, EmbeddingTask, Embeds, Turn, UpstreamError
-from antiphon.spec.errors import UNSUPPORTED_OPERATION, ErrorPayload, SpecError
+from antiphon.providers.errors import MODEL_NOT_FOUND, UPSTREAM_AUTH, NotThere
+from antiphon.spec.errors import (
+    UNSUPPORTED_OPERATION,
+    ErrorPayload,
+    SpecError,
+    invalid_param,
+)
+from antiphon.spec.items import Item
 from antiphon.spec.request import Request
-
-# Another target would be asked for the same in vain.
-_FINAL = ("request", "unsupported", "too_long")
+from antiphon.spec.routing import RouteHint
 
 
 async def embed(engine: Engine, task: EmbeddingTask, caller: Caller) -> tuple[Embedded, Turn]:
-    """The vectors, and the turn that they were asked for in, which has the receipts."""
+    """The vectors, and the turn that they were asked for in, which has the receipts.
+
+    Where the name is a route, `target` of the turn is the one that gave the vectors.
+    """
     _, turn = engine.target(Request(model=task.model or None), caller)
     asked = caller.asked
     assert asked.target is not None
     targets = (asked.target,) if asked.usable is None else asked.usable.targets
-    able = [one for one in targets if isinstance(engine.providers[one.provider], Embeds)]
+    able = [target for target in targets if _embeds(engine, target)]
     if not able:
-        names = ", ".join(sorted(name for name, one in engine.providers.items() if isinstance(one, Embeds)))
-        message = f"{asked.model!r} has no embeddings: its provider {targets[0].provider!r} does not give any"
-        advice = f"name a model of {names}" if names else "configure a provider that gives them"
-        payload = ErrorPayload("not_found", f"{message}; {advice}", UNSUPPORTED_OPERATION, "model")
-        raise SpecError(payload)
-    for n, target in enumerate(able):
-        asked.target = target
-        provider = engine.providers[target.provider]
-        assert isinstance(provider, Embeds)
-        if asked.usable is not None:
-            turn.target = str(target)
+        raise _no_embeddings(engine, asked.model, targets[0])
+    if asked.usable is None:
+        return await _ask(engine, task, able[0]), turn
+    turn.items = _longest(task)
+    dispatch = _dispatch(engine, asked.usable.route, turn, able, caller.hint)
+    routes, failure = engine.routes, None
+    while (ask := await next_ask(dispatch, routes.clock)) is not None:
+        asked.target, turn.model, turn.target = ask.target, ask.target.upstream_model, str(ask.target)
+        began = perf_counter()
         try:
-            return await provider.embed(replace(task, model=target.upstream_model)), turn
+            found = await _ask(engine, task, ask.target)
         except UpstreamError as error:
-            if n + 1 == len(able) or kind_of(error.payload, error.status) in _FINAL:
-                raise
-    raise AssertionError("the last target answers or raises")
+            failure = error
+            if routes.report is not None:
+                routes.report(_told(ask.target, error, turn, perf_counter() - began))
+            _judge(dispatch, ask, error, routes.clock())
+        except BaseException:
+            ask.left(routes.states)
+            raise
+        else:
+            ask.candidate.state.estimates.answered(routes.clock(), perf_counter() - began, 0, 0.0)
+            ask.answered(routes.states)
+            return found, turn
+    those = f"every target of {asked.model!r} that gives embeddings"
+    raise failure or dispatch.nobody(those, routes.clock())
+
+
+def _embeds(engine: Engine, target: Target) -> bool:
+    return isinstance(engine.providers[target.provider], Embeds)
+
+
+async def _ask(engine: Engine, task: EmbeddingTask, target: Target) -> Embedded:
+    provider = engine.providers[target.provider]
+    assert isinstance(provider, Embeds)
+    return await provider.embed(replace(task, model=target.upstream_model))
+
+
+def _dispatch(
+    engine: Engine, route: RouteInUse, turn: Turn, able: Sequence[Target], hint: RouteHint | None
+) -> Dispatch:
+    """What leads the turn through those targets of a route that give embeddings."""
+    turn.hint = hint if route.has_choice else None
+    if turn.hint is not None and all(target.provider in turn.hint.without for target in able):
+        message = f"no target of {route.route.name!r} that gives embeddings is left to be asked"
+        raise SpecError(invalid_param("antiphon:route.without", message))
+    dispatch = route.dispatch(turn, able, None)
+    dispatch.untried = [one for one in dispatch.untried if _embeds(engine, one.target)]
+    if dispatch.spare is not None and not _embeds(engine, dispatch.spare.target):
+        dispatch.spare = None
+    return dispatch
+
+
+def _longest(task: EmbeddingTask) -> list[Item]:
+    """The longest text, which is what has to fit a window: each text becomes a vector by itself."""
+    longest = max(task.input, key=len)
+    return input_items(longest if isinstance(longest, str) else " " * (USUAL_CHARACTERS * len(longest)))
+
+
+def _told(target: Target, error: UpstreamError, turn: Turn, seconds: float) -> FailedAttempt:
+    """A failed attempt, for the log."""
+    payload = error.payload
+    kind = kind_of(payload, error.status)
+    return FailedAttempt(turn, target, kind, payload.code or payload.type, round(seconds * 1000))
+
+
+def _judge(dispatch: Dispatch, ask: Ask, error: UpstreamError, now: float) -> None:
+    """Tell the dispatch what became of an attempt that failed."""
+    kind = kind_of(error.payload, error.status)
+    # This is also how an upstream says that a model gives no embeddings. It may be well for all else, and
+    # whoever asks a route that talks for embeddings must not open its breakers.
+    may_lack_them = isinstance(error, NotThere) or error.payload.code in (MODEL_NOT_FOUND, UPSTREAM_AUTH)
+    if kind != "unsupported" and not may_lack_them:
+        dispatch.failed(ask, kind, now, error.retry_after)
+        return
+    dispatch.refused(ask)
+    if may_lack_them and kind not in dispatch.settings.fallback_on:
+        dispatch.end()
+
+
+def _no_embeddings(engine: Engine, model: str, target: Target) -> SpecError:
+    names = ", ".join(sorted(name for name, one in engine.providers.items() if isinstance(one, Embeds)))
+    message = f"{model!r} has no embeddings: its provider {target.provider!r} does not give any"
+    advice = f"name a model of {names}" if names else "configure a provider that gives them"
+    return SpecError(ErrorPayload("not_found", f"{message}; {advice}", UNSUPPORTED_OPERATION, "model"))

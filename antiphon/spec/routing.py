@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from antiphon.spec.codec import extras
 from antiphon.spec.errors import SpecError, invalid_param
-from antiphon.spec.request import Request
 
 PARAMETER: Final = "antiphon:route"
 HEADER: Final = "X-Antiphon-Route"
@@ -55,7 +54,7 @@ class RoutingDecision(Struct, frozen=True, kw_only=True):
     """Seconds for an answer of usual length."""
 
 
-def hint_of(request: Request) -> RouteHint | None:
+def hint_of(request: Struct) -> RouteHint | None:
     """What the request says about its task; `SpecError` when that cannot be read."""
     given = extras(request).get(PARAMETER)
     return None if given is None else _read(given, PARAMETER)

@@ -13,6 +13,7 @@ from antiphon.spec.codec import QUOTE, encode, extras, first_byte
 from antiphon.spec.decode import decode_body
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.limits import MAX_BODY, MAX_INTEGER, Text
+from antiphon.spec.routing import PARAMETER, RouteHint, hint_of
 from antiphon.wires.embeddings import Embedded, EmbeddingTask
 
 _MOST = 2048
@@ -38,6 +39,8 @@ class ReadEmbedding(Struct):
     task: EmbeddingTask
     is_packed: bool
     unknown: list[str]
+    hint: RouteHint | None = None
+    """What is said about the task, for a route that chooses by it."""
 
 
 class EmbeddingUsage(Struct):
@@ -64,7 +67,8 @@ def read_embedding(body: bytes, *, max_bytes: int = MAX_BODY) -> ReadEmbedding:
     """The body of `POST /v1/embeddings`; the first mistake in it is a `SpecError`."""
     asked = decode_body(EmbeddingBody, body, max_bytes=max_bytes)
     task = EmbeddingTask(asked.model or "", _texts(asked.input), asked.dimensions, asked.user)
-    return ReadEmbedding(task, asked.encoding_format == "base64", sorted(extras(asked)))
+    unknown = sorted(extras(asked).keys() - {PARAMETER})
+    return ReadEmbedding(task, asked.encoding_format == "base64", unknown, hint_of(asked))
 
 
 def _texts(given: str | list[str | int | list[int]]) -> Sequence[str] | Sequence[Sequence[int]]:
