@@ -1,7 +1,7 @@
 """The events of a response as the text of server-sent events, for programs that pass them on."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ async def event_text(
     failure: Callable[[AntiphonError], ErrorPayload],
     *,
     retells: bool = False,
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Each event as it comes, then `[DONE]`. What breaks on the way ends the stream with `failure` of it.
 
     With `retells`, so does a response that the server itself says has failed.

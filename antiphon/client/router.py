@@ -1,21 +1,24 @@
 """Several models behind one name, chosen for each task, inside the program: no server is needed."""
 
+import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from math import ceil, inf
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from msgspec import UNSET
-
+from antiphon.client.agent.run import ModelStream
 from antiphon.client.async_client import AsyncClient
 from antiphon.client.errors import AntiphonError, ResponseFailed, StatusError, UsageError
 from antiphon.client.event_text import event_text
 from antiphon.client.settings import Retries
 from antiphon.client.transport.local import LOCAL_URL, LocalTransport
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.response import Response, RouteAttempt
+from antiphon.spec.errors import ErrorPayload, SpecError, rate_limit
+from antiphon.spec.ids import new_id
 from antiphon.spec.routing import PARAMETER, RoutingDecision, SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import OPEN_RESPONSES
 
@@ -24,8 +27,7 @@ BLOCKED = 300.0
 """For so many seconds a provider that had too many requests is left alone."""
 
 _DAY = 86400.0
-_LIMITED = ("429", "rate limit", "rate_limit")
-_RECEIPTS = {"X-Antiphon-Receipts": "1"}
+_LIMITED = re.compile(r"\b429\b|rate[ _-]?limit")
 
 Word = TypeVar("Word", TaskComplexity, SpeedRequirement)
 
@@ -39,6 +41,7 @@ class ProviderStatus:
     """How many requests it may get in a day; None: as many as there are."""
     available: bool = True
     requests_today: int = 0
+    """Those that it has answered, or answers now; one that fails is taken back."""
     tokens_today: int = 0
     last_error: str | None = None
     blocked_until: float = 0.0
@@ -47,9 +50,7 @@ class ProviderStatus:
 
     def can_use(self) -> bool:
         """May it be asked? Not while it is blocked, and not beyond its limit."""
-        self._begin_day()
-        is_left = self.daily_limit is None or self.requests_today < self.daily_limit
-        return self.available and is_left and self.clock() >= self.blocked_until
+        return self.clock() >= self._free_at()
 
     def record_request(self, tokens: int = 0) -> None:
         """It has answered, with so many tokens in all."""
@@ -60,8 +61,35 @@ class ProviderStatus:
     def record_error(self, error: str) -> None:
         """It has failed. When it had too many requests, it is left alone for five minutes."""
         self.last_error = error
-        if any(word in error.lower() for word in _LIMITED):
+        if _LIMITED.search(error.lower()):
             self.blocked_until = self.clock() + BLOCKED
+
+    def _record_tokens(self, tokens: int) -> None:
+        """What the answer to a request came to that is recorded already."""
+        self._begin_day()
+        self.tokens_today += tokens
+
+    def _take_back_request(self) -> None:
+        """A request that was recorded has failed."""
+        self._begin_day()
+        self.requests_today = max(0, self.requests_today - 1)
+
+    def _free_at(self) -> float:
+        """From when on it can be asked."""
+        self._begin_day()
+        if not self.available or self.daily_limit == 0:
+            return inf
+        return max(self.blocked_until, (self._day + 1) * _DAY) if self._is_full() else self.blocked_until
+
+    def _obstacle(self) -> str:
+        """Why it cannot be asked now, and when it can."""
+        if (free := self._free_at()) == inf:
+            return f"{self.name}: it is not to be asked"
+        why = f"its daily limit of {self.daily_limit} is reached" if self._is_full() else self.last_error
+        return f"{self.name}: {why or 'it is blocked'}, free again in {ceil(free - self.clock())} s"
+
+    def _is_full(self) -> bool:
+        return self.daily_limit is not None and self.requests_today >= self.daily_limit
 
     def _begin_day(self) -> None:
         today = int(self.clock() // _DAY)
@@ -69,8 +97,59 @@ class ProviderStatus:
             self._day, self.requests_today, self.tokens_today = today, 0, 0
 
 
+@dataclass(slots=True)
+class _Asking:
+    """Whom the gateway asks for one request."""
+
+    counted: set[str] = field(default_factory=set)
+    """The providers with whom the request is recorded."""
+    failed: str = ""
+    """The provider that was asked last, if it has failed."""
+
+
+class _StatusKeeper:
+    """Keeps the statuses true: the gateway tells it of each provider that is asked.
+
+    A request counts once with each provider that answers it, however many turns the model takes for it.
+    """
+
+    def __init__(self, statuses: dict[str, ProviderStatus]) -> None:
+        self.statuses = statuses
+        self.requests: dict[str, _Asking] = {}
+        """Those that somebody reads, by their id."""
+
+    def status(self, provider: str) -> ProviderStatus:
+        return self.statuses.setdefault(provider, ProviderStatus(provider))
+
+    def asks(self, request_id: str, provider: str) -> None:
+        """Refuses what requests at the same time would ask beyond the limit."""
+        status, asking = self.status(provider), self._asking(request_id)
+        asking.failed = ""
+        if provider in asking.counted:
+            return
+        if not status.can_use():
+            raise SpecError(rate_limit(status._obstacle()))
+        status.record_request()
+        asking.counted.add(provider)
+
+    def answered(self, request_id: str, provider: str, tokens: int) -> None:
+        self.status(provider)._record_tokens(tokens)
+
+    def failed(self, request_id: str, provider: str, status: int, error: ErrorPayload) -> None:
+        asking = self._asking(request_id)
+        asking.failed = provider
+        if provider in asking.counted:
+            asking.counted.remove(provider)
+            self.status(provider)._take_back_request()
+        reason = error.message.removeprefix(f"{provider}: ")
+        self.status(provider).record_error(f"{status} {error.code or error.type}: {reason}")
+
+    def _asking(self, request_id: str) -> _Asking:
+        return self.requests.get(request_id) or _Asking()
+
+
 class Router:
-    """An alias with several targets, asked without a server.
+    """An alias with its targets, asked without a server.
 
     `model` is the alias, or the default model of the configuration; `config` is as in
     `AsyncClient(transport="local")`. Complexity and speed choose where the alias has the strategy `tiers`.
@@ -87,7 +166,8 @@ class Router:
         self.model = model
         self.statuses = {name: ProviderStatus(name, limit) for name, limit in (daily_limits or {}).items()}
         """How each provider does, as far as this router has asked it."""
-        self._transport = LocalTransport(config)
+        self._keeper = _StatusKeeper(self.statuses)
+        self._transport = LocalTransport(config, self._keeper)
         self._client = AsyncClient(LOCAL_URL, "none", transport=self._transport, retries=Retries(times=0))
 
     async def route(
@@ -97,7 +177,8 @@ class Router:
         complexity: TaskComplexity | str = TaskComplexity.MODERATE,
         speed: SpeedRequirement | str = SpeedRequirement.NORMAL,
     ) -> RoutingDecision:
-        """Who would be asked, and why; nothing is sent."""
+        """Who would be asked, and why; nothing is sent. `UsageError` when nobody can be asked now."""
+        await self._check_somebody_can_be_asked()
         body = {"model": self.model, "input": list(messages) or "", "instructions": system_prompt}
         return await self._transport.decide(encode(body | {PARAMETER: self._hint(complexity, speed)}))
 
@@ -108,34 +189,35 @@ class Router:
         complexity: TaskComplexity | str = TaskComplexity.MODERATE,
         speed: SpeedRequirement | str = SpeedRequirement.NORMAL,
         **options: Any,
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """The events of the answer as the text of server-sent events, to `[DONE]`.
 
-        When every provider fails, or the one that has begun, the stream ends with `response.failed` of the
-        type `server_error` and the code `provider_failed`. `options` are further parameters of the request.
+        When every provider fails or cannot be asked now, or the one that has begun fails, the stream ends
+        with `response.failed` of the type `server_error` and the code `provider_failed`; its message is the
+        name of the provider and its reason. `options` are further parameters of the request.
         """
+        request_id = new_id("req_")
         stream = self._client.responses.stream(
             messages,
             model=self.model,
             instructions=system_prompt,
             extra_body={PARAMETER: self._hint(complexity, speed)},
-            extra_headers=_RECEIPTS,
+            extra_headers={"X-Antiphon-Receipts": "1", "X-Request-Id": request_id},
             **options,
         )
-        failures: list[AntiphonError] = []
-
-        def failed(error: AntiphonError) -> ErrorPayload:
-            failures.append(error)
-            return self._failed(error)
-
-        async for text in event_text(stream, OPEN_RESPONSES, self.model or "", failed, retells=True):
-            yield text
-        if not failures:
-            self._learn(stream.response)
+        asking = self._keeper.requests[request_id] = _Asking()
+        told = partial(_told, asking=asking)
+        texts = event_text(self._open(stream), OPEN_RESPONSES, self.model or "", told, retells=True)
+        try:
+            async with aclosing(texts):
+                async for text in texts:
+                    yield text
+        finally:
+            del self._keeper.requests[request_id]
 
     def status(self, provider: str) -> ProviderStatus:
         """How a provider does; one that was never asked can be used."""
-        return self.statuses.setdefault(provider, ProviderStatus(provider))
+        return self._keeper.status(provider)
 
     async def close(self) -> None:
         """Let what runs finish, and close the gateway."""
@@ -157,24 +239,21 @@ class Router:
         without = [name for name, status in self.statuses.items() if not status.can_use()]
         return {**words, "without": without} if without else {**words}
 
-    def _failed(self, error: AntiphonError) -> ErrorPayload:
-        told = provider_failed(error)
-        if isinstance(error, ResponseFailed):
-            self._learn(error.response)
-        elif isinstance(error, StatusError):
-            provider = told.message.partition(": ")[0]
-            if provider in self.statuses:
-                self.statuses[provider].record_error(f"{error.status} {told.message}")
-        return told
+    @asynccontextmanager
+    async def _open(self, stream: AbstractAsyncContextManager[ModelStream]) -> AsyncIterator[ModelStream]:
+        await self._check_somebody_can_be_asked()
+        async with stream as opened:
+            yield opened
 
-    def _learn(self, response: Response) -> None:
-        """From the receipt of the route: who was asked, and what came of it."""
-        for attempt in _attempts(response):
-            status = self.status(attempt.target.partition("/")[0])
-            if attempt.outcome == "answered":
-                status.record_request(attempt.usage.total_tokens if attempt.usage is not UNSET else 0)
-            else:
-                status.record_error(attempt.outcome)
+    async def _check_somebody_can_be_asked(self) -> None:
+        """`UsageError` when no provider behind the name can be asked now: why, and who is free when."""
+        if all(status.can_use() for status in self.statuses.values()):
+            return
+        names = await self._transport.providers_of(self.model)
+        found = [self.statuses.get(name) or ProviderStatus(name) for name in names]
+        if not any(status.can_use() for status in found):
+            found.sort(key=ProviderStatus._free_at)
+            raise UsageError("; ".join(status._obstacle() for status in found))
 
 
 def provider_failed(error: AntiphonError) -> ErrorPayload:
@@ -183,9 +262,12 @@ def provider_failed(error: AntiphonError) -> ErrorPayload:
     return ErrorPayload("server_error", reason, PROVIDER_FAILED)
 
 
-def _attempts(response: Response) -> Iterable[RouteAttempt]:
-    for receipt in [] if response.receipts is UNSET else response.receipts:
-        yield from () if receipt.attempts is UNSET else receipt.attempts
+def _told(error: AntiphonError, asking: _Asking) -> ErrorPayload:
+    """The same, with the name of the provider before its reason."""
+    told, prefix = provider_failed(error), f"{asking.failed}: "
+    if asking.failed and isinstance(error, ResponseFailed | StatusError):
+        told.message = prefix + told.message.removeprefix(prefix)
+    return told
 
 
 def task_word(kind: type[Word], given: Word | str) -> Word:

@@ -73,7 +73,7 @@ class Engine:
         self.routes = routes or Routes(config, providers, clock)
         self.hosted = hosted or HostedTools({}, config, seal)
         self.schemas = SchemaPool()
-        self._wrapped = partial(wrapped, seal, self.schemas)
+        self._wrapped: Callable[[Provider, Turn], Provider] = partial(wrapped, seal, self.schemas)
         self._receipt_log = ReceiptLog()
         self._resolve_model = lru_cache(_MANY)(config.resolve)
         self._find_alias = lru_cache(_MANY)(config.alias_of)
@@ -471,6 +471,11 @@ class Engine:
             return None
         now = self.clock()
         return Joining(request.chat, now, self.expires_at(now))
+
+    def watch(self, watched: Callable[[Provider], Provider]) -> None:
+        """From here on, a provider is asked through what this makes of it."""
+        inside = self._wrapped
+        self._wrapped = lambda provider, turn: inside(watched(provider), turn)
 
     async def close(self) -> None:
         self.routes.close()

@@ -1,6 +1,8 @@
 """The router of the library: several targets, no server."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +25,42 @@ ANSWERS = {
 BROKEN = "{ error = { message = 'out of order', code = 'upstream_error', status = 502 } }"
 LIMITED = "{ error = { message = 'slow down', code = 'rate_limit_exceeded', status = 429 } }"
 CUT = "{ text = 'I was about' }, { cut = true }"
+LIMITED_LATE = f"{{ text = 'I was about' }}, {LIMITED}"
+ENDLESS = "{ text = 'I think' }, { delay = 60 }"
+
+ONE_TARGET = pytest.mark.parametrize("model", ["one", "table", "small/m"])
+"""An alias with one target, the same with a table of its own, and the target itself."""
 
 
 def configured(folder: Path, strategy: str = "tiers", **steps: str) -> Path:
-    """A configuration with three targets, each of which plays its steps."""
+    """A configuration with three targets, each of which plays its steps, and names for one of them."""
     lines = ["default_model = 'any'", "[local]", "enabled = false", "[store]", f"path = '{folder}/data'"]
     for name, played in (ANSWERS | steps).items():
         (folder / f"{name}.toml").write_text(f"[[turns]]\nsteps = [ {played} ]\n")
         lines += [f"[providers.{name}]", "type = 'script'", f"file = '{name}.toml'"]
     targets = ", ".join(f"'{name}/m'" for name in ANSWERS)
-    lines += ["[models]", f"any = [{targets}]", "[routes.any]", f"strategy = '{strategy}'", "retries = 2"]
+    lines += ["[models]", f"any = [{targets}]", "one = 'small/m'", "table = 'small/m'"]
+    lines += ["[routes.any]", f"strategy = '{strategy}'", "retries = 2", "[routes.table]", "retries = 2"]
     path = folder / "antiphon.toml"
     path.write_text("\n".join(lines))
     return path
 
 
-async def told(stream: AsyncIterator[str]) -> list[dict[str, Any]]:
+async def told(stream: AsyncIterator[str], *, extensions: bool = False) -> list[dict[str, Any]]:
     """The events of a stream that keeps the rules and ends with `[DONE]`."""
     texts = [text async for text in stream]
     assert texts[-1] == "data: [DONE]\n\n"
-    assert audit_sse("".join(texts).encode()) == []
+    assert audit_sse("".join(texts).encode(), extensions=extensions) == []
     frames = "".join(texts[:-1]).split("\n\n")
     return [msgspec.json.decode(frame.partition("data: ")[2]) for frame in frames if frame]
+
+
+def error_of(events: list[dict[str, Any]]) -> str:
+    """The message of the failure that a stream ends with."""
+    assert events[-1]["type"] == "response.failed"
+    error = events[-1]["response"]["error"]
+    assert error["code"] == "provider_failed"
+    return str(error["message"])
 
 
 async def test_the_task_chooses(tmp_path: Path) -> None:
@@ -81,8 +97,11 @@ async def test_another_provider_answers_when_the_first_fails(tmp_path: Path) -> 
         events = await told(router.stream_open_responses(HELLO))
     assert [event["type"] for event in events].count("response.created") == 1
     assert events[-1]["response"]["model"] == "large/m"
-    assert router.status("middle").last_error == "server_error"
+    assert router.status("middle").last_error == "502 upstream_error: out of order"
     assert router.status("middle").can_use()
+    assert (router.status("middle").requests_today, router.status("middle").tokens_today) == (0, 0)
+    assert router.status("large").requests_today == 1
+    assert router.status("large").tokens_today == events[-1]["response"]["usage"]["total_tokens"]
 
 
 async def test_a_provider_with_too_many_requests_is_left_alone(tmp_path: Path) -> None:
@@ -112,15 +131,129 @@ async def test_a_daily_limit_holds_whatever_the_strategy(tmp_path: Path) -> None
     assert models == ["small/m", "middle/m"]
 
 
-@pytest.mark.parametrize("steps", [BROKEN, CUT])
-async def test_a_failure_at_the_end_is_told_as_one_of_the_provider(tmp_path: Path, steps: str) -> None:
+@pytest.mark.parametrize(
+    ("steps", "told_of"),
+    [
+        (BROKEN, "large: out of order"),
+        (LIMITED, "large: slow down"),
+        (CUT, "small: the connection was closed in the middle of the answer"),
+    ],
+)
+async def test_a_failure_at_the_end_is_told_as_one_of_the_provider(
+    tmp_path: Path, steps: str, told_of: str
+) -> None:
     config = configured(tmp_path, "order", small=steps, middle=steps, large=steps)
     async with Router(config=config) as router:
         events = await told(router.stream_open_responses(HELLO))
-    assert events[-1]["type"] == "response.failed"
-    error = events[-1]["response"]["error"]
-    assert error["code"] == "provider_failed"
+    assert error_of(events) == told_of
     assert [event["type"] for event in events].count("response.created") == 1
+
+
+async def test_when_all_have_too_many_requests_all_are_left_alone(tmp_path: Path) -> None:
+    config = configured(tmp_path, "order", small=LIMITED, middle=LIMITED, large=LIMITED)
+    async with Router(config=config) as router:
+        await told(router.stream_open_responses(HELLO))
+        statuses = dict(router.statuses)
+        message = error_of(await told(router.stream_open_responses(HELLO)))
+        with pytest.raises(UsageError, match=r"small: 429 .*; middle: 429 .*; large: 429 "):
+            await router.route(HELLO)
+    assert list(statuses) == list(ANSWERS)
+    for name, status in statuses.items():
+        assert not status.can_use()
+        assert (status.requests_today, status.last_error) == (0, "429 rate_limit_exceeded: slow down")
+        assert f"{name}: 429 rate_limit_exceeded: slow down, free again in " in message
+
+
+async def test_of_several_that_cannot_be_asked_the_first_to_be_free_is_told_first(tmp_path: Path) -> None:
+    config = configured(tmp_path, "order", middle=LIMITED)
+    async with Router(config=config, daily_limits={"small": 1, "large": 0}) as router:
+        router.status("middle").record_error("429")
+        router.status("large").available = False
+        await told(router.stream_open_responses(HELLO))
+        message = error_of(await told(router.stream_open_responses(HELLO)))
+    first, second, third = message.split("; ")
+    assert first.startswith("middle: 429, free again in ")
+    assert second.startswith("small: its daily limit of 1 is reached, free again in ")
+    assert third == "large: it is not to be asked"
+
+
+@ONE_TARGET
+async def test_the_only_target_is_counted(tmp_path: Path, model: str) -> None:
+    async with Router(model, config=configured(tmp_path)) as router:
+        ends = [(await told(router.stream_open_responses(HELLO)))[-1]["response"] for _ in range(2)]
+        small = router.status("small")
+    assert (small.requests_today, small.last_error) == (2, None)
+    assert small.tokens_today == sum(end["usage"]["total_tokens"] for end in ends) > 0
+
+
+@ONE_TARGET
+async def test_a_daily_limit_of_the_only_target(tmp_path: Path, model: str) -> None:
+    async with Router(model, config=configured(tmp_path), daily_limits={"small": 1}) as router:
+        first = await told(router.stream_open_responses(HELLO))
+        message = error_of(await told(router.stream_open_responses(HELLO)))
+        with pytest.raises(UsageError, match="small: its daily limit of 1 is reached, free again in "):
+            await router.route(HELLO)
+    assert first[-1]["type"] == "response.completed"
+    assert message.startswith("small: its daily limit of 1 is reached, free again in ")
+    assert router.status("small").requests_today == 1
+
+
+@ONE_TARGET
+@pytest.mark.parametrize("steps", [LIMITED, LIMITED_LATE])
+async def test_the_only_target_is_left_alone_with_too_many_requests(
+    tmp_path: Path, model: str, steps: str
+) -> None:
+    async with Router(model, config=configured(tmp_path, small=steps)) as router:
+        first = error_of(await told(router.stream_open_responses(HELLO)))
+        small = router.status("small")
+        assert (small.requests_today, small.tokens_today, small.can_use()) == (0, 0, False)
+        second = error_of(await told(router.stream_open_responses(HELLO)))
+    assert first == "small: slow down"
+    assert small.last_error is not None
+    assert small.last_error.endswith("rate_limit_exceeded: slow down")
+    assert second.startswith(f"small: {small.last_error}, free again in ")
+
+
+@pytest.mark.parametrize("model", ["one", "table", "small/m", "any"])
+async def test_a_reader_that_leaves_is_counted(tmp_path: Path, model: str) -> None:
+    async with Router(model, config=configured(tmp_path, "order", small=ENDLESS)) as router:
+        async with aclosing(router.stream_open_responses(HELLO)) as stream:
+            await anext(stream)
+            assert router.status("small").requests_today == 1
+        assert router.status("small").requests_today == 1
+    assert router.status("small").requests_today == 1
+    assert router.status("small").last_error is None
+    assert list(router.statuses) == ["small"]
+
+
+@pytest.mark.parametrize(("model", "answered"), [("one", 1), ("any", 4)])
+async def test_a_daily_limit_holds_for_requests_at_the_same_time(
+    tmp_path: Path, model: str, answered: int
+) -> None:
+    async with Router(model, config=configured(tmp_path, "order"), daily_limits={"small": 1}) as router:
+        streams = [told(router.stream_open_responses(HELLO)) for _ in range(4)]
+        ends = [events[-1] for events in await asyncio.gather(*streams)]
+    assert [end["type"] for end in ends].count("response.completed") == answered
+    assert [end["response"]["model"] for end in ends if end["response"]["output"]].count("small/m") <= 1
+    assert router.status("small").requests_today == 1
+
+
+@pytest.mark.parametrize("model", ["one", "table", "any"])
+async def test_a_request_of_several_model_turns_counts_once(tmp_path: Path, model: str) -> None:
+    path = configured(tmp_path, "order")
+    path.write_text(f"{path.read_text()}\n[tools.function]\nload = ['tests.tools.hosted_functions:add']\n")
+    (tmp_path / "small.toml").write_text(
+        "[[turns]]\nwhen = { turn = 1 }\nsteps = [ { call = 'add', arguments = { a = 1, b = 2 } } ]\n"
+        f"[[turns]]\nsteps = [ {ANSWERS['small']} ]\n"
+    )
+    tools = [{"type": "antiphon:function", "name": "add"}]
+    async with Router(model, config=path, daily_limits={"small": 1}) as router:
+        stream = router.stream_open_responses(HELLO, tools=tools)
+        end = (await told(stream, extensions=True))[-1]
+    assert end["type"] == "response.completed"
+    assert [item["type"] for item in end["response"]["output"]] == ["antiphon:function_call", "message"]
+    assert router.status("small").requests_today == 1
+    assert router.status("small").tokens_today == end["response"]["usage"]["total_tokens"]
 
 
 async def test_words_that_are_none_are_refused(tmp_path: Path) -> None:
@@ -158,7 +291,7 @@ def test_the_status_of_a_provider() -> None:
     status.record_error("Rate limit reached")
     assert not status.can_use()
     now[0] += 300
-    status.record_error("it fell over")
+    status.record_error("it fell over (upstream request id 0e429c-14290)")
     assert status.can_use()
     status.available = False
     assert not status.can_use()

@@ -10,6 +10,7 @@ from antiphon.client.errors import UsageError
 from antiphon.spec.errors import SpecError
 from antiphon.spec.routing import RoutingDecision
 from antiphon.wires.asgi import AsgiMessage
+from antiphon.wires.provider_watch import ProviderWatch
 
 Asgi = Callable[
     [AsgiMessage, Callable[[], Awaitable[AsgiMessage]], Callable[[AsgiMessage], Awaitable[None]]],
@@ -30,6 +31,11 @@ class _Opened(Protocol):
     async def decide(self, body: bytes) -> RoutingDecision:
         """Which target the request in this body would go to; `SpecError` when it would be refused."""
 
+    def providers_of(self, model: str | None) -> list[str]:
+        """The providers behind a name for a model; `SpecError` when it would be refused."""
+
+    def watch(self, watch: ProviderWatch) -> None: ...
+
     async def close(self) -> None: ...
 
 
@@ -49,10 +55,14 @@ async def open_gateway(config: object) -> _Opened:
 
 
 class LocalTransport(httpx.AsyncBaseTransport):
-    """Opens the gateway with the first request, in the event loop that makes it."""
+    """Opens the gateway with the first request, in the event loop that makes it.
 
-    def __init__(self, config: object) -> None:
+    A watch is told of each provider that is asked.
+    """
+
+    def __init__(self, config: object, watch: ProviderWatch | None = None) -> None:
         self._config = config
+        self._watch = watch
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
         self._exchanges: set[asyncio.Task[None]] = set()
@@ -72,10 +82,19 @@ class LocalTransport(httpx.AsyncBaseTransport):
         except SpecError as error:
             raise UsageError(error.payload.message) from None
 
+    async def providers_of(self, model: str | None) -> list[str]:
+        """The names of the providers that a request for this model may go to."""
+        try:
+            return (await self._open()).providers_of(model)
+        except SpecError as error:
+            raise UsageError(error.payload.message) from None
+
     async def _open(self) -> _Opened:
         async with self._opening:
             if self._opened is None:
                 self._opened = await open_gateway(self._config)
+                if self._watch is not None:
+                    self._opened.watch(self._watch)
             return self._opened
 
     def _forget(self, task: asyncio.Task[None]) -> None:
