@@ -92,24 +92,25 @@ def with_our_client(url: str, killer: Killer) -> list[int]:
 def with_the_openai_sdk(url: str, killer: Killer) -> list[int]:
     """The numbers of all events; after a cut, the caller asks for those that follow the last one."""
     numbers: list[int] = []
-    client = OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=8)
-    stream = client.responses.create(model="slow", input=SCRIPT, background=True, stream=True)
     response, is_over = "", False
-    while not is_over:
-        try:
-            for event in stream:
-                numbers.append(event.sequence_number)
-                if event.type == "response.created":
-                    response = event.response.id
-                killer.heard(len(numbers), response)
-                if event.type in TERMINAL:
-                    is_over = True
-                    assert event.type == "response.completed"
-        except (httpx.TransportError, openai.APIConnectionError):
-            pass
-        if not is_over:
-            stream = client.responses.retrieve(response, stream=True, starting_after=numbers[-1])
-    assert client.responses.retrieve(response).output_text == WORDS
+    with OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=8) as client:
+        stream = client.responses.create(model="slow", input=SCRIPT, background=True, stream=True)
+        while not is_over:
+            try:
+                with stream:
+                    for event in stream:
+                        numbers.append(event.sequence_number)
+                        if event.type == "response.created":
+                            response = event.response.id
+                        killer.heard(len(numbers), response)
+                        if event.type in TERMINAL:
+                            is_over = True
+                            assert event.type == "response.completed"
+            except (httpx.TransportError, openai.APIConnectionError):
+                pass
+            if not is_over:
+                stream = client.responses.retrieve(response, stream=True, starting_after=numbers[-1])
+        assert client.responses.retrieve(response).output_text == WORDS
     return numbers
 
 

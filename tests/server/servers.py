@@ -203,10 +203,9 @@ class Serving:
         return asyncio.run_coroutine_threadsafe(work, self._server.loop).result(DEADLINE)
 
     def stop(self) -> None:
+        """Its clients stay open: another thread may be reading what the server says last."""
         self._server.should_exit = True
         self._thread.join(DEADLINE)
-        for client in self._clients:
-            client.close()
         self._listener.close()
         assert not self._thread.is_alive(), "the server did not stop"
 
@@ -217,7 +216,11 @@ class Serving:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            for client in self._clients:
+                client.close()
 
     def _run(self) -> None:
         try:
