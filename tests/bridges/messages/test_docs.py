@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,9 @@ def test_the_commands_work(server: Serving) -> None:
 
 
 def test_the_programs_work(server: Serving, capsys: pytest.CaptureFixture[str]) -> None:
-    exec("\n".join(examples("python")).replace(ADDRESS, server.url), {})
+    names: dict[str, Any] = {}
+    exec("\n".join(examples("python")).replace(ADDRESS, server.url), names)
+    names["client"].close()
     assert capsys.readouterr().out.splitlines()[-1] == "completed"
 
 
