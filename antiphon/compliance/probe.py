@@ -229,8 +229,7 @@ class ProbeSocket:
     async def completed(self, **body: Any) -> Json:
         exchange = await self.turn(**body)
         response = _terminal(exchange)
-        if response.get("status") != "completed":
-            raise Failed(f"the turn ended as {response.get('status')!r}: {said(exchange)}")
+        require_completed(response, said(exchange))
         return response
 
     async def wait_for_close(self, seconds: float) -> RecordedExchange:
@@ -352,6 +351,15 @@ def judged(exchange: RecordedExchange, what: str) -> Json | None:
     if error.get("type") not in (None, "model_error"):
         raise TooWeak(f"there was no answer to judge: {said(exchange)}")
     return None
+
+
+def require_completed(response: Json, told: str = "") -> None:
+    """For an answer to which no limit was set; `told` is what the server said, if that tells more."""
+    status, details = response.get("status"), response.get("incomplete_details") or {}
+    if status == "incomplete" and details.get("reason") == "max_output_tokens":
+        raise TooWeak("the model talked until its own limit")
+    if status != "completed":
+        raise Failed(f"the response is {status!r}{told and f': {told}'}")
 
 
 def _terminal(exchange: RecordedExchange) -> Json:

@@ -6,7 +6,17 @@ import pytest
 
 from antiphon.compliance.catalog import catalog
 from tests.compliance.broken import Answer, Asked, Broken, Fault, Json
-from tests.compliance.faults.ways import alter, both, has, is_, is_streamed, no, refuse, streamed
+from tests.compliance.faults.ways import (
+    alter,
+    both,
+    has,
+    is_,
+    is_streamed,
+    no,
+    refuse,
+    socket_alters,
+    streamed,
+)
 from tests.compliance.other_servers import Serves
 from tests.compliance.run_tool import judge
 from tests.compliance.two_tenants import KEYS, toml
@@ -85,6 +95,24 @@ def test_all_tokens_used_and_yet_completed_is_a_fault(server: Serves[Broken]) ->
 
     fault = alter(is_("max_output_tokens", 16), finished)
     assert outcomes(server, fault, "response.cut_off") == {"response.cut_off": "fail"}
+
+
+@pytest.mark.parametrize(("reason", "outcome"), [("max_output_tokens", "skip"), ("content_filter", "fail")])
+def test_a_model_that_talks_until_its_own_limit_is_weak(
+    server: Serves[Broken], reason: str, outcome: str
+) -> None:
+    """Nobody has set a limit: the server only says what became of the answer, and of no other reason."""
+
+    def cut_off(response: Json) -> None:
+        if response["status"] == "completed":
+            response.update(status="incomplete", incomplete_details={"reason": reason})
+
+    for rule, fault in {
+        "basic-response": alter(has("hello"), cut_off),
+        "streaming-response": alter(is_streamed, cut_off),
+        "websocket-response": socket_alters(has("Count"), cut_off),
+    }.items():
+        assert outcomes(server, fault, rule) == {rule: outcome}
 
 
 def test_a_key_may_be_refused_with_any_status_of_the_client(server: Serves[Broken]) -> None:

@@ -5,7 +5,16 @@ import json
 from antiphon.compliance.catalog import Level, RuleTransport, ServerRule, add_check
 from antiphon.compliance.checks.inputs import ROOM, WEATHER, assistant, message, red_square, text, user
 from antiphon.compliance.http_exchange import Json, calls_of
-from antiphon.compliance.probe import Failed, Probe, TooWeak, expect, refusal, require_offered, respond
+from antiphon.compliance.probe import (
+    Failed,
+    Probe,
+    TooWeak,
+    expect,
+    refusal,
+    require_completed,
+    require_offered,
+    respond,
+)
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import OutputText
 from antiphon.spec.items import Message, Phase
@@ -203,7 +212,7 @@ async def compact(probe: Probe, **body: object) -> Json:
 
 
 def _completed(response: Json) -> None:
-    expect(response.get("status") == "completed", f"the response is {response.get('status')!r}")
+    require_completed(response)
     expect(response.get("output"), "the response has no output")
 
 
@@ -260,7 +269,7 @@ for _run, (_says, _transports) in _SAYS.items():
             f"`official.{_run.__name__}`",
         ),
         _run,
-        model=_run is tool_calling,
+        model=True,
         drives=_run in (basic_response, streaming_response, websocket_response),
     )
 
