@@ -207,8 +207,8 @@ class ChatCompletionChunks:
     # --- beginning and end --------------------------------------------------------------------------------
 
     def _begin(self, response: Response) -> bytes:
-        if self._head:
-            return b""
+        """The first chunk, if there was none; from here on chunks name the model that this response has."""
+        is_begun = bool(self._head)
         about = {
             "id": response.id,
             "object": "chat.completion.chunk",
@@ -219,7 +219,7 @@ class ChatCompletionChunks:
         self._tail = b',"finish_reason":null}]' + (b',"usage":null}\n\n' if self._has_usage else b"}\n\n")
         self._text = (self._head + b'{"content":', b"}" + self._tail)
         self._thought = (self._head + b'{"reasoning_content":', b"}" + self._tail)
-        return self._chunk({"role": "assistant", "content": ""})
+        return b"" if is_begun else self._chunk({"role": "assistant", "content": ""})
 
     def _chunk(self, delta: dict[str, Any], choice: dict[str, Any] | None = None, **more: Any) -> bytes:
         if not (choice or more):
@@ -236,7 +236,7 @@ class ChatCompletionChunks:
         )
 
     def _finish(self, response: Response) -> bytes:
-        begun = self._begin(response)  # of a response that failed before anything was told
+        begun = self._begin(response)  # another target may have answered than the one that began
         if response.status == "failed":
             self._is_broken = True
             error = OPENAI.error(self._error or _failure(response))

@@ -105,6 +105,26 @@ def test_retry_after(serve: Serve, upstream: Upstream) -> None:
     assert answer.json()["error"]["type"] == "rate_limit_error"
 
 
+CUT_BEFORE_WORDS: list[Json] = [{"usage": {"input_tokens": 3, "output_tokens": 0}}, {"cut": True}]
+CUT_AFTER_WORDS: list[Json] = [{"text": "The quick brown fox "}, {"cut": True}]
+
+
+@pytest.mark.parametrize(("on_cut", "first"), [("restart", CUT_BEFORE_WORDS), ("continue", CUT_AFTER_WORDS)])
+def test_the_last_chunks_name_the_model_that_answered(
+    serve: Serve, tmp_path: Path, on_cut: str, first: list[Json]
+) -> None:
+    toml = ""
+    for name, steps in (("d1", first), ("d2", [{"text": "Hello!"}])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(steps))
+        toml += f'[providers.{name}]\ntype = "script"\nfile = "{tmp_path}/{name}.json"\n'
+    toml += f'[models]\nr = ["d1/m", "d2/m"]\n[routes.r]\non_cut = "{on_cut}"\n'
+    told = chunks(serve(toml).client(), USER, model="r", stream_options={"include_usage": True})
+    assert told[0]["model"] == "d1/m"
+    *_, finish, usage = told
+    assert (finish["choices"][0]["finish_reason"], finish["model"]) == ("stop", "d2/m")
+    assert (usage["choices"], usage["model"]) == ([], "d2/m")
+
+
 def test_a_stored_run_is_a_response(client: Client) -> None:
     told = client.ok("POST", CHAT, json={"messages": [USER], "store": True, "metadata": {"a": "b"}})
     response = client.ok("GET", f"/v1/responses/{told['id']}")
