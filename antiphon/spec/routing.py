@@ -61,15 +61,24 @@ def hint_of(request: Struct) -> RouteHint | None:
 
 
 def hint_in(header: str) -> RouteHint:
-    """The same from the header: `complexity=simple, speed=fast`.
+    """The same from the header: `complexity=simple, speed=fast, without=groq ollama`.
 
     >>> hint_in("complexity=simple").complexity
     <TaskComplexity.SIMPLE: 'simple'>
+    >>> hint_in("without=groq ollama").without
+    ('groq', 'ollama')
     """
-    pairs = [part.partition("=") for part in header.split(",") if part.strip()]
-    if not all(sign for _, sign, _ in pairs):
-        raise SpecError(invalid_param(HEADER, "expected something like `complexity=simple, speed=fast`"))
-    return _read({name.strip().lower(): value.strip().lower() for name, _, value in pairs}, HEADER)
+    given: dict[str, str | list[str]] = {}
+    for part in header.split(","):
+        if not part.strip():
+            continue
+        name, sign, value = part.partition("=")
+        if not sign:
+            expected = "expected something like `complexity=simple, speed=fast, without=groq ollama`"
+            raise SpecError(invalid_param(HEADER, expected))
+        name = name.strip().lower()
+        given[name] = value.split() if name == "without" else value.strip().lower()
+    return _read(given, HEADER)
 
 
 def _read(given: Any, where: str) -> RouteHint:

@@ -31,6 +31,19 @@ def test_a_task_in_a_header() -> None:
     assert hint_in("") == RouteHint()
 
 
+def test_names_in_a_header_are_separated_by_blanks_and_keep_their_case() -> None:
+    assert hint_in("without=groq") == RouteHint(without=("groq",))
+    assert hint_in("Speed=FAST, Without = Groq \t my.Other , complexity=simple") == RouteHint(
+        TaskComplexity.SIMPLE, SpeedRequirement.FAST, ("Groq", "my.Other")
+    )
+    assert hint_in("without=") == RouteHint()
+
+
+def test_names_in_a_header_with_commas_are_refused_with_the_right_spelling() -> None:
+    with pytest.raises(SpecError, match="without=groq ollama"):
+        hint_in("without=groq, ollama")
+
+
 def test_members_are_strings() -> None:
     assert TaskComplexity("complex") is TaskComplexity.COMPLEX
     assert RouteHint(complexity=TaskComplexity.SIMPLE).complexity == "simple"

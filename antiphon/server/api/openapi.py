@@ -66,7 +66,7 @@ _HEADERS = [
     ),
     (
         "X-Antiphon-Route",
-        "`complexity=simple, speed=fast`: what the task needs, for a route of tiers.",
+        "`complexity=simple, speed=fast, without=groq`: what the task needs, and who is not to be asked.",
         {"type": "string"},
     ),
 ]
