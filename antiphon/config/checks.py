@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from antiphon.config.document import OverlayText, parsed
 from antiphon.config.mistakes import KeyPath, Where, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
 from antiphon.config.routes import TIERS_COOLDOWN, WILDCARD, RouteSettings
@@ -320,6 +321,8 @@ def _check_route(
 def _count(reader: ConfigReader, path: KeyPath, values: Sequence[object]) -> int:
     """How many values a list has, also those that could not be read."""
     given = _value(reader, path)
+    if isinstance(given, OverlayText):
+        given = parsed(given, separated=True)
     return len(given if isinstance(given, list) else values)
 
 
@@ -351,14 +354,12 @@ def _check_keys(reader: ConfigReader, clients: Mapping[str, ClientKey]) -> None:
 
 
 def _table(reader: ConfigReader, path: KeyPath) -> Mapping[str, Any]:
-    """The raw table at a path, empty when there is none."""
-    table = _value(reader, path)
+    """The raw table at a path, also one that a variable spells; empty when there is none."""
+    value = _value(reader, path)
+    table = parsed(value) if isinstance(value, OverlayText) else value
     return table if isinstance(table, dict) else {}
 
 
 def _value(reader: ConfigReader, path: KeyPath) -> Any:
     """The raw value at a path, None when there is none."""
-    value: Any = reader.document.tree
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
+    return _table(reader, path[:-1]).get(str(path[-1])) if path else reader.document.tree

@@ -66,6 +66,41 @@ def test_an_element_from_a_variable_is_told_with_the_variable(mistakes: Mistakes
 
 
 @pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("ANTIPHON_ROUTES__TWO__WEIGHTS", '[1, "x"]'),
+        ("ANTIPHON_ROUTES__TWO__WEIGHTS", "1, x"),
+        ("ANTIPHON_ROUTES__TWO", '{weights = [1, "x"]}'),
+        ("ANTIPHON_ROUTES", '{two = {weights = [1, "x"]}}'),
+    ],
+)
+def test_a_weight_from_a_variable_that_cannot_be_read_is_counted(
+    mistakes: Mistakes, variable: str, text: str
+) -> None:
+    assert mistakes(TWO, **{variable: text}) == [
+        f"environment variable {variable}: routes.two.weights[1]: "
+        'expected a weight from 0 to 1000000, got "x"'
+    ]
+
+
+def test_too_many_weights_from_a_variable_are_told_beside_one_that_cannot_be_read(mistakes: Mistakes) -> None:
+    _, line = mistakes(TWO, ANTIPHON_ROUTES__TWO__WEIGHTS="1, x, 3")
+    assert line.endswith("routes.two.weights: expected a weight for each target, 2 in all, got 3")
+
+
+def test_a_target_from_a_variable_that_cannot_be_read_is_counted(mistakes: Mistakes) -> None:
+    (line,) = mistakes(TWO, ANTIPHON_MODELS__NEW='["a/x", 5]', ANTIPHON_ROUTES__NEW__WEIGHTS="1, 2")
+    assert line.startswith("environment variable ANTIPHON_MODELS__NEW: models.new[1]: expected a text")
+
+
+def test_a_table_from_a_variable_has_the_keys_that_it_spells(load_text: Load) -> None:
+    config = load_text(TWO, ANTIPHON_ROUTES__TIERS='{strategy = "tiers", cooldown = "60 s"}')
+    assert config.routes["tiers"].cooldown == 60
+    config = load_text(TWO, ANTIPHON_PROVIDERS__B='{type = "chat", base_url = "http://127.0.0.1:2"}')
+    assert "b" in config.providers
+
+
+@pytest.mark.parametrize(
     ("table", "line"),
     [
         (
