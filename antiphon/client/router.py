@@ -17,7 +17,13 @@ from antiphon.client.event_text import event_text
 from antiphon.client.settings import Retries
 from antiphon.client.transport.local import LOCAL_URL, LocalTransport
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import ErrorPayload, SpecError, rate_limit
+from antiphon.spec.errors import (
+    INSUFFICIENT_QUOTA,
+    RATE_LIMIT_EXCEEDED,
+    ErrorPayload,
+    SpecError,
+    rate_limit,
+)
 from antiphon.spec.ids import new_id
 from antiphon.spec.routing import PARAMETER, RoutingDecision, SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import OPEN_RESPONSES
@@ -28,6 +34,7 @@ BLOCKED = 300.0
 
 _DAY = 86400.0
 _LIMITED = re.compile(r"\b429\b|rate[ _-]?limit")
+_LIMIT_CODES = frozenset({RATE_LIMIT_EXCEEDED, INSUFFICIENT_QUOTA})
 
 Word = TypeVar("Word", TaskComplexity, SpeedRequirement)
 
@@ -41,7 +48,7 @@ class ProviderStatus:
     """How many requests it may get in a day; None: as many as there are."""
     available: bool = True
     requests_today: int = 0
-    """Those that it has answered, or answers now; one that fails is taken back."""
+    """Those that it has answered, or answers now; one that it never answers is taken back."""
     tokens_today: int = 0
     last_error: str | None = None
     blocked_until: float = 0.0
@@ -60,8 +67,11 @@ class ProviderStatus:
 
     def record_error(self, error: str) -> None:
         """It has failed. When it had too many requests, it is left alone for five minutes."""
+        self._record_failure(error, is_limited=_LIMITED.search(error.lower()) is not None)
+
+    def _record_failure(self, error: str, *, is_limited: bool) -> None:
         self.last_error = error
-        if _LIMITED.search(error.lower()):
+        if is_limited:
             self.blocked_until = self.clock() + BLOCKED
 
     def _record_tokens(self, tokens: int) -> None:
@@ -69,10 +79,11 @@ class ProviderStatus:
         self._begin_day()
         self.tokens_today += tokens
 
-    def _take_back_request(self) -> None:
-        """A request that was recorded has failed."""
+    def _take_back_request(self, day: int) -> None:
+        """A request that was recorded on this day has failed."""
         self._begin_day()
-        self.requests_today = max(0, self.requests_today - 1)
+        if day == self._day:
+            self.requests_today = max(0, self.requests_today - 1)
 
     def _free_at(self) -> float:
         """From when on it can be asked."""
@@ -101,8 +112,10 @@ class ProviderStatus:
 class _Asking:
     """Whom the gateway asks for one request."""
 
-    counted: set[str] = field(default_factory=set)
-    """The providers with whom the request is recorded."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """The providers with whom the request is recorded, each with the day of that."""
+    answered: set[str] = field(default_factory=set)
+    """Those that have answered a turn of it."""
     failed: str = ""
     """The provider that was asked last, if it has failed."""
 
@@ -130,19 +143,20 @@ class _StatusKeeper:
         if not status.can_use():
             raise SpecError(rate_limit(status._obstacle()))
         status.record_request()
-        asking.counted.add(provider)
+        asking.counted[provider] = status._day
 
     def answered(self, request_id: str, provider: str, tokens: int) -> None:
+        self._asking(request_id).answered.add(provider)
         self.status(provider)._record_tokens(tokens)
 
     def failed(self, request_id: str, provider: str, status: int, error: ErrorPayload) -> None:
-        asking = self._asking(request_id)
+        asking, kept = self._asking(request_id), self.status(provider)
         asking.failed = provider
-        if provider in asking.counted:
-            asking.counted.remove(provider)
-            self.status(provider)._take_back_request()
+        if provider in asking.counted and provider not in asking.answered:
+            kept._take_back_request(asking.counted.pop(provider))
         reason = error.message.removeprefix(f"{provider}: ")
-        self.status(provider).record_error(f"{status} {error.code or error.type}: {reason}")
+        is_limited = status == 429 or error.code in _LIMIT_CODES
+        kept._record_failure(f"{status} {error.code or error.type}: {reason}", is_limited=is_limited)
 
     def _asking(self, request_id: str) -> _Asking:
         return self.requests.get(request_id) or _Asking()

@@ -14,6 +14,8 @@ from antiphon.client import UsageError
 from antiphon.client.router import ProviderStatus, Router
 from antiphon.spec.routing import SpeedRequirement, TaskComplexity
 from antiphon.stream.auditor import audit_sse
+from tests.client.scripted_server import Player, streamed
+from tests.providers.fake_server import Step, Wire
 
 HELLO = [{"role": "user", "content": "Say hello."}]
 
@@ -24,9 +26,20 @@ ANSWERS = {
 }
 BROKEN = "{ error = { message = 'out of order', code = 'upstream_error', status = 502 } }"
 LIMITED = "{ error = { message = 'slow down', code = 'rate_limit_exceeded', status = 429 } }"
+OUT_OF_CREDIT = "{ error = { message = 'pay first', code = 'insufficient_quota', status = 402 } }"
+TOO_MUCH = (
+    "{ error = { message = 'max_output_tokens 429 is more than 256', type = 'invalid_request',"
+    " code = 'invalid_value', status = 400 } }"
+)
 CUT = "{ text = 'I was about' }, { cut = true }"
 LIMITED_LATE = f"{{ text = 'I was about' }}, {LIMITED}"
 ENDLESS = "{ text = 'I think' }, { delay = 60 }"
+
+CALLS_FUNCTION = "{ call = 'add', arguments = { a = 1, b = 2 } }"
+FUNCTION = {"type": "antiphon:function", "name": "add"}
+CALLS_CUSTOM = "{ custom = 'vowel', input = 'b' }"
+GRAMMAR = {"type": "grammar", "syntax": "regex", "definition": "[aeiou]"}
+CUSTOM = {"type": "custom", "name": "vowel", "format": GRAMMAR}
 
 ONE_TARGET = pytest.mark.parametrize("model", ["one", "table", "small/m"])
 """An alias with one target, the same with a table of its own, and the target itself."""
@@ -44,6 +57,17 @@ def configured(folder: Path, strategy: str = "tiers", **steps: str) -> Path:
     path = folder / "antiphon.toml"
     path.write_text("\n".join(lines))
     return path
+
+
+def play_turns(config: Path, first: str, second: str) -> None:
+    """The first target answers with a call, and plays the second steps when it is asked again."""
+    config.write_text(
+        f"{config.read_text()}\n[tools.function]\nload = ['tests.tools.hosted_functions:add']\n"
+    )
+    (config.parent / "small.toml").write_text(
+        f"[[turns]]\nwhen = {{ contains = 'Say hello.' }}\nsteps = [ {first} ]\n"
+        f"[[turns]]\nsteps = [ {second} ]\n"
+    )
 
 
 async def told(stream: AsyncIterator[str], *, extensions: bool = False) -> list[dict[str, Any]]:
@@ -241,19 +265,68 @@ async def test_a_daily_limit_holds_for_requests_at_the_same_time(
 @pytest.mark.parametrize("model", ["one", "table", "any"])
 async def test_a_request_of_several_model_turns_counts_once(tmp_path: Path, model: str) -> None:
     path = configured(tmp_path, "order")
-    path.write_text(f"{path.read_text()}\n[tools.function]\nload = ['tests.tools.hosted_functions:add']\n")
-    (tmp_path / "small.toml").write_text(
-        "[[turns]]\nwhen = { turn = 1 }\nsteps = [ { call = 'add', arguments = { a = 1, b = 2 } } ]\n"
-        f"[[turns]]\nsteps = [ {ANSWERS['small']} ]\n"
-    )
-    tools = [{"type": "antiphon:function", "name": "add"}]
+    play_turns(path, CALLS_FUNCTION, ANSWERS["small"])
     async with Router(model, config=path, daily_limits={"small": 1}) as router:
-        stream = router.stream_open_responses(HELLO, tools=tools)
+        stream = router.stream_open_responses(HELLO, tools=[FUNCTION])
         end = (await told(stream, extensions=True))[-1]
     assert end["type"] == "response.completed"
     assert [item["type"] for item in end["response"]["output"]] == ["antiphon:function_call", "message"]
     assert router.status("small").requests_today == 1
     assert router.status("small").tokens_today == end["response"]["usage"]["total_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("model", "call", "tool", "ending"),
+    [
+        ("one", CALLS_FUNCTION, FUNCTION, "response.failed"),
+        ("any", CALLS_FUNCTION, FUNCTION, "response.completed"),
+        ("one", CALLS_CUSTOM, CUSTOM, "response.completed"),
+    ],
+    ids=["the only target", "one of several", "a correction"],
+)
+async def test_a_provider_that_has_answered_is_counted_when_a_later_turn_fails(
+    tmp_path: Path, model: str, call: str, tool: dict[str, Any], ending: str
+) -> None:
+    path = configured(tmp_path, "order")
+    play_turns(path, call, BROKEN)
+    async with Router(model, config=path, daily_limits={"small": 1}) as router:
+        texts = [text async for text in router.stream_open_responses(HELLO, tools=[tool])]
+        small = router.status("small")
+    assert f"event: {ending}\n" in texts[-2]
+    assert small.last_error == "502 upstream_error: out of order"
+    assert (small.requests_today, small.can_use()) == (1, False)
+
+
+async def test_a_request_of_yesterday_that_fails_takes_none_of_today_back(tmp_path: Path) -> None:
+    now, midnight = [86400.0 * 20000 - 1], asyncio.Event()
+    async with Player(Wire([midnight, Step.CLOSE]), streamed("Good morning.")) as upstream:
+        path = configured(tmp_path)
+        remote = f"[providers.remote]\ntype = 'responses'\nbase_url = '{upstream.base_url}'\n"
+        path.write_text(f"{path.read_text()}\n{remote}")
+        async with Router("remote/m", config=path, daily_limits={"remote": 1}) as router:
+            status = router.status("remote")
+            status.clock = lambda: now[0]
+            first = asyncio.create_task(told(router.stream_open_responses(HELLO)))
+            await upstream.asked.wait()
+            now[0] += 2
+            second = await told(router.stream_open_responses(HELLO))
+            midnight.set()
+            error_of(await first)
+    assert second[-1]["type"] == "response.completed"
+    assert (status.requests_today, status.can_use()) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("steps", "can_use"),
+    [(TOO_MUCH, True), (LIMITED, False), (LIMITED_LATE, False), (OUT_OF_CREDIT, False)],
+    ids=["a number", "a rate limit", "a rate limit in the middle", "a quota"],
+)
+async def test_the_kind_of_a_failure_blocks_and_not_its_words(
+    tmp_path: Path, steps: str, can_use: bool
+) -> None:
+    async with Router("one", config=configured(tmp_path, small=steps)) as router:
+        error_of(await told(router.stream_open_responses(HELLO)))
+        assert router.status("small").can_use() == can_use
 
 
 async def test_words_that_are_none_are_refused(tmp_path: Path) -> None:
