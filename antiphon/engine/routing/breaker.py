@@ -78,7 +78,7 @@ class Breaker:
 
     def wait(self, now: float) -> float:
         """How many seconds until it is worth asking again; one more while a probe is under way."""
-        return max(self.reopens_at - now, self.not_before - now, 1.0 if self.is_probed(now) else 0.0, 0.0)
+        return max((self.reopens_at or self.not_before) - now, 1.0 if self.is_probed(now) else 0.0, 0.0)
 
     def proved(self, limit: int) -> None:
         """A probe is being answered: the target is there, and one more failure opens it again."""
@@ -102,17 +102,22 @@ class Breaker:
         retry_after: float | None = None,
         is_limited: bool = False,
     ) -> None:
-        """The target has failed; `is_limited` says that it had too many requests, which opens it at once."""
+        """The target has failed; `is_limited` says that it had too many requests, which opens it at once.
+
+        It then rests for as long as it asks. After any other failure it rests no less than the cooldown.
+        """
         self.failures += 1
-        rest = cooldown if retry_after is None else min(retry_after, LONGEST_REST)
+        asked = None if retry_after is None else min(retry_after, LONGEST_REST)
+        rest = asked if is_limited and asked is not None else max(cooldown, asked or 0.0)
         if admission == "probe":
             self.probe_owner = 0.0
         # Any other request that was sent before it opened says nothing new about when it is back.
         if is_limited or admission == "probe" or (self.failures >= limit and not self.reopens_at):
             self.reopens_at = max(self.reopens_at, now + rest)
         # Where all targets fail, one early probe after another would be as many as there are requests.
-        if retry_after is not None or admission == "probe":
-            self.not_before = max(self.not_before, now + rest)
+        pause = rest if admission == "probe" else asked
+        if pause is not None:
+            self.not_before = max(self.not_before, now + pause)
 
     def released(self, admission: Admission) -> None:
         """What was sent ended without saying anything about the target."""

@@ -99,3 +99,22 @@ def test_nobody_is_left_alone_for_ever(breaker: Breaker) -> None:
     breaker.failed(0, "ordinary", limit=3, cooldown=60, retry_after=1e11, is_limited=True)
     assert breaker.admit_early(LONGEST_REST - 1, 1) is None
     assert breaker.admit(LONGEST_REST, 1) == "probe"
+
+
+@pytest.mark.parametrize(("retry_after", "rest"), [(None, 60), (0, 60), (7, 60), (3600, 3600)])
+def test_another_failure_opens_it_for_the_cooldown_at_least(
+    breaker: Breaker, retry_after: float | None, rest: float
+) -> None:
+    """A dead upstream that says `Retry-After: 0` each time would never rest."""
+    for at in (0, 1, 2):
+        breaker.failed(at, "ordinary", limit=3, cooldown=60, retry_after=retry_after)
+    assert breaker.wait(2) == rest
+    assert breaker.state(2 + rest - 0.1) == "open"
+    assert breaker.admit(2 + rest, 1) == "probe"
+    breaker.failed(2 + rest, "probe", limit=3, cooldown=60, retry_after=retry_after)
+    assert breaker.wait(2 + rest) == rest
+
+
+def test_a_failure_that_does_not_open_it_is_waited_for_as_long_as_it_says(breaker: Breaker) -> None:
+    breaker.failed(0, "ordinary", limit=3, cooldown=60, retry_after=7)
+    assert (breaker.state(0), breaker.wait(0)) == ("closed", 7)
