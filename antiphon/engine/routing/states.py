@@ -126,16 +126,17 @@ class States:
             pass  # somebody has it, and means something by it
         fcntl.flock(file, fcntl.LOCK_SH)
         self._files = [os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600), file]
+        why, wanted = "another server with other routes uses %s", size + affinity.BYTES
         with self._locked():
-            if os.fstat(file).st_size == 0:
-                os.ftruncate(file, size + affinity.BYTES)
-            if os.fstat(file).st_size == size + affinity.BYTES:
-                memory = mmap.mmap(file, size + affinity.BYTES)
+            if os.fstat(file).st_size == 0 and not _fill(file, wanted):
+                why = "there is no room for %s"
+            elif os.fstat(file).st_size == wanted:
+                memory = mmap.mmap(file, wanted)
                 with memoryview(memory)[:8].cast("d") as head:
                     head[0] = head[0] or about
                     if head[0] == about:
                         return memory
-        log.warning("another server with other routes uses %s; this one keeps its own state", folder / FILE)
+        log.warning(why + "; this server keeps its own state", folder / FILE)
         self.close()
         return None
 
@@ -161,3 +162,14 @@ class States:
         except PermissionError:
             return True
         return True
+
+
+def _fill(file: int, size: int) -> bool:
+    """Write as many zeros. A hole that finds no place on the disk later kills whoever writes to it."""
+    try:
+        if os.pwrite(file, bytes(size), 0) == size:
+            return True
+    except OSError:
+        pass
+    os.ftruncate(file, 0)
+    return False

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from antiphon.config import Target
 from antiphon.engine.routing.affinity import HELD, key_of
-from antiphon.engine.routing.states import States
+from antiphon.engine.routing.states import FILE, States
 
 A, B = Target("a", "m"), Target("b", "m")
 
@@ -123,3 +124,24 @@ def test_a_server_with_other_routes_keeps_a_state_of_its_own(tmp_path: Path) -> 
     assert other[A].breaker.state(1) == swapped[B].breaker.state(1) == "closed"
     for states in (one, other, swapped):
         states.close()
+
+
+def _with_little_room(folder: Path, told: "multiprocessing.Queue[str]") -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    states = States([A, B], folder)
+    states[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    states.affinity.keep([1], A, 10, 0)
+    told.put(states[A].breaker.state(1))
+    states.close()
+
+
+def test_a_disk_without_room_costs_only_what_is_shared(tmp_path: Path) -> None:
+    """Memory whose place on the disk is missing kills whoever writes to it."""
+    spawning = multiprocessing.get_context("spawn")
+    told: multiprocessing.Queue[str] = spawning.Queue()
+    worker = spawning.Process(target=_with_little_room, args=(tmp_path, told))
+    worker.start()
+    assert told.get(timeout=60) == "open"
+    worker.join(60)
+    assert worker.exitcode == 0
+    assert (tmp_path / FILE).stat().st_size == 0
