@@ -29,6 +29,13 @@ class Asked(Struct, eq=False):
     usable: UsableRoute | None = None
     """None where the name stands for one target and has no settings of its own."""
 
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Whom the caller may use behind that name."""
+        if self.usable is not None:
+            return self.usable.targets
+        return () if self.target is None else (self.target,)
+
 
 class Composing(Struct, eq=False):
     """Keeps a response true to the target that is asked for it now."""

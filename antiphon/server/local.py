@@ -34,10 +34,7 @@ class LocalGateway:
         """The providers behind this name for a model, or behind the default one."""
         caller = Caller()
         self._engine.target(Request(model=model), caller)
-        asked = caller.asked
-        assert asked.target is not None
-        targets = (asked.target,) if asked.usable is None else asked.usable.targets
-        return list(dict.fromkeys(target.provider for target in targets))
+        return list(dict.fromkeys(target.provider for target in caller.asked.targets))
 
     def watch(self, watch: ProviderWatch) -> None:
         """From here on, tell this watch of each provider that is asked."""

@@ -77,7 +77,6 @@ class Dispatch(Struct, eq=False):
     _again: list[Candidate] = []  # those that failed in a way which may pass
     _retries: int = 0
     _is_due: bool = False  # the wait before a retry is over
-    _is_too_long: bool = False  # the context, for one target at least
     _is_over: bool = False
     _why: str = ""
 
@@ -89,9 +88,6 @@ class Dispatch(Struct, eq=False):
     def next(self, now: float) -> Ask | Wait | None:
         if self._is_over or self.attempts > self.settings.retries:
             return None
-        if self._is_too_long and not self.untried and self.spare is not None:
-            self.untried, self.spare = [self.spare], None
-            self._why = "the context is too long for the others"
         for candidate in self.untried:
             if candidate.state.breaker.is_closed:
                 return self._ask(candidate, "ordinary", now)
@@ -115,13 +111,14 @@ class Dispatch(Struct, eq=False):
         message = f"{targets} rests after failures; try again in {wait:.0f} s"
         return UpstreamError(ErrorPayload("server_error", message, UNAVAILABLE, "model"), 503, wait)
 
-    def refused(self, ask: Ask, *, is_too_long: bool = False) -> None:
-        """Nothing was sent: the target cannot take this request."""
+    def refused(self, ask: Ask, kind: AttemptFailure = "unsupported") -> None:
+        """Nothing was sent: the request was refused here, which says nothing about the target."""
         ask.left(self.states)
         self.attempts -= 1
         self._why = f"{ask.target} cannot take this request"
-        if is_too_long:
-            self._note_too_long(ask)
+        self._is_over = kind == "request"
+        if kind == "too_long":
+            self._turn_to_spare(ask)
 
     def goes_on(self) -> None:
         """There is content: others may go on with it, and nobody is asked again."""
@@ -136,11 +133,12 @@ class Dispatch(Struct, eq=False):
         candidate, settings = ask.candidate, self.settings
         if kind in ("request", "too_long", "unsupported"):
             ask.answered(self.states)  # it has said no to this request, and is well
-            if kind == "too_long":
-                self._note_too_long(ask)
-            self._is_over = kind != "too_long" or self.spare is None
             # The others have no more room, and the spare one is no further attempt at the same.
-            self.untried, self._again, self.attempts = [], [], self.attempts - 1
+            self.untried, self.attempts = [], self.attempts - 1
+            if kind == "too_long":
+                self._turn_to_spare(ask)
+            self._again.clear()
+            self._is_over = not self.untried
             return not self._is_over
         state = candidate.state
         with self.states.changing():
@@ -159,10 +157,16 @@ class Dispatch(Struct, eq=False):
             self._again.append(candidate)
         return not self._is_over
 
-    def _note_too_long(self, ask: Ask) -> None:
-        self._is_too_long = True
-        if self.spare is not None and self.spare.target == ask.target:
-            self.spare = None  # it has said no itself
+    def _turn_to_spare(self, ask: Ask) -> None:
+        """The context is too long for this target: the spare one is asked after the others.
+
+        One that is listed as well has had its turn, or gets it.
+        """
+        known = {ask.target, *(one.target for one in (*self.untried, *self._again))}
+        if self.spare is not None and self.spare.target not in known:
+            self.untried.append(self.spare)
+            self._why = "the context is too long for the others"
+        self.spare = None
 
     def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
         self.untried.remove(candidate)

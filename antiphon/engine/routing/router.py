@@ -30,7 +30,7 @@ from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
 from antiphon.engine.routing.failure_kinds import kind_of
 from antiphon.engine.routing.routes import FailedAttempt, RouteInUse, UsableRoute
 from antiphon.providers.base import ROUTE, Capabilities, Provider, Sink, Turn, UpstreamError
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.response import CONTINUED, ESTIMATED, Receipt, Response, RouteAttempt, Usage
 from antiphon.stream.deltas import Failure
@@ -60,21 +60,6 @@ class ResponseMaker(Protocol):
 
     def shows(self, item_type: str) -> str | None:
         """The type under which the client sees such an item, or None if it does not."""
-
-
-class _Trouble(Struct):
-    """Why an attempt came to nothing, and how that is told if it is the end."""
-
-    payload: ErrorPayload
-    status: int = 0
-    retry_after: float | None = None
-    raised: Exception | None = None
-    """None if the provider put it as the end of its answer."""
-
-
-def _put_as_end(failure: ErrorPayload | None) -> _Trouble:
-    """The trouble of an attempt that ended with a failure, or without an end."""
-    return _Trouble(failure) if failure else _Trouble(CLOSED, 502, raised=UpstreamError(CLOSED, 502))
 
 
 async def next_ask(dispatch: Dispatch, clock: Callable[[], float]) -> Ask | None:
@@ -117,7 +102,10 @@ class RouteProvider(Struct, eq=False):
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
         route = self._usable.route
-        routes, dispatch, trouble, mine = route.routes, None, None, turn
+        routes, mine = route.routes, turn
+        dispatch: Dispatch | None = None
+        attempt: Attempt | None = None
+        trouble: UpstreamError | SpecError | None = None
         # Where there is one target, and it is well, nothing is made to go on with before it fails.
         ask = route.ask_only()
         if ask is None:
@@ -141,8 +129,7 @@ class RouteProvider(Struct, eq=False):
                 if attempt.is_finished:  # the answer is whole, whatever its upstream does afterwards
                     ask.answered(routes.states)
                     return
-                retry_after = error.retry_after if isinstance(error, UpstreamError) else None
-                trouble = _Trouble(error.payload, error.status, retry_after, error)
+                trouble = error
             except BaseException as error:
                 if attempt.is_finished and isinstance(error, Exception):
                     ask.answered(routes.states)
@@ -153,15 +140,19 @@ class RouteProvider(Struct, eq=False):
                 if attempt.is_finished:
                     ask.answered(routes.states)
                     return
-                trouble = _put_as_end(attempt.failure)
+                ended = attempt.failure
+                trouble = UpstreamError(CLOSED, 502) if ended is None else UpstreamError(ended, ended.status)
             dispatch = dispatch or route.dispatch_after_only()
             self._judge(dispatch, attempt, trouble, turn, mine)
             mine = replace(turn, upstream_status=0, upstream_id="")
             ask = await next_ask(dispatch, routes.clock)
         if trouble is None:
             assert dispatch is not None  # it was this that found nobody
-            trouble = self._nobody(dispatch)
-        self._give_up(trouble, turn, sink)
+            trouble = dispatch.nobody(f"every target of {route.route.name!r}", routes.clock())
+        self._tell(turn)
+        if attempt is None or attempt.failure is not trouble.payload:
+            raise trouble
+        sink.put([Failure(attempt.failure)])
 
     def _dispatch(self, turn: Turn) -> Dispatch:
         routes = self._route.routes
@@ -231,7 +222,9 @@ class RouteProvider(Struct, eq=False):
         attempt.added = how.added
         return True
 
-    def _judge(self, dispatch: Dispatch, attempt: Attempt, trouble: _Trouble, turn: Turn, mine: Turn) -> None:
+    def _judge(
+        self, dispatch: Dispatch, attempt: Attempt, trouble: UpstreamError | SpecError, turn: Turn, mine: Turn
+    ) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
         ask, routes = attempt.ask, self._route.routes
         self._begun_for = None  # the next attempt has a turn of its own
@@ -244,11 +237,11 @@ class RouteProvider(Struct, eq=False):
         if routes.report is not None:
             code = trouble.payload.code or trouble.payload.type
             routes.report(FailedAttempt(mine, ask.target, kind, code, self._attempts[-1].milliseconds))
-        # What is refused here, before anything was sent, says nothing about the target.
-        if kind == "unsupported" or (kind != "request" and isinstance(trouble.raised, SpecError)):
-            dispatch.refused(ask, is_too_long=kind == "too_long")
+        if not attempt.has_content and (kind == "unsupported" or isinstance(trouble, SpecError)):
+            dispatch.refused(ask, kind)
             return
-        is_open = dispatch.failed(ask, kind, routes.clock(), trouble.retry_after)
+        retry_after = trouble.retry_after if isinstance(trouble, UpstreamError) else None
+        is_open = dispatch.failed(ask, kind, routes.clock(), retry_after)
         on_cut = self._route.route.settings.on_cut
         if attempt.has_content or self._unfinished is not None:
             self._unfinished = None
@@ -282,17 +275,6 @@ class RouteProvider(Struct, eq=False):
         if before.is_estimated:
             reason = f"{last.target} broke off before it had counted its words: taken as {said:,} tokens"
             attempt.turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
-
-    def _nobody(self, dispatch: Dispatch) -> _Trouble:
-        route = self._route
-        error = dispatch.nobody(f"every target of {route.route.name!r}", route.routes.clock())
-        return _Trouble(error.payload, error.status, raised=error)
-
-    def _give_up(self, trouble: _Trouble, turn: Turn, sink: Sink) -> None:
-        self._tell(turn)
-        if trouble.raised is not None:
-            raise trouble.raised
-        sink.put([Failure(trouble.payload)])
 
     def shows(self, item_type: str) -> str | None:
         return self._composing.shows(item_type)
@@ -337,7 +319,7 @@ class RouteProvider(Struct, eq=False):
         if count > 1:
             reason += f", after {count - 1} other attempt{'s' if count > 2 else ''}"
         held = self._held
-        if held is not None and str(held.target) != last.target:
+        if held is not None and last.outcome == "answered" and str(held.target) != last.target:
             reason += self._cost_of_move(held, last, turn)
         turn.receipts.append(Receipt("model", ROUTE, reason, ROUTER, tuple(self._attempts)))
 

@@ -41,7 +41,7 @@ class _Seen:
 
 
 class StateSharing:
-    """One machine's part in it. Call `tick` often, or `run` it; `close` it at the end."""
+    """One machine's part in it. Call `tick` often, or `start` it; `close` it at the end."""
 
     def __init__(
         self,

@@ -121,7 +121,7 @@ def test_a_context_that_is_too_long_goes_to_the_spare_target_whatever_is_left_of
 def test_the_spare_target_is_asked_after_others_that_could_not_help(then: str) -> None:
     """One target is known to be too small; what the next one says does not change that."""
     one = dispatching(A, B, spare=C, retries=1)
-    one.refused(ask(one, 100), is_too_long=True)
+    one.refused(ask(one, 100), "too_long")
     second = ask(one, 100)
     assert second.target == B
     if then == "timeout":
@@ -185,8 +185,8 @@ def test_a_spare_target_that_has_said_no_itself_is_not_asked_again() -> None:
     assert not one.failed(ask(one, 100), "too_long", 100)
     assert one.next(100) is None
     one = dispatching(A, B, spare=B, retries=5)
-    one.refused(ask(one, 100), is_too_long=True)
-    one.refused(ask(one, 100), is_too_long=True)
+    one.refused(ask(one, 100), "too_long")
+    one.refused(ask(one, 100), "too_long")
     assert one.next(100) is None
 
 
