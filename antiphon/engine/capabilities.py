@@ -82,9 +82,19 @@ def losses(turn: Turn, provider: Provider, info: ModelInfo) -> list[Loss]:
     if (asked := request.max_output_tokens) and info.output_limit and asked > info.output_limit:
         reason = f"this model says {info.output_limit:,} tokens at most"
         found.append(Loss("max_output_tokens", reason, UNMET))
-    if info.context_window is not None and fits(turn, info) is None and _seems_too_long(turn, info):
-        found.append(Loss("input", f"it may not fit {info.context_window:,} tokens", REFUSED))
+    if info.context_window is not None and fits(turn, info) is not True and _seems_too_long(turn, info):
+        if truncates(request, takes):
+            found.append(Loss("input", f"what does not fit {info.context_window:,} tokens is left out"))
+        else:
+            found.append(Loss("input", f"it may not fit {info.context_window:,} tokens", REFUSED))
     return found
+
+
+def truncates(request: Request, takes: Capabilities) -> bool:
+    """Is a context that is too long shortened for this provider, because the request asks for that?"""
+    return request.truncation == "auto" and (
+        known_window(takes) is not None or "truncation" in takes.parameters
+    )
 
 
 def fits(turn: Turn, info: ModelInfo) -> bool | None:
@@ -116,7 +126,7 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
             yield Loss(name, "this provider has no such parameter")
     if request.text and request.text.verbosity and "text.verbosity" not in takes.parameters:
         yield Loss("text.verbosity", "this provider has no such parameter")
-    if request.truncation == "auto" and known_window(takes) is None and "truncation" not in takes.parameters:
+    if request.truncation == "auto" and not truncates(request, takes):
         yield Loss("truncation", "this provider cannot count tokens, so a context that is too long fails")
     for name in request.include:
         if name == "message.output_text.logprobs" and not takes.logprobs:

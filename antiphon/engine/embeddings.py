@@ -1,6 +1,5 @@
 """Embeddings: the model's provider is asked, or the targets of a route in the way that the route says."""
 
-from collections.abc import Sequence
 from time import perf_counter
 
 from msgspec.structs import replace
@@ -10,16 +9,15 @@ from antiphon.engine.capabilities import USUAL_CHARACTERS
 from antiphon.engine.context import input_items
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.routing.dispatch import Ask, Dispatch
-from antiphon.engine.routing.failure_kinds import kind_of
+from antiphon.engine.routing.failure_kinds import AttemptFailure, kind_of
 from antiphon.engine.routing.router import next_ask
-from antiphon.engine.routing.routes import FailedAttempt, RouteInUse
+from antiphon.engine.routing.routes import FailedAttempt, UsableRoute
 from antiphon.providers.base import Embedded, EmbeddingTask, Embeds, Turn, UpstreamError
 from antiphon.providers.errors import MODEL_NOT_FOUND, UPSTREAM_AUTH, NotThere
 from antiphon.spec.errors import (
     UNSUPPORTED_OPERATION,
     ErrorPayload,
     SpecError,
-    invalid_param,
 )
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -33,15 +31,13 @@ async def embed(engine: Engine, task: EmbeddingTask, caller: Caller) -> tuple[Em
     """
     _, turn = engine.target(Request(model=task.model or None), caller)
     asked = caller.asked
-    assert asked.target is not None
-    targets = (asked.target,) if asked.usable is None else asked.usable.targets
-    able = [target for target in targets if _embeds(engine, target)]
+    able = tuple(target for target in asked.targets if _embeds(engine, target))
     if not able:
-        raise _no_embeddings(engine, asked.model, targets[0])
+        raise _no_embeddings(engine, asked.model, asked.targets[0])
     if asked.usable is None:
         return await _ask(engine, task, able[0]), turn
     turn.items = _longest(task)
-    dispatch = _dispatch(engine, asked.usable.route, turn, able, caller.hint)
+    dispatch = _dispatch(engine, asked.usable, turn, able, caller.hint)
     routes, failure = engine.routes, None
     while (ask := await next_ask(dispatch, routes.clock)) is not None:
         asked.target, turn.model, turn.target = ask.target, ask.target.upstream_model, str(ask.target)
@@ -49,10 +45,12 @@ async def embed(engine: Engine, task: EmbeddingTask, caller: Caller) -> tuple[Em
         try:
             found = await _ask(engine, task, ask.target)
         except UpstreamError as error:
-            failure = error
+            failure, kind = error, kind_of(error.payload, error.status)
             if routes.report is not None:
-                routes.report(_told(ask.target, error, turn, perf_counter() - began))
-            _judge(dispatch, ask, error, routes.clock())
+                code = error.payload.code or error.payload.type
+                milliseconds = round((perf_counter() - began) * 1000)
+                routes.report(FailedAttempt(turn, ask.target, kind, code, milliseconds))
+            _judge(dispatch, ask, error, kind, routes.clock())
         except BaseException:
             ask.left(routes.states)
             raise
@@ -75,18 +73,13 @@ async def _ask(engine: Engine, task: EmbeddingTask, target: Target) -> Embedded:
 
 
 def _dispatch(
-    engine: Engine, route: RouteInUse, turn: Turn, able: Sequence[Target], hint: RouteHint | None
+    engine: Engine, usable: UsableRoute, turn: Turn, able: tuple[Target, ...], hint: RouteHint | None
 ) -> Dispatch:
     """What leads the turn through those targets of a route that give embeddings."""
-    turn.hint = hint if route.has_choice else None
-    if turn.hint is not None and all(target.provider in turn.hint.without for target in able):
-        message = f"no target of {route.route.name!r} that gives embeddings is left to be asked"
-        raise SpecError(invalid_param("antiphon:route.without", message))
-    dispatch = route.dispatch(turn, able, None)
-    dispatch.untried = [one for one in dispatch.untried if _embeds(engine, one.target)]
-    if dispatch.spare is not None and not _embeds(engine, dispatch.spare.target):
-        dispatch.spare = None
-    return dispatch
+    route, turn.hint = usable.route, hint
+    route.check_hint(hint, able)
+    spare = usable.spare if usable.spare is not None and _embeds(engine, usable.spare) else None
+    return route.dispatch(turn, route.among(able, spare), None, expected=0)
 
 
 def _longest(task: EmbeddingTask) -> list[Item]:
@@ -95,16 +88,8 @@ def _longest(task: EmbeddingTask) -> list[Item]:
     return input_items(longest if isinstance(longest, str) else " " * (USUAL_CHARACTERS * len(longest)))
 
 
-def _told(target: Target, error: UpstreamError, turn: Turn, seconds: float) -> FailedAttempt:
-    """A failed attempt, for the log."""
-    payload = error.payload
-    kind = kind_of(payload, error.status)
-    return FailedAttempt(turn, target, kind, payload.code or payload.type, round(seconds * 1000))
-
-
-def _judge(dispatch: Dispatch, ask: Ask, error: UpstreamError, now: float) -> None:
+def _judge(dispatch: Dispatch, ask: Ask, error: UpstreamError, kind: AttemptFailure, now: float) -> None:
     """Tell the dispatch what became of an attempt that failed."""
-    kind = kind_of(error.payload, error.status)
     # This is also how an upstream says that a model gives no embeddings. It may be well for all else, and
     # whoever asks a route that talks for embeddings must not open its breakers.
     may_lack_them = isinstance(error, NotThere) or error.payload.code in (MODEL_NOT_FOUND, UPSTREAM_AUTH)

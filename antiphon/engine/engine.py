@@ -34,7 +34,8 @@ from antiphon.engine.wrapping import FittedLater, wrapped
 from antiphon.providers.base import Capabilities, Provider, Sink, Turn
 from antiphon.providers.discovery import advice_on
 from antiphon.providers.silent import Refusing, Silent
-from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload, SpecError, invalid_param
+from antiphon.spec.codec import extras
+from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload, SpecError
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item, has_media
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
@@ -330,16 +331,18 @@ class Engine:
         """The route with the targets that this caller can use; it is refused if there is none."""
         if not caller.via and route.all is not None:
             return route.all
-        found, refusal = [], None
-        for target in route.route.targets:
+        found, refusals = [], []
+        targets, spare = route.route.targets, route.route.spare
+        for target in targets if spare is None else (*targets, spare):
             try:
                 self.check_use(target.provider, caller)
                 found.append(target)
             except SpecError as error:
-                refusal = refusal or error
-        if refusal is not None and not found:
-            raise refusal
-        return route.among(tuple(found))
+                refusals.append(error)
+        usable = tuple(target for target in targets if target in found)
+        if not usable:
+            raise refusals[0]
+        return route.among(usable, spare if spare in found else None)
 
     def router(
         self,
@@ -359,6 +362,8 @@ class Engine:
         takes, route = usable.capabilities, usable.route
         router = RouteProvider(usable, takes, resolved, self._prepare, self._wrapped, composing, begun_for)
         if not route.has_choice:
+            if caller.hint is not None or extras(turn.request):
+                self._read_hint(usable, turn, caller)
             return router
         request, tenant, name = turn.request, caller.tenant, route.route.name
         self._read_hint(usable, turn, caller)
@@ -383,12 +388,8 @@ class Engine:
 
     def _read_hint(self, usable: UsableRoute, turn: Turn, caller: Caller) -> None:
         """What is said about the task; refused if that leaves nobody of these targets to be asked."""
-        if not usable.route.has_choice:
-            return
-        hint = turn.hint = hint_of(turn.request) or caller.hint
-        if hint is not None and all(one.provider in hint.without for one in usable.targets):
-            message = f"no target of {usable.route.route.name!r} is left to be asked"
-            raise SpecError(invalid_param("antiphon:route.without", message))
+        turn.hint = hint_of(turn.request) or caller.hint
+        usable.route.check_hint(turn.hint, usable.targets)
 
     def _prepare(
         self, resolved: Resolved, provider: Provider, turn: Turn, added: Sequence[Item]

@@ -86,4 +86,5 @@ def remembered(run: Run) -> Context:
         input=encode_all(run.resolved.input, run.turn.is_large),
         output=encode_all(run.response.output),
         model=run.response.model,
+        created_at=run.response.created_at,
     )

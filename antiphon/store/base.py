@@ -86,6 +86,8 @@ class Context(Struct, frozen=True, gc=False):
     place: ItemPosition | None = None
     model: str = ""
     """That the response names."""
+    created_at: int = 0
+    """When the response was made; 0 if that is unknown."""
 
     def fragments(self) -> tuple[bytes, ...]:
         return (*self.before, self.input, self.output)

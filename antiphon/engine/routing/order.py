@@ -53,6 +53,11 @@ class SmoothWeights:
             [weight * random.random() for weight in self._weights] if seed else [0.0] * len(weights)
         )
 
+    def __copy__(self) -> "SmoothWeights":
+        made = SmoothWeights(self._weights)
+        made._current = list(self._current)
+        return made
+
     def draw(self, positions: Sequence[int]) -> int:
         """One of these positions; none that weighs nothing, unless there is no other."""
         positions = [position for position in positions if self._weights[position]] or positions
@@ -96,7 +101,7 @@ def ordered(
             able = _fastest(able, now, explores, held)
         elif strategy == "cheapest":
             able = _cheapest(able, held)
-        elif strategy == "tiers" and tiers is not None:
+        elif tiers is not None:
             able = tiers(able)
     for one in able:
         one.reason = one.reason or "listed"
@@ -104,10 +109,11 @@ def ordered(
         able.sort(key=lambda one: one.target != held.target)
         if able and able[0].target == held.target:
             able[0].reason = "affinity"
-    return _least_loss_first(able) if any(one.losses for one in able) else able
+    return least_loss_first(able) if any(one.losses for one in able) else able
 
 
-def _least_loss_first(able: list[Candidate]) -> list[Candidate]:
+def least_loss_first(able: list[Candidate]) -> list[Candidate]:
+    """Those that take the whole request first, then those that lose something of it."""
     found = sorted(able, key=lambda one: one.shortfall)
     if found[0] is not able[0]:
         found[0].reason += "; what comes before it takes less of the request"

@@ -160,7 +160,7 @@ class RouteProvider(Struct, eq=False):
             self._held = routes.states.affinity.find(self.keys, routes.clock())
             if self._held is None and (previous := self._context.previous) is not None:
                 self._held = self._route.held_by(previous)
-        return self._route.dispatch(turn, self._usable.targets, self._held)
+        return self._route.dispatch(turn, self._usable, self._held)
 
     def resume(self, before: Unfinished) -> None:
         """The first target goes on with what has been said."""

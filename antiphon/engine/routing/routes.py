@@ -1,6 +1,7 @@
 """Every route of the configuration, with the state of its targets and what is known about them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -10,19 +11,22 @@ from msgspec import Struct
 
 from antiphon.catalogue import Catalogue
 from antiphon.config import Config, Route, Target
-from antiphon.engine.capabilities import USUAL_CHARACTERS, estimated_tokens, fits, losses
-from antiphon.engine.routing.affinity import Held
+from antiphon.engine.capabilities import USUAL_CHARACTERS, estimated_tokens, fits, losses, truncates
+from antiphon.engine.routing.affinity import HELD, Held
 from antiphon.engine.routing.breaker import REOPENS_AT
 from antiphon.engine.routing.dispatch import Ask, Dispatch
 from antiphon.engine.routing.estimates import EXPECTED_TOKENS
 from antiphon.engine.routing.failure_kinds import AttemptFailure, too_long_for_all
-from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, ordered
+from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, least_loss_first, ordered
 from antiphon.engine.routing.states import States
 from antiphon.engine.routing.tiers import decision, in_tiers
 from antiphon.providers.base import Capabilities, Provider, Turn
+from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.response import Usage
 from antiphon.spec.routing import RouteHint, RoutingDecision
 from antiphon.store.base import Context
+
+_FOR_LONG = "the context is too long for the others"
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -76,6 +80,8 @@ class UsableRoute(Struct, frozen=True):
     route: "RouteInUse"
     targets: tuple[Target, ...]
     """In the order of the route."""
+    spare: Target | None
+    """The one for a context that is too long for them, if it can be used."""
     capabilities: Capabilities
     """What they promise together, before one of them is asked."""
     name: str
@@ -90,12 +96,12 @@ class RouteInUse:
         self.routes = routes
         self.has_choice = len(route.targets) > 1 or route.spare is not None
         """Is there more than one target?"""
-        self.among: Callable[[tuple[Target, ...]], UsableRoute] = cache(self._among)
-        """The route for whoever can use these targets of it."""
-        is_enabled = all(target.provider in routes.providers for target in route.targets)
-        self.all = self.among(route.targets) if is_enabled else None
+        self.among: Callable[[tuple[Target, ...], Target | None], UsableRoute] = cache(self._among)
+        """The route for whoever can use these targets of it, and this spare one."""
+        named = route.targets if route.spare is None else (*route.targets, route.spare)
+        is_enabled = all(target.provider in routes.providers for target in named)
+        self.all = self.among(route.targets, route.spare) if is_enabled else None
         """For whoever can use all targets; None if one of them cannot be used at all."""
-        self._spare = route.spare if route.spare and route.spare.provider in routes.providers else None
         self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
         first = Candidate(route.targets[0], routes.states[route.targets[0]], reason="listed")
         self._only = None if self.has_choice else Ask(first, first.target, "ordinary", first.reason)
@@ -103,13 +109,24 @@ class RouteInUse:
         self._goes_by_speed = route.settings.strategy in ("fastest", "tiers")
         self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
 
-    def plan(
-        self, turn: Turn, targets: Sequence[Target], held: Held | None, *, explores: bool = False
+    def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
+        """The targets in the order in which they would be asked, without those too small for the turn."""
+        return self._plan(turn, targets, held, copy(self._weights))
+
+    def _plan(
+        self,
+        turn: Turn,
+        targets: Sequence[Target],
+        held: Held | None,
+        weights: SmoothWeights,
+        *,
+        explores: bool = False,
+        expected: int = EXPECTED_TOKENS,
     ) -> list[Candidate]:
-        """The targets in the order in which they are asked; those too small for the turn are left out."""
+        """The same, drawing from these weights, for an answer of so many tokens."""
         routes, route = self.routes, self.route
         if self._only is not None:
-            return [self._only.candidate]
+            return [self._only.candidate] if self._only.target in targets else []
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             Candidate(target, routes.states[target], position)
@@ -117,12 +134,28 @@ class RouteInUse:
             if target in targets and target.provider not in without
         ]
         for one in found:
-            self._describe(one, turn, held)
+            self._describe(one, turn, held, expected)
         now, tiers = routes.clock(), None
         if route.settings.strategy == "tiers":
             hint = turn.hint or RouteHint()
             tiers = partial(in_tiers, now=now, hint=hint, targets=len(route.targets), explores=explores)
-        return ordered(route, found, now, weights=self._weights, held=held, tiers=tiers, explores=explores)
+        return ordered(route, found, now, weights=weights, held=held, tiers=tiers, explores=explores)
+
+    def spare_for(
+        self, turn: Turn, spare: Target | None, expected: int = EXPECTED_TOKENS
+    ) -> Candidate | None:
+        """The spare target, unless the turn rules it out or is too long for it as well."""
+        if spare is None or (turn.hint is not None and spare.provider in turn.hint.without):
+            return None
+        found = Candidate(spare, self.routes.states[spare], reason=_FOR_LONG)
+        self._describe(found, turn, None, expected)
+        return None if found.is_too_small else found
+
+    def check_hint(self, hint: RouteHint | None, targets: Sequence[Target]) -> None:
+        """Refuse a request that leaves none of these targets to be asked."""
+        if hint is not None and all(target.provider in hint.without for target in targets):
+            message = f"no target of {self.route.name!r} is left to be asked"
+            raise SpecError(invalid_param("antiphon:route.without", message))
 
     def decide(self, turn: Turn, targets: Sequence[Target]) -> RoutingDecision:
         """Who would be asked for a turn that goes on with nothing."""
@@ -131,19 +164,30 @@ class RouteInUse:
             raise too_long_for_all(f"every target of {self.route.name!r}")
         return found
 
-    def dispatch(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> Dispatch:
-        """What leads a request through these targets in their order, and to the spare one in the end."""
-        routes, spare, last = self.routes, self._spare, None
+    def dispatch(
+        self, turn: Turn, usable: UsableRoute, held: Held | None, expected: int = EXPECTED_TOKENS
+    ) -> Dispatch:
+        """What leads a request through these targets in their order, and to the spare one in the end.
+
+        `expected` is how many tokens the answer is taken to have.
+        """
+        routes = self.routes
         explores = self._goes_by_speed and routes.random.random() < EXPLORED
-        candidates = self.plan(turn, targets, held, explores=explores)
-        if spare is not None and (turn.hint is None or spare.provider not in turn.hint.without):
-            last = Candidate(spare, routes.states[spare], reason="the context is too long for the others")
-            self._describe(last, turn, None)
-            if last.is_too_small:
-                last = None
-            elif not candidates:
-                candidates, last = [last], None
-        return Dispatch(self.route.settings, routes.states, candidates, last, routes.random)
+        candidates = self._plan(
+            turn, usable.targets, held, self._weights, explores=explores, expected=expected
+        )
+        spare = self.spare_for(turn, usable.spare, expected)
+        if (
+            spare is not None
+            and spare.target not in self.route.targets
+            and held is not None
+            and held.target == spare.target
+        ):
+            spare.reason = "affinity"  # a chain that the others had no room for
+            candidates, spare = least_loss_first([spare, *candidates]), None
+        elif not candidates and spare is not None:
+            candidates, spare = [spare], None
+        return Dispatch(self.route.settings, routes.states, candidates, spare, routes.random)
 
     def ask_only(self) -> Ask | None:
         """Ask the only target, if there is just one and nothing speaks against it."""
@@ -163,7 +207,10 @@ class RouteInUse:
     def held_by(self, previous: Context) -> Held | None:
         """Where a chain is that the table of this machine does not know: its last response says it."""
         target = Target.of(previous.model)
-        return Held(target, previous.size // USUAL_CHARACTERS) if target in self.route.targets else None
+        if target != self.route.spare and target not in self.route.targets:
+            return None
+        is_fresh = self.routes.clock() - previous.created_at < HELD
+        return Held(target, previous.size // USUAL_CHARACTERS if is_fresh else 0)
 
     def price_of_moving(self, held: Held, to: Target) -> float | None:
         """What it costs that another target reads what the old one had in its cache; None if unknown."""
@@ -174,7 +221,7 @@ class RouteInUse:
         kept = here.cost(Usage.of(held.tokens, 0, cached=held.tokens))
         return None if anew is None or kept is None else max(0.0, anew - kept)
 
-    def _among(self, targets: tuple[Target, ...]) -> UsableRoute:
+    def _among(self, targets: tuple[Target, ...], spare: Target | None) -> UsableRoute:
         """As the first target, a schema only if all enforce it; each sees to tokens and media by itself."""
         takes = [self.routes.providers[target.provider].capabilities for target in targets]
         enforces = all(one.enforces_schema for one in takes)
@@ -187,13 +234,13 @@ class RouteInUse:
             images=False,
             files=False,
         )
-        return UsableRoute(self, targets, together, str(targets[0]))
+        return UsableRoute(self, targets, spare, together, str(targets[0]))
 
-    def _describe(self, one: Candidate, turn: Turn, held: Held | None) -> None:
-        info = self.routes.catalogue.lookup(*one.target)
-        one.losses = losses(turn, self.routes.providers[one.target.provider], info)
-        one.is_too_small = fits(turn, info) is False
+    def _describe(self, one: Candidate, turn: Turn, held: Held | None, expected: int) -> None:
+        info, provider = self.routes.catalogue.lookup(*one.target), self.routes.providers[one.target.provider]
+        one.losses = losses(turn, provider, info)
+        one.is_too_small = fits(turn, info) is False and not truncates(turn.request, provider.capabilities)
         if self.route.settings.strategy in ("cheapest", "tiers") and info.prices is not None:
             given = estimated_tokens(turn)
             cached = min(held.tokens, given) if held is not None and held.target == one.target else 0
-            one.cost = info.prices.cost(Usage.of(given, EXPECTED_TOKENS, cached=cached))
+            one.cost = info.prices.cost(Usage.of(given, expected, cached=cached))

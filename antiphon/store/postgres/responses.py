@@ -78,7 +78,7 @@ STORED = f"""
 
 # One row whatever the length of the chain.
 CONTEXT = f"""
-    SELECT status, model, chain, position, input, output, conversation, conversation_from,
+    SELECT status, model, created_at, chain, position, input, output, conversation, conversation_from,
            (SELECT string_agg({TURN}, ','::bytea ORDER BY earlier.position) FROM responses AS earlier
             WHERE earlier.chain = responses.chain AND earlier.position < responses.position)
     FROM responses WHERE id = %s AND tenant = %s
@@ -203,12 +203,13 @@ async def context(db: Connection, tenant: str, id: str) -> Context | None:
     row = await one(db, CONTEXT, (id, tenant))
     if row is None:
         return None
-    status, model, chain, position, input, output, conversation, start, before = row
+    status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
         before = await conversations.beginning(db, conversation, start)
     final = conversation is None and status not in RUNNING
     place = ItemPosition(chain, position) if final else None
-    return Context(id, status, (before,) if before else (), input or b"", output or b"", place, model)
+    fragments = ((before,) if before else (), input or b"", output or b"")
+    return Context(id, status, *fragments, place, model, created)
 
 
 async def is_where(db: Connection, tenant: str, known: Context) -> bool:

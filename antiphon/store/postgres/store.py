@@ -164,8 +164,8 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
             if previous.place is not None and previous.place.chain == place.chain:
                 # The chain goes on from here, so its earlier head makes room.
                 self._contexts.drop(response.tenant, previous.response)
-        given, made = response.input, response.output
-        context = Context(response.id, response.status, before, given, made, place, response.model)
+        input, output, about = response.input, response.output, (response.model, response.created_at)
+        context = Context(response.id, response.status, before, input, output, place, *about)
         self._contexts.put(response.tenant, response.id, context, weight(context.fragments()))
 
     async def update(self, change: Change) -> bool:

@@ -64,7 +64,7 @@ STORED = f"""
 
 # One row whatever the length of the chain: a step per turn would wait for the interpreter lock once per turn.
 CONTEXT = f"""
-    SELECT status, model, chain, position, input, output, conversation, conversation_from,
+    SELECT status, model, created_at, chain, position, input, output, conversation, conversation_from,
            (SELECT CAST(group_concat(turn, ',') AS BLOB) FROM (
                 SELECT {TURN} AS turn FROM responses AS earlier
                 WHERE earlier.chain = responses.chain AND earlier.position < responses.position
@@ -254,12 +254,13 @@ def context(db: sqlite3.Connection, tenant: str, id: str) -> Context | None:
     row = db.execute(CONTEXT, (id, tenant)).fetchone()
     if row is None:
         return None
-    status, model, chain, position, input, output, conversation, start, before = row
+    status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
         before = conversations.beginning(db, conversation, start)
     final = conversation is None and status not in RUNNING
     place = ItemPosition(chain, position) if final else None
-    return Context(id, status, (before,) if before else (), input or b"", output or b"", place, model)
+    fragments = ((before,) if before else (), input or b"", output or b"")
+    return Context(id, status, *fragments, place, model, created)
 
 
 def find_items(db: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:

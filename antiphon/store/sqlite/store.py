@@ -304,8 +304,8 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
             if previous.place is not None and previous.place.chain == place.chain:
                 # The chain goes on from here, so its earlier head makes room.
                 self._contexts.drop(response.tenant, previous.response)
-        input, output = response.input, response.output
-        context = Context(response.id, response.status, before, input, output, place, response.model)
+        input, output, about = response.input, response.output, (response.model, response.created_at)
+        context = Context(response.id, response.status, before, input, output, place, *about)
         self._contexts.put(response.tenant, response.id, context, weight((*before, input, output)))
 
     async def update(self, change: Change) -> bool:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from antiphon.config import ModelFacts, Prices, RouteSettings, Target
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.routing.affinity import Held, response_keys
+from antiphon.engine.routing.affinity import HELD, Held, response_keys
 from antiphon.providers.base import Capabilities, UpstreamError
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Reasoning
@@ -17,7 +17,7 @@ from antiphon.store.base import StoredConversation
 from antiphon.stream.deltas import Finish, ReasoningDelta, SignatureDelta, TextDelta, UsageDelta
 from antiphon.wires.responses_socket import TurnMemory
 from antiphon.wires.sealing import Seal
-from tests.engine.played import Step
+from tests.engine.played import Heard, Step
 from tests.engine.routed import Scenes, World, outcomes, route_of
 
 FAILS: list[Step] = [UpstreamError(ErrorPayload("server_error", "no", "timeout"), 504)]
@@ -176,3 +176,23 @@ async def test_a_response_that_nobody_can_go_on_with_takes_no_place(store: Sqlit
         run = (await world.stream(store=kept))[0] if stream else await world.plain(store=kept)
         keys = response_keys("", "r", run.response.id)
         assert world.engine.routes.states.affinity.find(keys, world.now) == expected
+
+
+async def test_a_chain_that_nobody_answers_has_not_moved(store: SqliteStore) -> None:
+    world = World(store, Scenes("a", FINE, FAILS), Scenes("b", FAILS), retries=1)
+    began, _ = await world.stream(store=True)
+    run = await world.start(previous_response_id=began.response.id)
+    with pytest.raises(UpstreamError):
+        await run.deliver(Heard(), 5)
+    (told,) = [receipt for receipt in run.turn.receipts if receipt.action == "route"]
+    assert "cache" not in told.reason
+
+
+async def test_a_prompt_cache_is_not_believed_for_ever_after_a_restart(store: SqliteStore) -> None:
+    first, _ = await World(store, Scenes("a", FINE), Scenes("b", FINE)).stream(input="word " * 500)
+    for later, is_told in ((HELD - 1, True), (HELD, False)):
+        anew = World(store, Scenes("a", FAILS), Scenes("b", FINE))
+        anew.now += later
+        then, _ = await anew.stream(previous_response_id=first.response.id)
+        assert outcomes(then)[0] == ("a/m", "timeout")
+        assert ("in its cache are read anew" in route_of(then).reason) == is_told

@@ -16,7 +16,7 @@ from antiphon.store import SqliteStore
 from antiphon.stream.deltas import Finish, TextDelta, UsageDelta
 from antiphon.wires.sealing import Seal
 from tests.engine.played import Playing, Step
-from tests.engine.routed import Scenes, World
+from tests.engine.routed import Scenes, World, outcomes
 
 FINE: list[Step] = [[], [TextDelta("fine")], [Finish()]]
 
@@ -109,3 +109,13 @@ async def test_a_target_that_becomes_slower_is_left_for_the_other(
     for _ in range(4):
         await world.stream()
     assert (a.asked, b.asked) == (4, 4)
+
+
+async def test_to_ask_who_would_be_asked_changes_nothing(store: SqliteStore) -> None:
+    world = World(store, Scenes("a", FINE), Scenes("b", FINE), strategy="weighted")
+    said, asked = [], []
+    for _ in range(8):
+        said.append(world.engine.decide(decode_request(encode({"input": "hi"})), Caller()).provider_name)
+        asked.append(outcomes(await world.plain())[0][0][0])
+    assert said == asked
+    assert asked.count("a") == 4

@@ -218,3 +218,16 @@ async def test_a_client_that_leaves_ends_its_probe(tmp_path: Path) -> None:
             await asked.first.gone.wait()
             while (await asked.target("a/m"))["probing"]:
                 pass
+
+
+async def test_the_cheapest_is_found_by_the_price_of_the_input_alone(tmp_path: Path) -> None:
+    prices = '[catalogue."a/m"]\nprices = { input = 10.0 }\n[catalogue."b/m"]\nprices = { input = 0.02 }\n'
+    async with routed(tmp_path, VECTORS, settings='strategy = "cheapest"', more=prices) as asked:
+        assert (await asked.embed()).json()["model"] == "b/m"
+        assert asked.first.requests == []
+
+
+async def test_who_is_not_to_be_asked_holds_for_one_target(tmp_path: Path) -> None:
+    async with routed(tmp_path, VECTORS, models='e = "a/m"') as asked:
+        assert (await asked.embed(without=["a"])).status_code == 400
+        assert asked.first.requests == []

@@ -55,7 +55,9 @@ class Responses:
         assert ids(context.given()) == ["r1_in", "r1_out", "r2_in", "r2_out", "r3_in"]
         assert said(await store.context("acme", "r2")) == ["r1_in", "r1_out", "r2_in", "r2_out"]
 
-    async def test_a_context_names_the_model_of_its_response(self, store: Store, open_store: Open) -> None:
+    async def test_a_context_says_who_gave_its_response_and_when(
+        self, store: Store, open_store: Open
+    ) -> None:
         """Also where it is read by another process, which has nothing of it in its memory."""
         await store.save(response("r1"))
         await store.save(running("r2"))
@@ -63,7 +65,7 @@ class Responses:
             for id in ("r1", "r2"):
                 context = await reader.context("acme", id)
                 assert context is not None
-                assert context.model == "tiny"
+                assert (context.model, context.created_at) == ("tiny", 1000)
 
     async def test_empty_turns_leave_no_gap(self, store: Store) -> None:
         await store.save(response("r1", input=(), output=()))
