@@ -51,16 +51,24 @@ def _lines(config: Config, routes: Routes, model: str | None, body: bytes) -> It
     how = f"strategy {settings.strategy}, {settings.retries} further attempts, on_cut {settings.on_cut}"
     yield f"{name}: {how}"
     turn = Turn("", request, input_items(request.input), request.tools, hint=hint_of(request))
-    enabled = [one for one in route.route.targets if one.provider in routes.providers]
+    targets, spare = route.route.targets, route.route.spare
+    enabled = [one for one in targets if one.provider in routes.providers]
+    route.check_hint(turn.hint, enabled)
     planned = route.plan(turn, enabled, None)
+    last = route.spare_for(turn, spare if spare and spare.provider in routes.providers else None)
+    if last is not None and enabled and not planned:
+        planned, last = [last], None
     for n, candidate in enumerate(planned, 1):
         yield from _target(f"{n}.", candidate)
-    for left in route.route.targets:
-        if left not in (one.target for one in planned):
-            yield f"  -  {left}: {_why_not(left, turn, left in enabled)}"
-    if (spare := route.route.spare) is not None:
-        yield f"  -  {spare}: only for a context that is too long for the others"
-    if request.previous_response_id or request.conversation or request.prompt_cache_key:
+    for left in targets if spare is None or spare in targets else (*targets, spare):
+        if left in (one.target for one in planned):
+            continue
+        if last is not None and left == last.target:
+            yield f"  -  {left}: only for a context that is too long for the others"
+        else:
+            yield f"  -  {left}: {_why_not(left, turn, left.provider in routes.providers)}"
+    has_chain = request.previous_response_id or request.conversation or request.prompt_cache_key
+    if route.keeps_chains and has_chain:
         yield "what the request goes on with is not looked at here; the target that has it is asked first"
 
 

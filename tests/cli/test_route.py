@@ -83,3 +83,68 @@ def test_what_cannot_be_explained_is_told_in_a_sentence(run: Run, configured: Pa
     result = run("route", "explain", "--input-file", str(body))
     assert result.code == 1
     assert "Traceback" not in result.err
+
+
+def explained(run: Run, configured: Path, body: str, model: str = "fast") -> list[str]:
+    file = configured.with_name("body.json")
+    file.write_text(body)
+    result = run("route", "explain", "--model", model, "--input-file", str(file))
+    assert result.code == 0, result.err
+    lines: list[str] = result.out.splitlines()
+    return lines
+
+
+SMALL = """\
+small = ["gpt/tiny", "off/y"]
+
+[catalogue."gpt/tiny"]
+context_window = 10
+
+[routes.small]
+affinity = "none"
+context_window_fallback = "claude/large"
+"""
+LONG = '"input": "' + "word " * 200 + '"'
+
+
+@pytest.fixture
+def small(configured: Path) -> Path:
+    """A route whose only usable target has hardly any room."""
+    text = configured.read_text().partition("\n[routes.fast]")[0]
+    configured.write_text(text + SMALL)
+    return configured
+
+
+def test_a_context_that_fits_nobody_else_goes_to_the_fallback(run: Run, small: Path) -> None:
+    assert explained(run, small, f"{{{LONG}}}", "small")[1:] == [
+        "  1. claude/large: the context is too long for the others",
+        "  -  gpt/tiny: the input does not fit its window",
+        "  -  off/y: its provider is disabled",
+    ]
+
+
+def test_a_fallback_that_cannot_be_asked_is_told_as_that(run: Run, small: Path) -> None:
+    excluded = f'{{{LONG}, "antiphon:route": {{"without": ["claude"]}}}}'
+    assert explained(run, small, excluded, "small")[-1] == "  -  claude/large: `without` names its provider"
+    small.write_text(small.read_text().replace('"claude/large"', '"off/large"'))
+    assert explained(run, small, f"{{{LONG}}}", "small")[-1] == "  -  off/large: its provider is disabled"
+
+
+def test_a_chain_is_spoken_of_only_where_it_has_a_target(run: Run, small: Path) -> None:
+    body = '{"input": "hi", "prompt_cache_key": "k"}'
+    assert not any("goes on with" in line for line in explained(run, small, body, "small"))
+    small.write_text(small.read_text().replace('affinity = "none"\n', ""))
+    assert "goes on with" in explained(run, small, body, "small")[-1]
+
+
+def test_a_request_that_leaves_nobody_is_refused_as_the_gateway_does(run: Run, small: Path) -> None:
+    body = small.with_name("body.json")
+    body.write_text('{"input": "hi", "antiphon:route": {"without": ["gpt"]}}')
+    result = run("route", "explain", "--model", "small", "--input-file", str(body))
+    assert (result.code, result.err) == (1, "antiphon: no target of 'small' is left to be asked\n")
+
+
+def test_the_only_target_of_a_route_is_not_numbered_when_it_is_disabled(run: Run, configured: Path) -> None:
+    text = configured.read_text().replace("[models]", '[models]\nlone = "off/x"')
+    configured.write_text(text + "\n[routes.lone]\nretries = 1\n")
+    assert explained(run, configured, "{}", "lone")[1:] == ["  -  off/x: its provider is disabled"]
