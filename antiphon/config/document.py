@@ -45,10 +45,13 @@ class ConfigDocument:
 
     def where(self, path: KeyPath) -> Where:
         """The origin of the value at `path`, or of the nearest table around it."""
-        for length in range(len(path), 0, -1):
-            if origin := self._overlay.get(path[:length]):
+        around = [path[:length] for length in range(len(path), 0, -1)]
+        # What was laid over has replaced all that the file had inside of it.
+        for one in around:
+            if origin := self._overlay.get(one):
                 return origin
-            if position := self._positions.get(path[:length]):
+        for one in around:
+            if position := self._positions.get(one):
                 return Where(str(self.file), *position)
         return Where(str(self.file or "configuration"))
 

@@ -135,3 +135,9 @@ def test_a_route_that_has_the_name_of_its_own_target_is_refused(mistakes: Mistak
     )
     assert load_text(TWO + '"a/y" = "a/y"\n').route("a/y") is None
     assert load_text(TWO + '"a/z" = ["a/x", "a/y"]\n').route("a/z") is not None
+
+
+def test_a_mistake_in_a_list_from_a_variable_names_the_variable(mistakes: Mistakes) -> None:
+    """Not the line of the file that it has replaced."""
+    (line,) = mistakes(TWO, ANTIPHON_MODELS__TWO='["a/x", 5]')
+    assert line.startswith("environment variable ANTIPHON_MODELS__TWO: models.two[1]: expected a text")
