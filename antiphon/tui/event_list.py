@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from antiphon.tui.figures import shortened
+from antiphon.tui.line_view import LineView
 from antiphon.tui.palette import DARK, Palette
 from antiphon.tui.recording import TimedEvent
 from antiphon.wires.terminal_text import printable, printable_line
@@ -22,7 +22,7 @@ _BEFORE = 20
 _PREVIEW = 400
 
 
-class EventList(ScrollView, can_focus=True):
+class EventList(LineView):
     """Events with number, time and type; one of them is chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

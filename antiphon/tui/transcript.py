@@ -16,11 +16,11 @@ from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
 from antiphon.tui.entries import AnswerEntry, Entry, UserEntry
+from antiphon.tui.line_view import LineView
 from antiphon.tui.markdown.spans import Line, width_of
 from antiphon.tui.palette import DARK, Palette
 
@@ -34,7 +34,7 @@ _KEPT = 60
 """Entries that keep their lines although they cannot be seen."""
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(LineView):
     """Entries one below the other. It follows the end until somebody scrolls up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

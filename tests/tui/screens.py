@@ -12,7 +12,6 @@ KEPT = Path(__file__).parent / "screens"
 
 _FONTS = re.compile(r"@font-face \{[^}]*\}\s*")
 _UNIQUE = re.compile(r"terminal-\d+")
-_BARS = "▁▂▃▄▅▆▇█"
 _STAMP = re.compile(r"\b1\d{9}\b")
 _ID = re.compile(r"\b(resp|msg|rs|fc|chat|item)_[0-9a-zA-Z]+")
 
@@ -38,16 +37,6 @@ def compare(name: str, svg: str) -> None:
     changes = list(unified_diff(_words(kept), _words(now), "kept", "now", lineterm="", n=0))
     assert not changes, f"{file.name} looks different:\n" + "\n".join(changes[:40])
     assert kept == now, f"the words of {file.name} are the same, and its colours or places are not"
-
-
-def compare_words(name: str, svg: str) -> None:
-    """The screen says what the kept one says; its scroll bar may end a part of a line higher or lower."""
-    kept = (KEPT / f"{name}.svg").read_text(encoding="utf-8")
-    assert _without_bars(canonical(svg)) == _without_bars(kept)
-
-
-def _without_bars(svg: str) -> list[str]:
-    return [words for words in _words(svg) if words.strip(_BARS)]
 
 
 def _words(svg: str) -> list[str]:

@@ -12,7 +12,7 @@ from antiphon.tui.inspector import Inspector
 from antiphon.tui.server_connection import ServerConnection
 from tests.server.servers import Serving, configure
 from tests.tui.conftest import SCRIPTED, Chatting, Start, scenes, script
-from tests.tui.screens import compare, compare_words
+from tests.tui.screens import compare
 
 ANSWER = """\
 An **antiphon** is a verse sung *in response*:
@@ -127,7 +127,7 @@ async def test_a_terminal_that_gets_another_size_shows_what_it_would_have_from_t
         for size in ((120, 40), (60, 20), (80, 24)):
             await chatting.pilot.resize_terminal(*size)
             await chatting.settle()
-            compare_words(f"answer-dark-{size[0]}x{size[1]}", await chatting.picture())
+            compare(f"answer-dark-{size[0]}x{size[1]}", await chatting.picture())
 
 
 async def test_without_colour(chat: Start, monkeypatch: pytest.MonkeyPatch) -> None:
