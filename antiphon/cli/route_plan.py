@@ -54,10 +54,9 @@ def _lines(config: Config, routes: Routes, model: str | None, body: bytes) -> It
     targets, spare = route.route.targets, route.route.spare
     enabled = [one for one in targets if one.provider in routes.providers]
     route.check_hint(turn.hint, enabled)
-    planned = route.plan(turn, enabled, None)
-    last = route.spare_for(turn, spare if spare and spare.provider in routes.providers else None)
-    if last is not None and enabled and not planned:
-        planned, last = [last], None
+    can_be_asked = spare if spare and spare.provider in routes.providers else None
+    last = route.spare_for(turn, can_be_asked)
+    planned = route.plan(turn, route.among(tuple(enabled), can_be_asked)) if enabled else []
     for n, candidate in enumerate(planned, 1):
         yield from _target(f"{n}.", candidate)
     for left in targets if spare is None or spare in targets else (*targets, spare):

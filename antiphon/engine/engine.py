@@ -384,7 +384,7 @@ class Engine:
             assert asked.target is not None
             return one_target(asked.target)
         self._read_hint(usable, turn, caller)
-        return usable.route.decide(turn, usable.targets)
+        return usable.route.decide(turn, usable)
 
     def _read_hint(self, usable: UsableRoute, turn: Turn, caller: Caller) -> None:
         """What is said about the task; refused if that leaves nobody of these targets to be asked."""

@@ -21,6 +21,8 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
 """A target that asks for a longer pause than this is not waited for."""
 UNAVAILABLE = "targets_unavailable"
+FOR_LONG = "the context is too long for the others"
+"""Why the spare target is asked."""
 _SLACK = 0.05
 """A target may be asked again so many seconds too soon: clocks are set right now and then."""
 
@@ -165,8 +167,6 @@ class Dispatch(Struct, eq=False):
         known = {ask.target, *(one.target for one in (*self.untried, *self._again))}
         if self.spare is not None and self.spare.target not in known:
             self.untried.append(self.spare)
-            self._why = "the context is too long for the others"
-        self.spare = None
 
     def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
         self.untried.remove(candidate)
@@ -174,7 +174,8 @@ class Dispatch(Struct, eq=False):
         candidate.state.estimates.asked(now)
         self._is_due = False
         self.attempts += 1
-        reason = "probe" if admission == "probe" else self._why or candidate.reason
+        why = FOR_LONG if candidate is self.spare else self._why or candidate.reason
+        reason = "probe" if admission == "probe" else why
         return Ask(candidate, candidate.target, admission, reason)
 
     def _probe_early(self, now: float) -> Ask | None:

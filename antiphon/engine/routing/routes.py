@@ -14,7 +14,7 @@ from antiphon.config import Config, Route, Target
 from antiphon.engine.capabilities import USUAL_CHARACTERS, estimated_tokens, fits, losses, truncates
 from antiphon.engine.routing.affinity import HELD, Held
 from antiphon.engine.routing.breaker import REOPENS_AT
-from antiphon.engine.routing.dispatch import Ask, Dispatch
+from antiphon.engine.routing.dispatch import FOR_LONG, Ask, Dispatch
 from antiphon.engine.routing.estimates import EXPECTED_TOKENS
 from antiphon.engine.routing.failure_kinds import AttemptFailure, too_long_for_all
 from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, least_loss_first, ordered
@@ -25,8 +25,6 @@ from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.response import Usage
 from antiphon.spec.routing import RouteHint, RoutingDecision
 from antiphon.store.base import Context
-
-_FOR_LONG = "the context is too long for the others"
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -109,9 +107,15 @@ class RouteInUse:
         self._goes_by_speed = route.settings.strategy in ("fastest", "tiers")
         self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
 
-    def plan(self, turn: Turn, targets: Sequence[Target], held: Held | None) -> list[Candidate]:
-        """The targets in the order in which they would be asked, without those too small for the turn."""
-        return self._plan(turn, targets, held, copy(self._weights))
+    def plan(self, turn: Turn, usable: UsableRoute) -> list[Candidate]:
+        """The targets in the order in which they would be asked for a turn that goes on with nothing.
+
+        Those too small for it are left out; the spare one is there where no other is.
+        """
+        found = self._plan(turn, usable.targets, None, copy(self._weights))
+        if not found and (spare := self.spare_for(turn, usable.spare)) is not None:
+            return [spare]
+        return found
 
     def _plan(
         self,
@@ -123,7 +127,7 @@ class RouteInUse:
         explores: bool = False,
         expected: int = EXPECTED_TOKENS,
     ) -> list[Candidate]:
-        """The same, drawing from these weights, for an answer of so many tokens."""
+        """In which order targets are asked, drawing from these weights, for an answer of so many tokens."""
         routes, route = self.routes, self.route
         if self._only is not None:
             return [self._only.candidate] if self._only.target in targets else []
@@ -147,7 +151,7 @@ class RouteInUse:
         """The spare target, unless the turn rules it out or is too long for it as well."""
         if spare is None or (turn.hint is not None and spare.provider in turn.hint.without):
             return None
-        found = Candidate(spare, self.routes.states[spare], reason=_FOR_LONG)
+        found = Candidate(spare, self.routes.states[spare], reason=FOR_LONG)
         self._describe(found, turn, None, expected)
         return None if found.is_too_small else found
 
@@ -157,9 +161,9 @@ class RouteInUse:
             message = f"no target of {self.route.name!r} is left to be asked"
             raise SpecError(invalid_param("antiphon:route.without", message))
 
-    def decide(self, turn: Turn, targets: Sequence[Target]) -> RoutingDecision:
+    def decide(self, turn: Turn, usable: UsableRoute) -> RoutingDecision:
         """Who would be asked for a turn that goes on with nothing."""
-        found = decision(self.plan(turn, targets, None))
+        found = decision(self.plan(turn, usable))
         if found is None:
             raise too_long_for_all(f"every target of {self.route.name!r}")
         return found

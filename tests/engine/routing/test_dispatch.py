@@ -123,12 +123,13 @@ def test_the_spare_target_is_asked_after_others_that_could_not_help(then: str) -
     one = dispatching(A, B, spare=C, retries=1)
     one.refused(ask(one, 100), "too_long")
     second = ask(one, 100)
-    assert second.target == B
+    assert (second.target, second.reason) == (B, "a/m cannot take this request")
     if then == "timeout":
         one.failed(second, "timeout", 100)
     else:
         one.refused(second)
-    assert ask(one, 100).target == C
+    last = ask(one, 100)
+    assert (last.target, last.reason) == (C, "the context is too long for the others")
 
 
 def test_the_spare_target_is_left_alone_when_nothing_was_too_long() -> None:

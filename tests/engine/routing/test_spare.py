@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.config import Config, ProviderSettings, RouteSettings, Target
+from antiphon.config import Config, ModelFacts, ProviderSettings, RouteSettings, Target
 from antiphon.engine.engine import Caller, Engine
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.codec import encode
@@ -77,3 +77,12 @@ async def test_a_spare_target_that_the_caller_may_not_use_is_not_asked(store: Sq
             with pytest.raises(UpstreamError):
                 await run.result()
         assert bool(found.turns) == is_asked
+
+
+async def test_who_would_be_asked_is_the_spare_target_where_no_other_fits(store: SqliteStore) -> None:
+    small = {"a/m": ModelFacts(context_window=10)}
+    world = World(store, Scenes("a", FINE), Scenes("b", FINE), catalogue=small, context_window_fallback="b/m")
+    request = decode_request(encode({"input": "word " * 200}))
+    decided = world.engine.decide(request, Caller())
+    assert (decided.provider_name, decided.reasoning) == ("b", "the context is too long for the others")
+    assert outcomes(await world.plain(input="word " * 200)) == [("b/m", "answered")]
