@@ -74,6 +74,69 @@ def test_what_is_said_while_the_gateway_is_away_comes_back(page: Page) -> None:
     expect(message(page)).to_have_value("")
 
 
+def test_it_comes_back_to_a_page_that_has_not_read_the_answer_before(page: Page) -> None:
+    """The page has seen the answer come, and went off line before it could read what is stored of it."""
+    page.route("**/v1/antiphon/chats/*/responses?*", lambda route: route.abort())
+    say(page, "the first question")
+    expect(page.get_by_text("The gateway does not answer")).to_be_visible()
+    page.context.set_offline(True)
+    say(page, "are you there?")
+    expect(page.get_by_text("The gateway does not answer")).to_be_visible()
+    page.unroute("**/v1/antiphon/chats/*/responses?*")
+    page.context.set_offline(False)
+    expect(message(page)).to_have_value("are you there?")
+    expect(answers(page)).to_have_count(1)
+
+
+def test_a_reload_does_not_lose_what_is_said_while_the_gateway_is_away(page: Page) -> None:
+    ask(page, "the first question")
+    page.route("**/api/v1/chat?*", lambda route: route.abort())
+    page.route("**/v1/antiphon/chats/*", lambda route: route.abort())
+    say(page, "are you there?")
+    expect(page.get_by_text("The gateway does not answer")).to_be_visible()
+    page.unroute("**/api/v1/chat?*")
+    page.unroute("**/v1/antiphon/chats/*")
+    page.reload()
+    expect(message(page)).to_have_value("are you there?")
+    expect(answers(page)).to_have_count(1)
+
+
+def test_what_came_to_the_chat_before_the_gateway_went_away_does_not_come_back(page: Page) -> None:
+    """The gateway has taken the message, and the page has not heard of it."""
+
+    def take_and_break_off(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    ask(page, "the first question")
+    page.route("**/api/v1/chat?*", take_and_break_off)
+    say(page, "are you there?")
+    expect(answers(page)).to_have_count(2)
+    expect(message(page)).to_have_value("")
+    page.unroute("**/api/v1/chat?*")
+
+
+def test_other_words_for_a_question_come_back_when_the_gateway_is_away(page: Page) -> None:
+    ask(page, "the first question")
+    page.route("**/api/v1/chat?*", lambda route: route.abort())
+    page.get_by_role("article").first.hover()
+    page.get_by_role("button", name="Edit").first.click()
+    editor = page.get_by_role("textbox", name="Edit")
+    editor.fill("the same in other words")
+    editor.press("Enter")
+    expect(message(page)).to_have_value("the same in other words")
+    page.unroute("**/api/v1/chat?*")
+
+
+def test_a_message_that_is_stopped_before_the_gateway_took_it_comes_back(page: Page) -> None:
+    ask(page, "the first question")
+    page.route("**/api/v1/chat?*", lambda route: None)
+    say(page, "are you there?")
+    page.get_by_role("button", name="Stop").click()
+    expect(message(page)).to_have_value("are you there?")
+    page.unroute("**/api/v1/chat?*")
+
+
 def test_the_first_words_of_a_chat_come_back_when_the_gateway_is_away(visit: Visit) -> None:
     """Also where it went away before the page had all of its parts."""
     visit.page.route("**/assets/markdown-*.js", lambda route: route.abort())

@@ -2,9 +2,9 @@
 
 import { Chat } from "@ai-sdk/react";
 import { ApiError, call, pathOf } from "./api";
-import { keepQueue, queued } from "./drafts";
+import { keepQueue, keepUnsent, queued, unsent } from "./drafts";
 import type { Attached } from "./files";
-import { type Message, messagesOf } from "./messages";
+import { asked, type Message, messagesOf, plainText } from "./messages";
 import { Observable } from "./observable";
 import type { ChatObject, Item, Page, TreeNode } from "./protocol";
 import { parameters, protocol } from "./settings";
@@ -15,6 +15,13 @@ import { Tree } from "./tree";
 export interface Outgoing {
   text: string;
   files: Attached[];
+}
+
+/** A message that the gateway has not confirmed. */
+export interface Unsent {
+  outgoing: Outgoing;
+  /** The responses that the page knew when it sent the message: none of them answers it. */
+  known: string[];
 }
 
 interface State {
@@ -43,15 +50,18 @@ export class Conversation {
   });
   readonly ai: Chat<Message>;
   private last: (() => Promise<void>) | null = null;
-  /** The message that the gateway has not taken yet. */
-  private unsent: Outgoing | null = null;
+  /** The message that is on its way to the gateway. */
+  private sending: Unsent | null = null;
+  /** Messages that were sent while the gateway was away. */
+  private unsent: Unsent[];
 
   constructor(readonly id: string) {
     this.state.change({ queue: queued(id) });
+    this.unsent = unsent(id);
     this.ai = new Chat<Message>({
       id,
       transport: new GatewayTransport(protocol, () => this.accepted()),
-      onError: (error) => this.failed(error),
+      onError: (error) => this.requestFailed(error),
       onFinish: () => {
         // After the AI SDK has noted that it is done.
         setTimeout(() => void this.finished());
@@ -63,14 +73,17 @@ export class Conversation {
     return this.ai.status === "submitted" || this.ai.status === "streaming";
   }
 
-  /** What the store has; an answer that is under way is followed from its start. */
+  /** What the store has; an answer that is under way is followed from its start, else the queue goes on. */
   async load(): Promise<void> {
+    // Only these: what is sent while the store is read cannot be in what was read.
+    const sent = this.sending === null || this.isRunning ? this.unsent : [...this.unsent, this.sending];
     try {
       const [chat, tree] = await Promise.all([call<ChatObject>("GET", pathOf(this.id)), this.nodes()]);
       if (this.isRunning) return;
-      this.giveBack(tree.length);
+      this.giveBack(sent, tree);
       this.show(chat, new Tree(tree));
       if (chat.running !== null) await this.follow(chat.running);
+      else this.sendNext();
     } catch (error) {
       this.failed(error);
       const isGone = error instanceof ApiError && error.status === 404;
@@ -92,16 +105,28 @@ export class Conversation {
   }
 
   private accepted(): void {
-    this.unsent = null;
+    this.sending = null;
     announce(this.id);
   }
 
-  /** What was said while the gateway was away, unless it has come to the chat. */
-  private giveBack(stored: number): void {
-    const { problem, tree } = this.state.value;
-    if (!problem?.isOffline || this.unsent === null) return;
-    if (stored === tree.nodes.size) this.state.change({ returned: [this.unsent] });
-    this.unsent = null;
+  /** Remembers a message of which nobody knows whether it has reached the gateway. */
+  private requestFailed(error: Error): void {
+    this.failed(error);
+    if (this.sending !== null && problemOf(error)?.isOffline) {
+      this.unsent = [...this.unsent, this.sending];
+      keepUnsent(this.id, this.unsent);
+    }
+    this.sending = null;
+  }
+
+  /** Puts the messages that have not come to the chat back into the field for the next one. */
+  private giveBack(sent: readonly Unsent[], stored: readonly TreeNode[]): void {
+    if (sent.length === 0) return;
+    const lost = sent.filter((one) => !stored.some((node) => isAnswerTo(node, one)));
+    if (this.sending !== null && sent.includes(this.sending)) this.sending = null;
+    this.unsent = this.unsent.filter((one) => !sent.includes(one));
+    keepUnsent(this.id, this.unsent);
+    this.state.change({ returned: [...this.state.value.returned, ...lost.map((one) => one.outgoing)] });
   }
 
   private show(chat: ChatObject, tree: Tree): void {
@@ -127,7 +152,7 @@ export class Conversation {
     const parts: Message["parts"] = [...outgoing.files];
     if (outgoing.text !== "") parts.push({ type: "text", text: outgoing.text });
     await this.run(() => {
-      this.unsent = outgoing;
+      this.sending = this.unconfirmed(outgoing);
       return this.ai.sendMessage({ parts }, { body: parameters() });
     });
   }
@@ -141,7 +166,16 @@ export class Conversation {
   async edit(message: Message, text: string): Promise<void> {
     const files = message.parts.filter((part) => part.type === "file");
     const parts: Message["parts"] = [...files, { type: "text", text }];
-    await this.run(() => this.ai.sendMessage({ parts, messageId: message.id }, { body: parameters() }));
+    const outgoing = { text, files: files.map((file) => ({ ...file, filename: file.filename ?? "" })) };
+    await this.run(() => {
+      this.sending = this.unconfirmed(outgoing);
+      return this.ai.sendMessage({ parts, messageId: message.id }, { body: parameters() });
+    });
+  }
+
+  private unconfirmed(outgoing: Outgoing): Unsent {
+    const seen = this.ai.messages.flatMap(({ metadata }) => metadata?.responseId ?? []);
+    return { outgoing, known: [...this.state.value.tree.nodes.keys(), ...seen] };
   }
 
   /** An item that no message can carry, such as the answer to a request for approval. */
@@ -180,7 +214,7 @@ export class Conversation {
 
   async stop(): Promise<void> {
     const running = this.ai.messages.at(-1)?.metadata?.responseId;
-    this.state.change({ returned: this.state.value.queue });
+    this.state.change({ returned: [...this.state.value.returned, ...this.state.value.queue] });
     this.wait([]);
     if (running !== undefined) await call("POST", `/v1/responses/${running}/cancel`).catch(() => {});
     await this.ai.stop();
@@ -202,7 +236,6 @@ export class Conversation {
   private async run(start: () => Promise<void>): Promise<void> {
     this.state.change({ problem: null });
     this.last = () => this.run(start);
-    this.unsent = null;
     await start();
   }
 
@@ -212,16 +245,31 @@ export class Conversation {
   }
 
   private async finished(): Promise<void> {
-    const { problem, queue } = this.state.value;
+    const { problem } = this.state.value;
     if (problem !== null && !problem.isOffline) return;
     await this.load();
     announce(this.id);
-    const [next, ...rest] = queue;
-    if (next !== undefined && !this.isRunning) {
-      this.wait(rest);
-      await this.send(next);
-    }
   }
+
+  private sendNext(): void {
+    const { problem, queue } = this.state.value;
+    const [next, ...rest] = queue;
+    if (next === undefined || problem !== null || this.isRunning) return;
+    this.wait(rest);
+    void this.send(next);
+  }
+}
+
+/** Does this response answer the message? The gateway gives it another id, so its words are compared. */
+function isAnswerTo(node: TreeNode, { outgoing, known }: Unsent): boolean {
+  if (known.includes(node.id)) return false;
+  const [message] = asked(node);
+  const files = message?.parts.filter((part) => part.type === "file") ?? [];
+  return (
+    message !== undefined &&
+    plainText(message) === outgoing.text.trim() &&
+    files.length === outgoing.files.length
+  );
 }
 
 /** A stream that breaks off is a gateway that is gone; a failure that it told is in the answer, as it is stored. */

@@ -1,6 +1,6 @@
 /** Words that were typed and not sent, one draft a chat. */
 
-import type { Outgoing } from "./conversation";
+import type { Outgoing, Unsent } from "./conversation";
 
 const PREFIX = "antiphon.draft.";
 
@@ -22,6 +22,17 @@ export function queued(chat: string): Outgoing[] {
 
 export function keepQueue(chat: string, queue: readonly Outgoing[]): void {
   keep(sessionStorage, QUEUE + chat, queue.length === 0 ? "" : JSON.stringify(queue));
+}
+
+const UNSENT = "antiphon.unsent.";
+
+/** What was sent while the gateway was away survives a reload of its tab until the gateway is back. */
+export function unsent(chat: string): Unsent[] {
+  return JSON.parse(sessionStorage.getItem(UNSENT + chat) ?? "[]") as Unsent[];
+}
+
+export function keepUnsent(chat: string, messages: readonly Unsent[]): void {
+  keep(sessionStorage, UNSENT + chat, messages.length === 0 ? "" : JSON.stringify(messages));
 }
 
 /** A browser keeps a few megabytes. What is larger, such as a file, does not survive a reload, and is sent all the same. */
