@@ -9,6 +9,7 @@ from antiphon.cli.setup.edits import Setting, lookup
 from antiphon.cli.setup.gateway import GatewayInfo, token_line
 from antiphon.cli.setup.json_text import BrokenFile
 from antiphon.cli.setup.options import SetupOptions, home
+from antiphon.cli.setup.safe_files import check_size, read_regular_file
 
 SMALLEST_WINDOW: Final = 100_000
 """Claude Code takes no smaller window; before that, it compacts when the gateway says that it is full."""
@@ -74,7 +75,8 @@ def _read_files(options: SetupOptions) -> list[Path]:
 
 def _has_variable(settings_file: Path, name: str) -> bool:
     try:
-        parsed = json_text.parse(settings_file.read_bytes().decode("utf-8-sig"))
+        text = read_regular_file(settings_file).decode("utf-8-sig")
+        parsed = None if check_size(text) else json_text.parse(text)
     except (OSError, UnicodeDecodeError, BrokenFile):
         return False
     value = lookup(parsed, ("env", name))

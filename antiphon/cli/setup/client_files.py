@@ -15,10 +15,13 @@ from antiphon.cli.common import CommandFailed
 from antiphon.cli.setup.edits import Conflict, EditableFile, FileChange, Setting, has_all, take_out, write
 from antiphon.cli.setup.json_text import BrokenFile
 from antiphon.cli.setup.masked_diff import masked_diff
+from antiphon.cli.setup.safe_files import check_size, make_folders, read_regular_file, write_whole_file
 from antiphon.spec.codec import UNREADABLE
 from antiphon.wires.data_folder import default_data_folder
 
 _BOM: Final = "\ufeff"
+_MAX_RECORD: Final = 8 * 1024 * 1024
+"""Bytes of a record; it has the text of each value that was replaced."""
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -64,7 +67,7 @@ class ClientFile:
     def record(self) -> _Record | None:
         """What an earlier set-up did here."""
         try:
-            return msgspec.json.decode(self._record.read_bytes(), type=_Record)
+            return msgspec.json.decode(read_regular_file(self._record, _MAX_RECORD), type=_Record)
         except FileNotFoundError:
             return None
         except (OSError, *UNREADABLE) as error:
@@ -117,18 +120,18 @@ class ClientFile:
         )
         mode = stat.S_IMODE(self.file.stat().st_mode) if self.file.exists() else 0o600
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folders(self._folder, 0o700)
             if existed:
-                _replace(self.backup, edited.base.encode(), mode)
+                write_whole_file(self.backup, edited.base.encode(), mode)
             for extra, content in extras.items():
-                _replace(extra, content, 0o600)
+                write_whole_file(extra, content, 0o600)
             data = edited.after.encode()
             record = _Record(
                 str(self.file), existed, _digest(data), edited.changes, folders, [str(one) for one in extras]
             )
-            _replace(self._record, msgspec.json.encode(record), 0o600)
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            _replace(self.file, data, mode)
+            write_whole_file(self._record, msgspec.json.encode(record), 0o600)
+            make_folders(self.file.parent)
+            write_whole_file(self.file, data, mode)
         except OSError as error:
             raise CommandFailed(
                 f"antiphon: cannot write {error.filename or self.shown}: {error.strerror}"
@@ -138,7 +141,7 @@ class ClientFile:
         """Writes the files of the program's own again, where a set-up has written them before."""
         if self.record() is not None:
             for extra, content in extras.items():
-                _replace(extra, content, 0o600)
+                write_whole_file(extra, content, 0o600)
 
     def undo(self) -> list[str]:
         """Puts the file back as it was, or takes out what was written, and says what it did."""
@@ -168,7 +171,7 @@ class ClientFile:
                     os.rmdir(folder)
             return [f"removed {self.shown}, which was not there before"]
         if kept is not None:
-            _replace(self.file, kept.encode(), mode)
+            write_whole_file(self.file, kept.encode(), mode)
             return [f"{self.shown} is as it was before, byte for byte"]
         try:
             after, left = self._take_out(text, record)
@@ -176,7 +179,7 @@ class ClientFile:
             raise CommandFailed(
                 f"antiphon: {self.shown} cannot be changed: {error}; as it was before, it is in {self.backup}"
             ) from None
-        _replace(self.file, after.encode(), mode)
+        write_whole_file(self.file, after.encode(), mode)
         return [
             f"{self.shown} was changed since: what this command wrote was taken out, and no more",
             *(f"{name} was changed since, so it stays as it is now" for name in left),
@@ -200,19 +203,22 @@ class ClientFile:
         if not record.existed:
             return ""
         try:
-            return self.backup.read_bytes().decode()
+            return read_regular_file(self.backup).decode()
         except (OSError, UnicodeDecodeError):
             return None
 
     def _read(self) -> str | None:
         try:
-            return self.file.read_bytes().decode()
+            text = read_regular_file(self.file).decode()
         except FileNotFoundError:
             return None
         except UnicodeDecodeError:
             raise CommandFailed(f"antiphon: {self.shown} is not UTF-8 text; nothing was changed") from None
         except OSError as error:
             raise CommandFailed(f"antiphon: cannot read {self.shown}: {error.strerror}") from None
+        if why := check_size(text):
+            raise CommandFailed(f"antiphon: {self.shown} is too large to be changed: {why}")
+        return text
 
 
 def _mark(text: str) -> str:
@@ -222,15 +228,3 @@ def _mark(text: str) -> str:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _replace(file: Path, data: bytes, mode: int) -> None:
-    """Writes a file whole or not at all."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
-    try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
-            opened.write(data)
-        new.chmod(mode)
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from antiphon.cli.common import MISTAKE, CommandFailed
+from antiphon.cli.setup.safe_files import read_regular_file
 from antiphon.config import config_folder
 from antiphon.wires.own_command import own_command
 
@@ -143,9 +144,13 @@ def key() -> str:
     try:
         if file.stat().st_mode & 0o077:
             raise CommandFailed(f"antiphon: others can read {file}; make it yours alone: chmod 600 {file}")
-        return file.read_text(encoding="utf-8").strip()
+        return read_regular_file(file).decode("utf-8-sig").strip()
     except FileNotFoundError:
         return ""
+    except UnicodeDecodeError:
+        raise CommandFailed(f"antiphon: {file} holds no key: it is not UTF-8 text") from None
+    except OSError as error:
+        raise CommandFailed(f"antiphon: cannot read {file}: {error.strerror}") from None
 
 
 def token_command() -> list[str]:

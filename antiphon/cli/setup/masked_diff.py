@@ -14,7 +14,8 @@ _SHAPE: Final = (
 )
 _NAME: Final = re.compile(rf"{_WORD}|headers?$", re.I)
 _LOOK: Final = re.compile(rf"{_SHAPE}|{_SAID}\S", re.I)
-_IN_COMMENT: Final = re.compile(rf"{_SAID}(?P<said>[^\n]+)|(?P<shape>(?:{_SHAPE})[^\n]*)", re.I)
+_IN_COMMENT: Final = re.compile(rf"{_WORD}\w*|(?=(?:{_SHAPE}))", re.I)
+"""What stands in a comment before a secret; the secret may be on a later line."""
 _REFERENCE: Final = re.compile(r"\$?\{[\w:.-]+\}|\$\w+")
 """A value that only says where the secret is."""
 _LONG: Final = 8
@@ -83,9 +84,23 @@ def _secret_spans(side: DiffSide, key: str) -> Iterator[TextRange]:
         is_own = any(start <= one.span[0] and one.span[1] <= end for start, end in side.own)
         if (_is_secret(one) and not is_own) or (key and key in str(one.value)):
             yield one.span
-    for start, end in side.comments:
-        for found in _IN_COMMENT.finditer(side.text, start, end):
-            yield found.span(found.lastgroup or 0)
+    for start, end in _comment_blocks(side):
+        if found := _IN_COMMENT.search(side.text, start, end):
+            yield found.end(), end
+
+
+def _comment_blocks(side: DiffSide) -> Iterator[TextRange]:
+    """The comments of a side; those that only blanks stand between are one block."""
+    start = end = -1
+    for one in side.comments:
+        if start >= 0 and side.text[end : one[0]].isspace():
+            end = one[1]
+            continue
+        if start >= 0:
+            yield start, end
+        start, end = one
+    if start >= 0:
+        yield start, end
 
 
 def _is_secret(one: FileScalar) -> bool:

@@ -37,6 +37,8 @@ def parse(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BrokenFile(str(error)) from None
+    except RecursionError:
+        raise BrokenFile("it is nested too deep") from None
 
 
 def statements(text: str) -> list[Statement]:
