@@ -212,13 +212,16 @@ class UpstreamConnection(asyncio.Protocol):
         parser = self._parser
         if self.expires or parser is None:
             self.abort()
+            self._pool.distrust(self.origin, self.loop.time())
             return
         self.heard = self.loop.time()
         try:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.keeps = False
-            if not self.complete:
+            if self.complete:
+                self._pool.distrust(self.origin, self.heard)
+            else:
                 self.fail(error.__context__ if isinstance(error.__context__, ExchangeFailure) else Invalid())
                 return
         if self.complete:

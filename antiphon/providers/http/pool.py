@@ -12,6 +12,10 @@ from antiphon.providers.http.watch import DeadlineTimer
 KEEP_ALIVE = 30.0
 LINGER = 1.0
 """How long a connection may take to end an answer whose last event is here already."""
+DISTRUST = 60.0
+"""For how long an upstream that sent what no request asked for gets no kept connections."""
+MOST_DISTRUSTED = 1000
+"""Beyond this many upstreams the one that has been distrusted the longest is trusted again."""
 
 _TIMEOUT = re.compile(rb"timeout\s*=\s*(\d{1,9})", re.IGNORECASE)
 
@@ -22,6 +26,8 @@ class Pool:
     def __init__(self, watch: DeadlineTimer) -> None:
         self.connections: set[UpstreamConnection] = set()
         self.lingering: dict[UpstreamConnection, TimerHandle] = {}
+        self.distrusted: dict[tuple[str, str, int], float] = {}
+        """Until when an upstream gets no kept connections; the latest last."""
         self._watch = watch
 
     def add(self, connection: UpstreamConnection) -> None:
@@ -31,25 +37,53 @@ class Pool:
     def take(self, origin: Origin, now: float) -> UpstreamConnection | None:
         """The one that was used last, which is the least likely to be dead."""
         idle = origin.idle
+        if self.distrusted and self._is_distrusted(origin, now):
+            return None
         while idle:
             connection = idle.pop()
-            if connection.expires > now and connection.keeps and not connection.has_unasked():
+            if connection.expires <= now or not connection.keeps:
+                connection.abort()
+            elif connection.has_unasked():
+                self._wait_until(connection, now + LINGER)  # the event loop reads it and judges it
+            else:
                 connection.expires = 0.0
                 return connection
-            connection.abort()
         return None
+
+    def distrust(self, origin: Origin, now: float) -> None:
+        """It sent what no request asked for: such bytes on a kept connection could pass for an answer."""
+        self.distrusted.pop(origin.place, None)
+        if len(self.distrusted) >= MOST_DISTRUSTED:
+            del self.distrusted[next(iter(self.distrusted))]
+        self.distrusted[origin.place] = now + DISTRUST
+        while origin.idle:
+            origin.idle.pop().abort()
+
+    def _is_distrusted(self, origin: Origin, now: float) -> bool:
+        until = self.distrusted.get(origin.place, 0.0)
+        if until and until <= now:
+            del self.distrusted[origin.place]
+        return until > now
 
     def keep(self, connection: UpstreamConnection) -> None:
         """Its answer is complete: it may wait for more work, if it can do any."""
         told = connection.keep_alive
         patience = KEEP_ALIVE if told is None else _patience(told)
-        if not connection.keeps or not patience:
+        origin = connection.origin
+        if (
+            not connection.keeps
+            or not patience
+            or (self.distrusted and self._is_distrusted(origin, connection.heard))
+        ):
             connection.abort()
             return
         if connection.pieces:
             connection.pieces.clear()
-        connection.expires = expires = connection.heard + patience
-        connection.origin.idle.append(connection)
+        origin.idle.append(connection)
+        self._wait_until(connection, connection.heard + patience)
+
+    def _wait_until(self, connection: UpstreamConnection, expires: float) -> None:
+        connection.expires = expires
         if expires < self._watch.next:
             self._watch.look_at(expires)
 

@@ -52,6 +52,10 @@ class Origin:
     idle: "list[UpstreamConnection]" = field(default_factory=list)
 
     @property
+    def place(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
+
+    @property
     def has_tunnel(self) -> bool:
         """Does its proxy only pass bytes on?"""
         return self.proxy is not None and (self.scheme == "https" or self.public_only)

@@ -68,6 +68,78 @@ async def test_an_unasked_answer_closes_its_connection_before_the_next_request(h
         assert server.connections == 2
 
 
+class Straying:
+    """Sends an answer that no request asked for: behind its first answer, or a little later."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.may_stray = asyncio.Event()
+        self.at_once = at_once
+        self.answers = 0
+
+    async def __call__(self, reader: Reader, writer: Writer) -> None:
+        while True:
+            await request(reader)
+            self.answers += 1
+            writer.write(OK)
+            if self.answers == 1:
+                if not self.at_once:
+                    await self.may_stray.wait()
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_an_upstream_that_sent_what_no_request_asked_for_gets_no_kept_connections(
+    http: UpstreamClient, at_once: bool
+) -> None:
+    handler = Straying(at_once=at_once)
+    async with serving(handler) as server, serving(answering(OK)) as other:
+        async with get(http, server.url) as first:
+            await body(get(http, server.url))  # on a second connection, which waits for work now
+            assert await first.read() == b"ok"
+        handler.may_stray.set()
+        await until(lambda: bool(http.pool.distrusted))
+        for _ in range(3):
+            assert await body(get(http, server.url)) == b"ok"
+            assert await body(get(http, other.url)) == b"ok"
+        assert (server.connections, other.connections) == (5, 1)
+        [until_when] = http.pool.distrusted.values()
+        left = until_when - asyncio.get_running_loop().time()
+        assert 0 < left <= pool.DISTRUST
+        await until(lambda: len(http.pool.connections) == 1)
+
+
+async def test_a_distrusted_upstream_is_trusted_again_in_time(
+    http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "DISTRUST", 0.0)
+    handler = Straying(at_once=True)
+    async with serving(handler) as server:
+        assert await body(get(http, server.url)) == b"ok"
+        await until(lambda: bool(http.pool.distrusted))
+        for _ in range(3):
+            assert await body(get(http, server.url)) == b"ok"
+        assert server.connections == 2
+        assert not http.pool.distrusted
+
+
+async def test_few_upstreams_are_distrusted_at_a_time(
+    http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "MOST_DISTRUSTED", 2)
+    origins = [http.find(f"http://{name}.example/", False).origin for name in "abac"]
+    for now, origin in enumerate(origins):
+        http.pool.distrust(origin, float(now))
+    assert [host for _, host, _ in http.pool.distrusted] == ["a.example", "c.example"]
+
+
+async def test_an_upstream_that_hangs_up_on_a_kept_connection_is_trusted(http: UpstreamClient) -> None:
+    async with serving(answering(OK, then="close")) as server:
+        for _ in range(3):
+            assert await body(get(http, server.url)) == b"ok"
+        await until(lambda: not http.pool.connections)
+        assert not http.pool.distrusted
+
+
 async def test_one_that_waits_too_long_is_closed(
     http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
