@@ -6,16 +6,17 @@ Where `rich` is not installed, a terminal gets the plain text too.
 import codecs
 import os
 import sys
+from collections.abc import Iterable
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from antiphon.wires.terminal_text import printable, printable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.segment import Segment
-    from rich.text import Text
+    from rich.segment import Segments
 
-_FENCES = ("```", "~~~")
+    from antiphon.tui.markdown.spans import Line
 
 
 class Printer(Protocol):
@@ -89,48 +90,24 @@ class BytePrinter:
             raise OutputFailed(error) from None
 
 
-class MarkdownBlocks:
-    """Cuts Markdown into blocks that can be shown for good: between paragraphs, never inside a code block."""
-
-    def __init__(self) -> None:
-        self.open = ""
-        self._line = ""
-        self._fence = ""
-        self._after_blank = False
-
-    def feed(self, text: str) -> list[str]:
-        """The blocks that are finished with this."""
-        *lines, self._line = (self._line + text).split("\n")
-        return [block for line in lines if (block := self._take(line))]
-
-    def rest(self) -> str:
-        """What is not finished."""
-        return self.open + self._line
-
-    def _take(self, line: str) -> str:
-        finished, bare = "", line.strip()
-        if not self._fence and self._after_blank and bare and not line.startswith((" ", "\t")):
-            finished, self.open = self.open, ""
-        if self._fence:
-            if bare.startswith(self._fence) and not bare.strip(self._fence[0]):
-                self._fence = ""
-        elif bare.startswith(_FENCES):
-            self._fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
-        self._after_blank = not bare and not self._fence
-        self.open += f"{line}\n"
-        return finished
-
-
 class MarkdownPrinter:
-    """Finished blocks as Markdown; the end of the open one is shown as text until it is finished too."""
+    """Draws Markdown as `antiphon chat` does. What is finished is printed for good; the rest is drawn again
+    below it while it grows."""
 
     def __init__(self, console: "Console") -> None:
         from rich.live import Live
-        from rich.text import Text
+
+        from antiphon.tui.markdown.document import MarkdownDocument
+        from antiphon.tui.palette import TERMINAL
 
         self._console = console
-        self._blocks = MarkdownBlocks()
-        self._text = Text
+        self._palette = TERMINAL
+        self._document = MarkdownDocument(can_copy=False)
+        self._width = console.width
+        self._printed = 0
+        """How many lines of the document were printed."""
+        # Another thread draws what is not finished. Nothing is waited for while this lock is held.
+        self._lock = Lock()
         # What goes to standard error is shown above the answer, unless it is not for this screen at all.
         self._live = Live(
             console=console,
@@ -140,53 +117,61 @@ class MarkdownPrinter:
             redirect_stderr=sys.stderr.isatty(),
         )
         self._is_live = False
-        self._has_shown = False
 
     def text(self, words: str) -> None:
         if not self._is_live:
             self._is_live = True
             self._live.start()
-        if finished := self._blocks.feed(printable(words)):
+        with self._lock:
+            self._fit_width()
+            self._document.feed(printable(words))
+            lines = self._take_finished()
+        if lines:
             self._live.refresh()  # what is shown below no longer has these
-            for block in finished:
-                self._show(block)
+            self._print(lines)
 
     def close(self) -> None:
-        rest, self._blocks = self._blocks.rest(), MarkdownBlocks()
         if self._is_live:
             self._live.stop()
             self._is_live = False
-        if rest.strip():
-            self._show(rest)
+        self._fit_width()
+        self._document.close()
+        self._print(self._take_finished())
 
-    def _tail(self) -> "Text":
-        """The open block, wrapped as a paragraph is, or as much of its end as the screen has room for."""
-        width, rows = self._console.width, max(1, self._console.height - 2)
-        made: list[Text] = []
-        for line in self._blocks.rest().splitlines()[-rows:]:
-            # What of a very long line cannot be seen is left out, so much at once that the rest seldom moves.
-            hidden = max(0, len(line) // (width * rows) - 1) * width * rows
-            made += self._text(line[hidden:]).wrap(self._console, width) or [self._text()]
-        return self._text("\n", no_wrap=True, overflow="crop").join(made[-rows:])
+    def _fit_width(self) -> None:
+        """Draws for the width that the terminal has now; what was printed before stays as it is."""
+        if self._width != self._console.width:
+            self._width = self._console.width
+            self._printed = self._document.finished(self._width, self._palette) or 0
 
-    def _show(self, block: str) -> None:
-        """One line is left between two blocks, whatever kind they are."""
-        from rich.markdown import Markdown
-        from rich.segment import Segment, Segments
+    def _take_finished(self) -> "list[Line]":
+        """The lines that are finished and were not printed yet."""
+        count = self._document.finished(self._width, self._palette) or 0
+        if count == self._printed:
+            return []
+        lines = self._document.lines(self._width, self._palette)[0][self._printed : count]
+        self._printed = count
+        return lines
 
-        # Without hyperlinks: an address that is hidden behind words is what OSC 8 is misused for.
-        lines = self._console.render_lines(Markdown(block, hyperlinks=False), pad=False)
-        while lines and _is_blank(lines[0]):
-            lines.pop(0)
-        while lines and _is_blank(lines[-1]):
-            lines.pop()
-        between: list[list[Segment]] = [[]] if self._has_shown else []
-        made = [segment for line in between + lines for segment in (*line, Segment.line())]
-        self._console.print(Segments(made), end="")
-        self._has_shown = True
+    def _tail(self) -> "Segments":
+        """The open piece, or as much of its end as the screen has room for."""
+        rows = max(1, self._console.height - 2)
+        with self._lock:
+            lines = self._document.lines(self._width, self._palette)[0]
+            return _segments(lines[self._printed :][-rows:])
+
+    def _print(self, lines: "list[Line]") -> None:
+        self._console.print(_segments(lines), end="")
 
 
-def _is_blank(line: "list[Segment]") -> bool:
-    """The edge of a code block is not: it has a colour."""
-    coloured = any(segment.style and segment.style.bgcolor for segment in line)
-    return not coloured and not "".join(segment.text for segment in line).strip()
+def _segments(lines: "Iterable[Line]") -> "Segments":
+    """The lines without the blanks at their ends, which would be copied with them."""
+    from rich.segment import Segment, Segments
+
+    made: list[Segment] = []
+    for line in lines:
+        end = len(line)
+        while end and line[end - 1].text.isspace():
+            end -= 1
+        made += [*line[:end], Segment.line()]
+    return Segments(made)

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from rich.style import Style
-from textual.theme import Theme
+
+if TYPE_CHECKING:
+    from textual.theme import Theme
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,11 @@ class Palette:
         return Style(color=self.ink, bgcolor=self.wash)
 
     @cached_property
+    def inline_code(self) -> Style:
+        """Code inside a sentence: on a background, or in a colour where there is none."""
+        return Style(color=self.string) if self.wash == "default" else self.code
+
+    @cached_property
     def code_dim(self) -> Style:
         return Style(color=self.soft, bgcolor=self.wash)
 
@@ -60,8 +68,10 @@ class Palette:
     def warned(self) -> Style:
         return Style(color=self.warning)
 
-    def theme(self) -> Theme:
+    def theme(self) -> "Theme":
         """The same for the widgets around the transcript."""
+        from textual.theme import Theme  # `antiphon ask` draws without it, and starts faster so
+
         return Theme(
             name=self.name,
             primary=self.accent,
@@ -124,4 +134,19 @@ LIGHT = Palette(
     warning="#7a4a00",
     string="#3a6b35",
 )
+TERMINAL = Palette(
+    name="terminal",
+    is_dark=True,
+    ink="default",
+    soft="#7a7a7a",
+    line="#7a7a7a",
+    paper="default",
+    wash="default",
+    accent="cyan",
+    good="green",
+    bad="red",
+    warning="magenta",
+    string="green",
+)
+"""The terminal's own colours, for lines that are printed between its others."""
 PALETTES = {palette.name: palette for palette in (DARK, LIGHT)}

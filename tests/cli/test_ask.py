@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli.ask_printing import MarkdownBlocks, MarkdownPrinter, printer_for
+from antiphon.cli.ask_printing import MarkdownPrinter, printer_for
 from tests.bridges.scripts import TOML, Json, said
 from tests.cli.conftest import Result
 from tests.server.servers import DEADLINE, Serving, configure
@@ -369,22 +370,6 @@ def test_the_tools_of_an_mcp_server(server: Serving, home: Path) -> None:
 # --- Markdown ---------------------------------------------------------------------------------------------
 
 
-def test_markdown_is_cut_between_blocks_and_never_inside_one() -> None:
-    text = (
-        "# Title\n\nOne\ntwo\n\n- a\n\n  still a\n- b\n\n```py\nx = 1\n\n\ny = 2\n```\n\n"
-        "~~~~\n```\n\n~~~\n~~~~\n\nEnd"
-    )
-    blocks = MarkdownBlocks()
-    found = [block for letter in text for block in blocks.feed(letter)]
-    assert [*found, blocks.rest()] == [
-        "# Title\n\n",
-        "One\ntwo\n\n",
-        "- a\n\n  still a\n- b\n\n",
-        "```py\nx = 1\n\n\ny = 2\n```\n\n",
-        "~~~~\n```\n\n~~~\n~~~~\n\nEnd",
-    ]
-
-
 class Screen(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -400,7 +385,7 @@ def test_a_terminal_gets_markdown_without_hidden_addresses(monkeypatch: pytest.M
         printer.text(piece)
     printer.close()
     shown = screen.getvalue()
-    assert "\x1b[1mbold\x1b[0m" in shown
+    assert "\x1b[1;39mbold\x1b[0m" in shown
     assert "https://evil.example" in shown
     assert "\x1b]8" not in shown
 
@@ -414,15 +399,89 @@ def test_a_paragraph_is_wrapped_while_it_is_written(monkeypatch: pytest.MonkeyPa
     assert isinstance(printer, MarkdownPrinter)
     words = [f"word{n}" for n in range(30)]
     printer.text(" ".join(words))
-    shown = printer._tail().plain
+    shown = tail_of(printer)
     assert shown.split() == words
     assert max(map(len, shown.splitlines())) <= 40
     printer.text("".join(f" more{n}" for n in range(5000)))
-    lines = printer._tail().plain.splitlines()
-    assert (len(lines), lines[-1].split()[-1]) == (10, "more4999")
+    lines = tail_of(printer).splitlines()
+    assert (len(lines) <= 10, lines[-1].split()[-1]) == (True, "more4999")
     printer.text("\n\n```\nx = 1\n\ny = 2\n")
-    assert printer._tail().plain == "```\nx = 1\n\ny = 2", "a blank line stays one"
+    assert tail_of(printer) == "\n  code\n  x = 1\n\n  y = 2\n", "a blank line stays one"
     printer.close()
+
+
+def tail_of(printer: MarkdownPrinter) -> str:
+    """What is drawn below the finished lines."""
+    return "".join(segment.text for segment in printer._tail().segments)
+
+
+ANSWER = """\
+Use a List<String> or Map<K, V>, then press <Enter> now.
+
+| kind | description |
+|---|---|
+| words | every single word of a long cell stays there, however narrow the screen may be |
+
+Look at ![diagram](https://pictures.example/d.png) here, and <b>there</b>.
+
+- [x] done
+- [ ] open
+"""
+
+
+def test_a_terminal_loses_no_words_of_an_answer(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another renderer took <String> and <Enter> for tags, and cut the cells of a table."""
+    pytest.importorskip("rich")
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "40"), ("LINES", "30")):
+        monkeypatch.setenv(name, value)
+    with terminal(monkeypatch) as seen:
+        assert ask(said([{"text": ANSWER}])).code == 0
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(seen).decode())
+    words = " ".join(shown.split())
+    for part in ("Use a List<String> or Map<K, V>, then", "press <Enter> now.", "<b>there</b>", "☑ done"):
+        assert part in words
+    assert "…" not in shown
+    assert words.index("Look at") < words.index("[image: diagram]") < words.index("here, and")
+    assert {"every", "single", "narrow", "screen", "may"} <= set(words.split())
+
+
+def test_ask_draws_an_answer_as_chat_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    from antiphon.tui.markdown.document import MarkdownDocument
+    from antiphon.tui.palette import TERMINAL
+
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "60"), ("LINES", "30")):
+        monkeypatch.setenv(name, value)
+    screen = Screen()
+    printer = printer_for(screen, markdown=True)
+    assert isinstance(printer, MarkdownPrinter)
+    monkeypatch.setattr(printer._live, "start", lambda: None)  # only what is finished is printed
+    for at in range(0, len(ANSWER), 7):
+        printer.text(ANSWER[at : at + 7])
+    printer.close()
+    chat = MarkdownDocument()
+    chat.feed(ANSWER)
+    chat.close()
+    expected = ["".join(segment.text for segment in line).rstrip() for line in chat.lines(60, TERMINAL)[0]]
+    assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).splitlines() == expected
+
+
+def test_a_terminal_that_changes_its_width_gets_every_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "40"), ("LINES", "30")):
+        monkeypatch.setenv(name, value)
+    screen = Screen()
+    printer = printer_for(screen, markdown=True)
+    assert isinstance(printer, MarkdownPrinter)
+    monkeypatch.setattr(
+        printer._live, "start", lambda: None
+    )  # nothing is drawn below, so each line comes once
+    printer.text("alpha " * 20 + "\n\n")
+    printer._console.width = 20
+    printer.text("beta " * 9 + "\n\ngamma")
+    printer.close()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).split()
+    assert shown == ["alpha"] * 20 + ["beta"] * 9 + ["gamma"]
 
 
 def test_a_dumb_terminal_gets_plain_and_safe_text(monkeypatch: pytest.MonkeyPatch) -> None:

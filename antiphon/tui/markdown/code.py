@@ -30,17 +30,14 @@ class CodeBlock:
         self._lexer = _lexer(language)
 
     def head(self) -> list[Line]:
-        """The line above the code: its language, and where to click for a copy."""
+        """The line above the code: its language, and with a mark where to click for a copy."""
         palette = self._palette
         name = shortened(self._language, self._width - 9) or "code"
+        if not self._mark:
+            return [pad([Segment(f"  {name}", palette.code_dim)], self._width, palette.code_dim)]
         room = max(1, self._width - len(name) - 8)
-        link = palette.code_dim + Style.from_meta({"copy": self._mark}) if self._mark else palette.code_dim
-        return [
-            [
-                Segment(f"  {name}{' ' * room}", palette.code_dim),
-                Segment("copy  ", link),
-            ]
-        ]
+        link = palette.code_dim + Style.from_meta({"copy": self._mark})
+        return [[Segment(f"  {name}{' ' * room}", palette.code_dim), Segment("copy  ", link)]]
 
     def lines(self, lines: list[str]) -> list[Line]:
         """Some lines of the block, in colour."""

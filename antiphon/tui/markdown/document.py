@@ -16,11 +16,14 @@ class MarkdownDocument:
     What is finished is laid out once. An open block of code and an open table grow by lines.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, can_copy: bool = True) -> None:
+        self._can_copy = can_copy
+        """Can the user click on the word "copy" above a block of code?"""
         self._source = MarkdownSource()
         self._shape: tuple[int, str] | None = None
         self._lines: list[Line] = []
         self._done = 0
+        self._fences = 0
         self._start = 0
         self._open_lines = 0
         self._fixed = 0
@@ -44,26 +47,36 @@ class MarkdownDocument:
 
     def lines(self, width: int, palette: Palette, until: float = float("inf")) -> tuple[list[Line], bool]:
         """The lines, and whether that is all: laying out stops when the clock passes `until`."""
+        count = self.finished(width, palette, until)
+        if count is None:
+            return self._lines, False
+        self._draw_open(Layout(width, palette))
+        return self._lines, True
+
+    def finished(self, width: int, palette: Palette, until: float = float("inf")) -> int | None:
+        """Lays out what cannot change any more: how many of the `lines` that are; None when time ran out."""
         if self._shape != (width, palette.name):
             self._shape = (width, palette.name)
             self._lines = []
-            self._done = self._start = self._open_lines = 0
+            self._done = self._fences = self._start = self._open_lines = 0
             self._columns = None
         layout = Layout(width, palette)
         pieces = self._source.pieces
-        fences = sum(piece.kind == "fence" for piece in pieces[: self._done])
         while self._done < len(pieces) and pieces[self._done].closed:
             if perf_counter() > until:
-                return self._lines, False
+                return None
             piece = pieces[self._done]
-            self._put(layout.piece(piece, str(fences)), self._gap(piece))
-            fences += piece.kind == "fence"
+            self._put(layout.piece(piece, self._mark()), self._gap(piece))
             self._done += 1
+            self._fences += piece.kind == "fence"
             self._start = len(self._lines)
             self._open_lines = 0
             self._columns = None
-        self._draw_open(layout, str(fences))
-        return self._lines, True
+        return self._start
+
+    def _mark(self) -> str:
+        """What a click on the next block of code says: the number of that block."""
+        return str(self._fences) if self._can_copy else ""
 
     def _gap(self, piece: Piece) -> bool:
         return self._start > 0 and not piece.joined
@@ -75,12 +88,12 @@ class MarkdownDocument:
             self._lines.append([])
         self._lines += lines
 
-    def _draw_open(self, layout: Layout, mark: str) -> None:
+    def _draw_open(self, layout: Layout) -> None:
         piece, tail = self._source.open, self._source.tail
         if piece is None:
             self._put(layout.text(mended(tail)) if tail.strip() else [], self._start > 0)
         elif piece.kind == "fence":
-            self._grow(piece, CodeBlock(piece.language, layout.palette, layout.width, mark), tail)
+            self._grow(piece, CodeBlock(piece.language, layout.palette, layout.width, self._mark()), tail)
         elif piece.kind == "table" and len(piece.lines) > 1:
             self._grow_table(piece, layout, tail)
         else:

@@ -153,7 +153,7 @@ class Layout:
             case "hardbreak":
                 return [("\n", style)]
             case "code_inline":
-                return [(node.content, style + palette.code)]
+                return [(node.content, style + palette.inline_code)]
             case "strong":
                 return self._spans(node.children, style + Style(bold=True))
             case "em":
