@@ -164,7 +164,7 @@ async def insert_branch(db: Connection, plan: PostgresPlan) -> ItemPosition:
     if not found:
         raise StoreConflict(f"A response with the id {new.id!r} is already stored.")
     if previous is not None:
-        before = fragment(previous.fragments())
+        before = fragment(previous.fragments()) or None
         await execute(db, BEGINNING, (new.tenant, found[0].chain, new.status, new.created_at, before))
     return found[0]
 

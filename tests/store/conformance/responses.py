@@ -76,6 +76,20 @@ class Responses:
         await store.save(response("r3", await store.context("acme", "r2"), output=()))
         assert said(await store.context("acme", "r3")) == ["r2_out", "r3_in"]
 
+    async def test_branches_of_an_empty_turn_leave_no_gap(self, store: Store, open_store: Open) -> None:
+        await store.save(response("r1", input=(), output=()))
+        root = await store.context("acme", "r1")
+        for name in ("a", "b"):
+            await store.save(response(name, root))
+            await store.save(response(f"{name}2", await store.context("acme", name), input=()))
+        reader = await open_store()
+        for name in ("a", "b"):
+            assert said(await reader.context("acme", f"{name}2")) == [
+                f"{name}_in",
+                f"{name}_out",
+                f"{name}2_out",
+            ]
+
     async def test_another_handle_reads_the_same_context(self, store: Store, open_store: Open) -> None:
         await chain(store, "r1", "r2", "r3")
         other = await open_store()
