@@ -78,6 +78,7 @@ class ClusterProcess:
         self._environment = environment
         self._stop_signal = stop_signal
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
@@ -106,6 +107,10 @@ class ClusterProcess:
                 start_new_session=True,
                 **self._owner,
             )
+        self._end_guard()
+        # The launcher may be killed before it can stop the program. Its end of this pipe closes then.
+        stop = f"read -r line; kill -{self._stop_signal.value} {self._process.pid}"
+        self._guard = subprocess.Popen(["sh", "-c", stop], stdin=subprocess.PIPE, start_new_session=True)
 
     def wait(self, is_up: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -118,6 +123,7 @@ class ClusterProcess:
         """Politely, or with another signal; one that does not obey in time is killed."""
         if self._process is None:
             return
+        self._end_guard()
         if self.is_running:
             self._process.send_signal(how or self._stop_signal)
         try:
@@ -128,9 +134,16 @@ class ClusterProcess:
 
     def kill(self) -> None:
         """As `kill -9` does."""
+        self._end_guard()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def _end_guard(self) -> None:
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.communicate()
+            self._guard = None
 
     def send_signal(self, number: signal.Signals) -> None:
         assert self._process is not None
