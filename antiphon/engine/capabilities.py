@@ -18,7 +18,11 @@ from antiphon.wires.messages.vendor import BETAS, FIELDS
 # Those that are a field of the request; `text.verbosity` is not.
 _FIELDS = tuple(name for name in PROVIDER_PARAMETERS if name in Request.__struct_fields__)
 # Values that ask for nothing which a provider could fail to give.
-_UNDEMANDING = {"service_tier": ("auto", "default"), "top_logprobs": (0,), "reasoning": (ReasoningParam(),)}
+_UNDEMANDING = {
+    "service_tier": ("auto", "default", "on_demand"),
+    "top_logprobs": (0,),
+    "reasoning": (ReasoningParam(),),
+}
 # What can be included: logprobs if the provider has them, and reasoning that is sealed always is.
 _INCLUDED = frozenset({"message.output_text.logprobs", "reasoning.encrypted_content"})
 

@@ -41,7 +41,10 @@ FileData = Annotated[str, Meta(max_length=33_554_432)]
 CallId = Annotated[str, Meta(min_length=1, max_length=MAX_CALL_ID)]
 # `\Z`, because `$` would let a final line break through.
 FunctionName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=rf"^[{_NAME_CHARACTERS}]+\Z")]
-Identifier = Annotated[str, Meta(max_length=64)]
+MAX_IDENTIFIER = 64
+Identifier = Annotated[str, Meta(max_length=MAX_IDENTIFIER)]
+SafetyIdentifier = Annotated[str, Meta(max_length=128)]
+"""Only some dialects take more than `MAX_IDENTIFIER` characters."""
 MetadataKey = Annotated[str, Meta(max_length=64)]
 MetadataValue = Annotated[str, Meta(max_length=512)]
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=16)]

@@ -6,11 +6,32 @@ from msgspec import UNSET, Struct, field, structs
 
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.items import Item, Message
-from antiphon.spec.limits import Identifier, MaxOutputTokens, MaxToolCalls, Metadata, Text, TopLogprobs
+from antiphon.spec.limits import (
+    Identifier,
+    MaxOutputTokens,
+    MaxToolCalls,
+    Metadata,
+    SafetyIdentifier,
+    Text,
+    TopLogprobs,
+)
 from antiphon.spec.response import Effort, Summary, Truncation
 from antiphon.spec.tools import Format, Tool, ToolChoice, Verbosity
 
-ServiceTier = Literal["auto", "default", "flex", "priority", "standard", "batch"]
+ServiceTier = Literal[
+    "auto",
+    "default",
+    "flex",
+    "priority",
+    "standard",
+    "batch",
+    "scale",
+    "fast",
+    "ultrafast",
+    "on_demand",
+]
+USUAL_TIERS: tuple[ServiceTier, ...] = ("auto", "default", "flex", "priority", "standard", "batch")
+"""Those that every dialect takes."""
 Include = Literal[
     "reasoning.encrypted_content",
     "message.output_text.logprobs",
@@ -91,7 +112,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     """Up to 16 pairs, kept with the response."""
     service_tier: ServiceTier | None = None
     """Which of the provider's tiers is to answer, where it has some."""
-    safety_identifier: Identifier | None = None
+    safety_identifier: SafetyIdentifier | None = None
     """Who the end user is, for providers that want to know."""
     prompt_cache_key: Identifier | None = None
     """Helps providers to find a cached prompt."""

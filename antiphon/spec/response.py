@@ -1,5 +1,6 @@
 """The response object, its usage, and the compaction resource."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -14,10 +15,26 @@ from antiphon.spec.tools import TextFormat, TextOptions, Tool, ToolChoice
 
 ResponseStatus = Literal["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]
 Truncation = Literal["auto", "disabled"]
-Effort = Literal["none", "low", "medium", "high", "xhigh"]
-EFFORTS: tuple[str, ...] = get_args(Effort)
+Effort = Literal["none", "low", "medium", "high", "xhigh", "max"]
+"""The specification's words, and `max`, which only some dialects take and tell."""
+EVERY_EFFORT: tuple[str, ...] = get_args(Effort)
 """From the least thinking to the most."""
+EFFORTS = EVERY_EFFORT[:-1]
+"""Those of the specification."""
 Summary = Literal["concise", "detailed", "auto"]
+
+
+def nearest_effort(effort: str, known: Sequence[str]) -> str:
+    """The one of the known efforts that is nearest; who asks for some reasoning is not given none.
+
+    >>> nearest_effort("max", ("none", "low", "medium"))
+    'medium'
+    """
+    if effort in known:
+        return effort
+    at = EVERY_EFFORT.index
+    some = [one for one in known if one != "none"]
+    return min(some, key=lambda one: (abs(at(one) - at(effort)), -at(one)))
 
 
 class InputTokensDetails(Struct, forbid_unknown_fields=True):

@@ -15,10 +15,13 @@ from msgspec.structs import replace as altered
 
 from antiphon.spec import events as ev
 from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import CORE_TYPES
-from antiphon.spec.response import InputTokensDetails, Response, Usage
+from antiphon.spec.limits import MAX_IDENTIFIER
+from antiphon.spec.request import USUAL_TIERS, Request
+from antiphon.spec.response import EFFORTS, InputTokensDetails, Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
 from antiphon.stream.delta_frames import DELTAS, DeltaFrame, delta_frame
 
@@ -121,6 +124,8 @@ class Dialect:
     counts_cache_writes: bool = False
     # Codes of errors that clients act on only as the end of a stream, never as an HTTP status.
     told_in_stream: frozenset[str] = frozenset()
+    # Takes and tells words that are younger than the specification.
+    is_lenient: bool = False
     # Has `cancelled` for a status of its own, not as a reason to be incomplete.
     cancelled_status: bool = False
     names_response: bool = False
@@ -147,7 +152,8 @@ class Dialect:
 
     def for_response(self, response: Response) -> "Dialect":
         """This dialect for the events of one response: it can name it, and skips what it cannot need."""
-        fitting = self if isinstance(response.text.format, JsonSchemaFormat) else self._echoing
+        is_special = isinstance(response.text.format, JsonSchemaFormat) or self._is_unknown_effort(response)
+        fitting = self if is_special else self._echoing
         return replace(fitting, response_id=response.id) if self.names_response else fitting
 
     def shows(self, type: str, solicited: frozenset[str] = frozenset()) -> str | None:
@@ -312,10 +318,30 @@ class Dialect:
             changes["usage"] = self.usage(usage)
         return altered(response, **changes) if changes else response
 
+    def _is_unknown_effort(self, response: Response) -> bool:
+        """Does the response repeat an effort that the specification has no word for, to who expects none?"""
+        asked = response.reasoning
+        return asked is not None and not self.is_lenient and asked.effort not in (None, *EFFORTS)
+
+    def check_words(self, request: Request) -> None:
+        """Refuse words that this dialect does not have, although others do."""
+        if self.is_lenient:
+            return
+        effort = request.reasoning.effort if request.reasoning is not None else None
+        if effort not in (None, *EFFORTS):
+            raise wrong("reasoning.effort", f"expected one of {_listed(EFFORTS)}, got {effort!r}")
+        if (tier := request.service_tier) not in (None, *USUAL_TIERS):
+            raise wrong("service_tier", f"expected one of {_listed(USUAL_TIERS)}, got {tier!r}")
+        if (size := len(request.safety_identifier or "")) > MAX_IDENTIFIER:
+            limit = f"expected a string of at most {MAX_IDENTIFIER} characters"
+            raise wrong("safety_identifier", f"{limit}, got a string of {size:,} characters")
+
     def _changes(self, response: Response) -> dict[str, Any]:
         """The fields beside the usage that are different here, and what they are."""
         form = response.text.format
         changes: dict[str, Any] = {}
+        if (reasoning := response.reasoning) is not None and self._is_unknown_effort(response):
+            changes["reasoning"] = altered(reasoning, effort=EFFORTS[-1])
         has_ended_well = response.error is None and response.incomplete_details is None
         if has_ended_well and type(form) is TextFormat:
             return changes  # all else is the same in every dialect
@@ -327,6 +353,10 @@ class Dialect:
         if self.cancelled_status and cut is not None and cut.reason == "cancelled":
             changes |= {"status": "cancelled", "incomplete_details": None}
         return changes
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(map(repr, words))
 
 
 def _local(type: str) -> str:
@@ -363,6 +393,7 @@ OPENAI = Dialect(
     flat_error_event=True,
     echoes_schema=True,
     counts_cache_writes=True,
+    is_lenient=True,
     cancelled_status=True,
 )
 

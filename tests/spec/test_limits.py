@@ -71,9 +71,9 @@ EDGES: list[tuple[str, Callable[[Any], Payload], Any, Any, str]] = [
     (
         "safety_identifier",
         lambda n: {"safety_identifier": "x" * n},
-        64,
-        65,
-        "a string of at most 64 characters, got a string of 65 characters",
+        128,
+        129,
+        "a string of at most 128 characters, got a string of 129 characters",
     ),
     (
         "prompt_cache_key",

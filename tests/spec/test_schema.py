@@ -134,7 +134,8 @@ ADDITIONS: dict[Any, set[str]] = {
     response.Response: {"conversation", "antiphon:receipts", "antiphon:receipt_count"},
 }
 MORE_VALUES: dict[Any, set[str]] = {
-    request.ServiceTier: {"standard", "batch"},
+    request.ServiceTier: {"standard", "batch", "scale", "fast", "ultrafast", "on_demand"},
+    response.Effort: {"max"},
     request.Include: {
         "message.input_image.image_url",
         "web_search_call.action.sources",
@@ -144,6 +145,9 @@ MORE_VALUES: dict[Any, set[str]] = {
         "computer_call_output.output.image_url",
     },
 }
+WEBSOCKET = "WebSocketResponseCreateEvent"
+# A limit that holds in the dialects that do not name a greater one.
+IN_ITS_DIALECT = {"CreateResponseBody.safety_identifier", f"{WEBSOCKET}.safety_identifier"}
 # Required on the wire out, optional in the Struct that also serves the way in: the Composer fills them.
 FILLED_IN = {"id", "status"}
 # Required on the wire in, with a default in the Struct that also serves the way out; the reading insists.
@@ -154,7 +158,6 @@ ANY_STATUS = {f"{role}MessageItemParam.status" for role in ("User", "System", "D
 
 _OUTPUT_BODIES = {"ReasoningBody", "CompactionBody", "UrlCitationBody"}
 SIDE_IN = {name for name in SCHEMAS if name.endswith(("Param", "Body"))} - _OUTPUT_BODIES
-WEBSOCKET = "WebSocketResponseCreateEvent"
 OBJECTS = sorted(
     name
     for name, ours in OURS.items()
@@ -263,7 +266,7 @@ def test_the_values_have_the_same_types_and_limits(name: str) -> None:
         where = f"{name}.{wire_name}"
         for schema in members(properties(name)[wire_name]):
             assert where in ANY_STATUS or accepts(ours[wire_name], schema), f"{where}: {schema}"
-            if name in SIDE_IN:
+            if name in SIDE_IN and where not in IN_ITS_DIALECT:
                 assert limits_of(schema) <= limits_in(ours[wire_name].type), f"{where}: {schema}"
 
 

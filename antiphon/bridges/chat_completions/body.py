@@ -5,13 +5,21 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 from msgspec import field as wire
 
-from antiphon.spec.limits import MAX_INTEGER, FunctionName, Identifier, Metadata, Text, TopLogprobs
+from antiphon.spec.limits import (
+    MAX_INTEGER,
+    FunctionName,
+    Identifier,
+    Metadata,
+    SafetyIdentifier,
+    Text,
+    TopLogprobs,
+)
+from antiphon.spec.request import ServiceTier
+from antiphon.spec.response import Effort
 from antiphon.spec.tools import ToolChoiceMode, Verbosity
 
 _Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 _Count = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
-_Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Tier = Literal["auto", "default", "flex", "priority", "standard", "batch", "scale", "fast"]
 _Whole = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 
 
@@ -151,11 +159,11 @@ class ChatCompletionBody(Struct, kw_only=True, forbid_unknown_fields=True):
     stop: str | list[str] | None = None
     seed: _Whole | None = None
     logit_bias: dict[str, float] | None = None
-    reasoning_effort: _Effort | None = None
+    reasoning_effort: Effort | Literal["minimal"] | None = None
     verbosity: Verbosity | None = None
-    service_tier: Tier | None = None
+    service_tier: ServiceTier | None = None
     prompt_cache_key: Identifier | None = None
-    safety_identifier: Identifier | None = None
+    safety_identifier: SafetyIdentifier | None = None
     user: str | None = None
     """The older name of `safety_identifier`."""
     store: bool | None = None

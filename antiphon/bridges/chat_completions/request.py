@@ -42,8 +42,6 @@ from antiphon.spec.tools import (
 
 _DECODER = msgspec.json.Decoder(ChatCompletionBody)
 _LOGPROBS = "message.output_text.logprobs"
-# Values that a request has no word for, and the nearest that it has.
-_NEAREST = {"minimal": "low", "max": "xhigh", "fast": "priority", "scale": "auto"}
 # Fields of a response that would be in the way of `messages`.
 _STATE = frozenset({"input", "instructions", "previous_response_id", "conversation", "background"})
 _OURS = frozenset(Request.__struct_encode_fields__)
@@ -141,15 +139,17 @@ def to_request(chat: ChatCompletionBody, *, searches: bool = False) -> ReadCompl
         "frequency_penalty": chat.frequency_penalty,
         "max_output_tokens": chat.max_completion_tokens or chat.max_tokens,
         "top_logprobs": chat.top_logprobs,
-        "service_tier": _NEAREST.get(chat.service_tier or "", chat.service_tier),
+        "service_tier": chat.service_tier,
         "prompt_cache_key": chat.prompt_cache_key,
         "safety_identifier": chat.safety_identifier or chat.user,
     }
     if chat.logprobs:
         fields["include"] = [_LOGPROBS]
-    if chat.reasoning_effort is not None:
-        effort = chat.reasoning_effort
-        fields["reasoning"] = ReasoningParam(_NEAREST.get(effort, effort))  # type: ignore[arg-type]
+    if (effort := chat.reasoning_effort) == "minimal":
+        effort = "low"
+        receipts.append(Receipt("reasoning_effort", REWRITTEN, "'minimal' is read as 'low'", DOOR))
+    if effort is not None:
+        fields["reasoning"] = ReasoningParam(effort)
     if chat.response_format is not None or chat.verbosity is not None:
         fields["text"] = TextParam(_format(chat.response_format), chat.verbosity)
     options = chat.stream_options
@@ -168,8 +168,6 @@ def to_request(chat: ChatCompletionBody, *, searches: bool = False) -> ReadCompl
         names["safety_identifier"] = "user"
     if chat.max_tokens or chat.user or chat.functions:
         receipts += _told_twice(chat)
-    if chat.reasoning_effort in _NEAREST or chat.service_tier in _NEAREST:
-        receipts += _rewritten(chat)
     passed = {name: value for name in PASSED_ON if (value := getattr(chat, name)) is not None}
     if "route" in passed:
         passed["antiphon:route"] = passed.pop("route")
@@ -224,15 +222,6 @@ def _told_twice(chat: ChatCompletionBody) -> list[Receipt]:
         Receipt(one, DROPPED, f"`{other}` says the same, and counts", DOOR)
         for one, other in found
         if getattr(chat, one) != getattr(chat, other)
-    ]
-
-
-def _rewritten(chat: ChatCompletionBody) -> list[Receipt]:
-    asked = {"reasoning_effort": chat.reasoning_effort, "service_tier": chat.service_tier}
-    return [
-        Receipt(name, REWRITTEN, f"{value!r} is read as {_NEAREST[value]!r}", DOOR)
-        for name, value in asked.items()
-        if value in _NEAREST
     ]
 
 

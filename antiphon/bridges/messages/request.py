@@ -196,7 +196,9 @@ def _think(request: Request, asked: MessagesBody, own: MessageBlock) -> None:
         request.text = TextParam(format=_format(form, "output_config.format"))
     elif (form := own.pop("output_format", None)) is not None:
         request.text = TextParam(format=_format(form, "output_format"))
-    effort = EFFORTS.get(optional_string(output, "effort", "output_config") or "")
+    effort = optional_string(output, "effort", "output_config")
+    if effort not in EFFORTS:
+        effort = None
     if output:
         own["output_config"] = output
     thinking = asked.thinking

@@ -9,6 +9,7 @@ from antiphon.providers.anthropic.messages import MessagesBuilder
 from antiphon.providers.anthropic.models import UNKNOWN, ClaudeModel
 from antiphon.providers.base import ADDED, DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.format_prompt import in_words
+from antiphon.providers.service_tiers import find_tier
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.messages.thinking import LEAST_BUDGET, budget_for
@@ -255,11 +256,8 @@ class AnthropicParameters:
             fields["stop_sequences"] = sequences
         if self._request.safety_identifier is not None:
             fields["metadata"] = {"user_id": self._request.safety_identifier}
-        tier = self._request.service_tier
-        if tier in _TIERS:
-            fields["service_tier"] = _TIERS[tier]
-        elif tier not in (None, "auto"):
-            self._receipt("service_tier", f"this API has no tier {tier!r} for single requests")
+        if (tier := find_tier(self._turn, self._provider, _TIERS)) is not None:
+            fields["service_tier"] = tier
         return fields
 
     def _sampling(self, given: _Fields, *, thinks: bool) -> _Fields:

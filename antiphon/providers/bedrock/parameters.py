@@ -6,12 +6,13 @@ from antiphon.providers.anthropic.json_schema import Inexpressible, fitted
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock.models import Family
 from antiphon.providers.format_prompt import in_words
+from antiphon.providers.service_tiers import find_tier
 from antiphon.spec.codec import encode, extras
+from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.messages.thinking import LEAST_BUDGET, budget_for
 
-_TIERS = ("flex", "priority")
-_USUAL_TIERS = ("auto", "default", "standard")
+_TIERS = {"flex": "flex", "priority": "priority"}
 
 _Fields = dict[str, Any]
 
@@ -45,11 +46,8 @@ class BedrockParameters:
             body["additionalModelRequestFields"] = self._own
         if self._output:
             body["outputConfig"] = self._output
-        tier = self._request.service_tier
-        if tier in _TIERS:
+        if (tier := find_tier(self._turn, self._provider, _TIERS)) is not None:
             body["serviceTier"] = {"type": tier}
-        elif tier is not None and tier not in _USUAL_TIERS:
-            self._receipt("service_tier", f"Converse has no tier {tier!r} for single requests")
         return body
 
     def _receipt(self, param: str, why: str, action: str = DROPPED) -> None:
@@ -87,7 +85,7 @@ class BedrockParameters:
                 case "reasoning_config" if effort:
                     self._own["reasoning_config"] = self._nearest(effort)
                 case "reasoning.effort" if effort:
-                    self._own["reasoning"] = {"effort": effort}
+                    self._own["reasoning"] = {"effort": self._nearest(effort)}
 
     def _not_thinking(self) -> None:
         family = self._family
@@ -124,10 +122,10 @@ class BedrockParameters:
             self._receipt("max_output_tokens", "this model takes no limit with the highest effort")
 
     def _nearest(self, effort: str) -> str:
-        if effort in self._family.efforts:
-            return effort
-        self._receipt("reasoning.effort", f"{effort!r} is sent as 'high' here", REWRITTEN)
-        return "high"
+        nearest = nearest_effort(effort, self._family.efforts)
+        if nearest != effort:
+            self._receipt("reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
+        return nearest
 
     # --- sampling -----------------------------------------------------------------------------------------
 

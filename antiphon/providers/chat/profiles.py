@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from antiphon.providers.base import Capabilities
 from antiphon.spec.request import SAMPLING
-from antiphon.spec.response import EFFORTS
+from antiphon.spec.response import EFFORTS, EVERY_EFFORT
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
@@ -128,7 +128,7 @@ OPENAI = Profile(
             "safety_identifier",
         }
     ),
-    efforts=EFFORTS,
+    efforts=EVERY_EFFORT,
     extra=_SAMPLING
     | {
         "logit_bias",

@@ -7,14 +7,17 @@ from antiphon.providers.base import REWRITTEN, Turn
 from antiphon.providers.chat.messages import messages
 from antiphon.providers.chat.profiles import GENERIC, Profile
 from antiphon.providers.format_prompt import in_words
+from antiphon.providers.service_tiers import find_tier
 from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import Opaque, extras
-from antiphon.spec.response import EFFORTS
+from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.chat.requests import function_tool, json_schema, named_choice
 from antiphon.wires.tools.names import NO_TOOLS, ToolNames, UpstreamFunction
 
-_TIERS = {"standard": "default"}
+_TIERS = {"standard": "default"} | {
+    tier: tier for tier in ("auto", "default", "flex", "priority", "scale", "fast")
+}
 
 
 def prepare(
@@ -88,11 +91,8 @@ def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
             turn.receipt(provider, "reasoning.summary", "this wire has no summaries of the reasoning")
     if request.text is not None and request.text.verbosity is not None and "verbosity" in takes:
         fields["verbosity"] = request.text.verbosity
-    if request.service_tier is not None and "service_tier" in takes:
-        if request.service_tier == "batch":
-            turn.receipt(provider, "service_tier", "this server has no batch tier for single requests")
-        else:
-            fields["service_tier"] = _TIERS.get(request.service_tier, request.service_tier)
+    if "service_tier" in takes and (tier := find_tier(turn, provider, _TIERS)) is not None:
+        fields["service_tier"] = tier
     if request.prompt_cache_key is not None and "prompt_cache_key" in takes:
         fields["prompt_cache_key"] = request.prompt_cache_key
     if request.safety_identifier is not None:
@@ -110,12 +110,9 @@ def _in_order(names: frozenset[str]) -> list[str]:
 
 
 def _effort(turn: Turn, profile: Profile, provider: str, effort: str) -> str:
-    if effort in profile.efforts:
-        return effort
-    # Who asks for some reasoning is not given none.
-    known = [one for one in profile.efforts if one != "none"]
-    nearest = min(known, key=lambda one: abs(EFFORTS.index(one) - EFFORTS.index(effort)))
-    turn.receipt(provider, "reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
+    nearest = nearest_effort(effort, profile.efforts)
+    if nearest != effort:
+        turn.receipt(provider, "reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
     return nearest
 
 

@@ -10,7 +10,7 @@ _LATEST = re.compile(r"gemini-[a-z-]+-latest")
 _NEWEST = 99.0
 
 # Tokens for each effort, as Google's own OpenAI endpoint has them.
-_BUDGETS = {"none": 0, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768}
+_BUDGETS = {"none": 0, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 32768}
 _LEVELS = {"low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 # The level below LOW: later models have taken it away again.
 _MINIMAL = re.compile(r"gemini-3(\.[0-6])?-flash")

@@ -14,6 +14,7 @@ from antiphon.providers.gemini.models import generation, thinking
 from antiphon.providers.gemini.signatures import NO_PROOF, SEARCH, VENDOR, ModelParts, from_blob
 from antiphon.providers.gemini.wire import OTHERS
 from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
+from antiphon.providers.service_tiers import find_tier
 from antiphon.providers.tools.functions import as_object, flatten
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import text_of
@@ -55,11 +56,8 @@ def prepare(turn: Turn, provider: str = "gemini", *, invocations: bool = True) -
         body["systemInstruction"] = {"parts": [{"text": text} for text in contents.system]}
     if generating:
         body["generationConfig"] = generating
-    if (tier := turn.request.service_tier) is not None and tier != "auto":
-        if tier in _TIERS:
-            body["serviceTier"] = _TIERS[tier]
-        else:
-            turn.receipt(provider, "service_tier", f"there is no {tier!r} tier for single requests")
+    if (tier := find_tier(turn, provider, _TIERS)) is not None:
+        body["serviceTier"] = tier
     return PreparedBody(body, names)
 
 

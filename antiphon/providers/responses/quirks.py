@@ -1,12 +1,14 @@
 """How the servers that speak `/responses` differ, as a table."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from antiphon.providers.base import Capabilities
 from antiphon.spec.history_text import SystemPrompt, ToolHistory
+from antiphon.spec.limits import MAX_IDENTIFIER
 from antiphon.spec.request import PROVIDER_PARAMETERS
-from antiphon.spec.response import EFFORTS
+from antiphon.spec.response import EFFORTS, EVERY_EFFORT
 
 _BASIC = frozenset({"temperature", "top_p", "max_output_tokens", "reasoning"})
 _EVERYTHING = frozenset({*PROVIDER_PARAMETERS, "include", "max_tool_calls", "truncation"})
@@ -22,6 +24,7 @@ _OPENAI_TOOLS = frozenset(
         "computer_use_preview",
     }
 )
+_TIERS = {"standard": "default"} | {tier: tier for tier in ("auto", "default", "flex", "priority")}
 # Fields of other wires that clients send out of habit.
 _CHAT_FIELDS = frozenset(
     {
@@ -52,6 +55,10 @@ class Quirks:
     prefixed: bool = True
     """It takes, or ignores, fields under a prefix that is not its own: `acme:note`."""
     efforts: tuple[str, ...] = EFFORTS
+    longest_identifier: int = MAX_IDENTIFIER
+    """How many characters of a `safety_identifier` it takes."""
+    tiers: Mapping[str, str] = field(default_factory=lambda: _TIERS)
+    """What it calls the tiers that it has."""
     extended: bool = True
     """It knows what grew beside functions and texts: custom tools, namespaces, phases, refusals as input."""
     hosted: bool = True
@@ -104,6 +111,9 @@ OPENAI = Quirks(
     "openai",
     hosts=("api.openai.com",),
     parameters=_OPENAI,
+    efforts=EVERY_EFFORT,
+    longest_identifier=2 * MAX_IDENTIFIER,
+    tiers=_TIERS | {tier: tier for tier in ("scale", "fast", "ultrafast")},
     refuses=_CHAT_FIELDS,
     prefixed=False,
     all_keys=True,

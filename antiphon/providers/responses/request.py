@@ -5,6 +5,7 @@ proof of reasoning keeps the id that it was given with.
 """
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from antiphon.providers import errors
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import InputEntry, entries, no_speakers
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
+from antiphon.providers.service_tiers import find_tier
 from antiphon.providers.tools.client_calls import as_function_tool, told_as_functions
 from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import UNREADABLE, Opaque, extras, without_extra
@@ -41,6 +43,7 @@ from antiphon.spec.items import (
     type_of,
 )
 from antiphon.spec.request import NOT_FORWARDED, SAMPLING, ReasoningParam, without_nulls
+from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import (
     AllowedTools,
     CustomTool,
@@ -68,8 +71,6 @@ _LEAST = 16
 """Tokens of output: the specification has no smaller limit, and other wires have."""
 _PROOFS = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
-_LESS_OR_MORE = {"none": "low", "xhigh": "high"}
-_TIERS = {"standard": "default", "batch": ""}
 _COUNTED = frozenset(
     {"input", "instructions", "model", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools"}
 )
@@ -306,11 +307,16 @@ class _Preparing:
         if fields.get("max_output_tokens", _LEAST) < _LEAST:
             self._receipt("max_output_tokens", f"servers of this wire take {_LEAST} at least", REWRITTEN)
             fields["max_output_tokens"] = _LEAST
-        if (tier := request.service_tier) is not None and "service_tier" in takes:
-            if known := _TIERS.get(tier, tier):
-                fields["service_tier"] = known
-            else:
-                self._receipt("service_tier", "this server has no batch tier for single requests")
+        name = fields.get("safety_identifier", "")
+        if len(name) > self._quirks.longest_identifier:
+            self._receipt(
+                "safety_identifier", "servers of this wire take 64 characters: a digest is sent", REWRITTEN
+            )
+            fields["safety_identifier"] = sha256(name.encode()).hexdigest()
+        if "service_tier" in takes:
+            tier = find_tier(self._turn, self._provider, self._quirks.tiers)
+            if tier is not None:
+                fields["service_tier"] = tier
         if request.reasoning is not None and (reasoning := self._reasoning_options(request.reasoning)):
             fields["reasoning"] = reasoning
         include: list[str] = [*request.include] if self._quirks.extended else []
@@ -325,7 +331,7 @@ class _Preparing:
     def _reasoning_options(self, asked: ReasoningParam) -> dict[str, Any]:
         options: dict[str, Any] = extras(asked) if self._quirks.extended else {}
         if (effort := asked.effort) is not None:
-            nearest = effort if effort in self._quirks.efforts else _LESS_OR_MORE.get(effort, effort)
+            nearest = nearest_effort(effort, self._quirks.efforts)
             if nearest != effort:
                 self._receipt("reasoning.effort", f"{effort!r} is sent as {nearest!r} here", REWRITTEN)
             options["effort"] = nearest

@@ -22,6 +22,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def _create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
+    exchange.caller.dialect.check_words(request)
     if request.background:
         await background.create(gateway, exchange, request)
         return
@@ -51,6 +52,7 @@ async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found:
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
+    exchange.caller.dialect.check_words(request)
     provider, turn = await turn_to_count(gateway.engine, request, exchange.caller)
     count = await count_tokens(gateway.engine, provider, turn)
     if count is None:

@@ -121,6 +121,7 @@ class GatewaySocket(ResponsesSocket[Context]):
 
     async def respond(self, request: WebSocketCreate) -> bool:
         gateway, caller = self._gateway, self._caller
+        caller.dialect.check_words(request)
         told = caller.dialect.told_in_stream
         run = await gateway.engine.start(
             request, caller, memory=self.memory, error_event=False, told_in_stream=told

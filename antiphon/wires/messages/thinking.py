@@ -3,10 +3,10 @@
 LEAST_BUDGET = 1_024
 KINDS = frozenset({"enabled", "adaptive", "disabled"})
 """The kinds of thinking that the specification has words for."""
-_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 32_768}
+_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 32_768, "max": 32_768}
 
-EFFORTS = {**{effort: effort for effort in _BUDGETS}, "max": "xhigh"}
-"""What the efforts of this API are in the specification."""
+EFFORTS = frozenset(_BUDGETS)
+"""The efforts of this API, which a request has too."""
 
 
 def budget_for(effort: str, limit: int) -> int | None:

@@ -124,7 +124,7 @@ BODIES = st.builds(
         logit_bias=st.dictionaries(st.sampled_from(["1", "50256"]), st.integers(-100, 100)),
         reasoning_effort=st.sampled_from(["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
         verbosity=st.sampled_from(["low", "medium", "high"]),
-        service_tier=st.sampled_from(["auto", "default", "flex", "priority"]),
+        service_tier=st.sampled_from(["auto", "default", "flex", "priority", "scale", "fast"]),
         prompt_cache_key=TEXTS,
         user=TEXTS,
         prediction=st.just({"type": "content", "content": "x"}),
@@ -162,7 +162,7 @@ def normal(body: Json) -> Json:
     elif "top_logprobs" in made:
         del made["top_logprobs"]
     if effort := made.get("reasoning_effort"):
-        made["reasoning_effort"] = {"minimal": "low", "max": "xhigh"}.get(effort, effort)
+        made["reasoning_effort"] = "low" if effort == "minimal" else effort
     if made.get("response_format") == {"type": "text"}:
         del made["response_format"]
     functions = made.pop("functions", None)

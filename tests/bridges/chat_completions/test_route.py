@@ -144,7 +144,7 @@ def test_a_stored_run_is_a_response(client: Client) -> None:
 def test_receipts_have_the_names_of_this_api(client: Client) -> None:
     body = {
         "messages": [{**USER, "cache_control": {}}],
-        "reasoning_effort": "max",
+        "reasoning_effort": "minimal",
         "max_tokens": 7,
         "stop": "END",
         "top_k": 3,
