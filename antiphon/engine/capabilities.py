@@ -9,6 +9,7 @@ from antiphon.engine.truncation import known_window
 from antiphon.providers.base import DROPPED, UNMET, Capabilities, Provider, Turn
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
+from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
 from antiphon.spec.items import Item, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
 from antiphon.spec.tools import AllowedTools, CustomTool, FunctionToolChoice, JsonSchemaFormat
@@ -38,6 +39,14 @@ _MOST_TOKENS = 4
 _PER_ITEM = 32
 _CERTAIN = ("configuration", "provider")
 
+# Parameters outside the specification without which the answer would be to something else, and what to do.
+_CARRYING = {
+    "prompt": "it keeps no prompts; send the words as `instructions` and `input`",
+    "messages": "the conversation is read from `input`",
+    "system": "a system message is read from `instructions`",
+    "moderation": "it moderates nothing",
+}
+
 # Parameters of the Messages API that a request of the specification says in its own words, too.
 _TOLD_OTHERWISE = frozenset({BETAS, "metadata"})
 
@@ -59,7 +68,13 @@ def _missing(parameters: frozenset[str]) -> list[str]:
 
 
 def report_unsupported(turn: Turn, provider: Provider) -> None:
+    """Leave a receipt for each parameter that this provider does not have; refuse one that carries words."""
     for loss in _unsupported(turn, provider.capabilities):
+        if loss.action == REFUSED:
+            refusal = invalid_param(
+                loss.param, f"{provider.name} cannot be sent `{loss.param}`: {loss.reason}"
+            )
+            raise SpecError(refusal.with_code(UNSUPPORTED_PARAMETER))
         turn.receipt(provider.name, *loss)
 
 
@@ -146,8 +161,19 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
             for own, given in value.items() if isinstance(value, dict) else ():
                 if not _is_told_otherwise(own, given):
                     yield Loss(own, "only the Messages API has this parameter")
+        elif name in _CARRYING:
+            yield Loss(name, _CARRYING[name], REFUSED)
         elif not takes.extras:
             yield Loss(name, "this parameter is not part of the specification")
+    if not takes.extras:
+        yield from _nested_extras(request)
+
+
+def _nested_extras(request: Request) -> Iterator[Loss]:
+    for name in ("reasoning", "text", "stream_options"):
+        if (given := getattr(request, name)) is not None:
+            for own in extras(given):
+                yield Loss(f"{name}.{own}", "this parameter is not part of the specification")
 
 
 def _is_told_otherwise(name: str, given: Any) -> bool:

@@ -107,6 +107,8 @@ class Engine:
         ):
             await self._check(request, caller)
         resolved = alone(request, caller.is_large)
+        if resolved is None:
+            check_question(request)
         provider, turn = self.target(request, caller, resolved.items if resolved else None)
         usable, plan = caller.asked.usable, None
         if turn.stream and isinstance(request, WebSocketCreate) and not request.generate:
@@ -128,7 +130,7 @@ class Engine:
             turn.items = resolved.items
         named = caller.asked.usable.name if caller.asked.usable is not None else caller.asked.model
         takes = (usable or provider).capabilities
-        response = begun.response if begun else self._new_response(turn, takes, named)
+        response = begun.response if begun else self._new_response(request, takes, named)
         composer = self._composer(response, turn, caller, first, error_event, counts_receipts, keeps_chunks)
         if usable is not None and plan is None:
             composing = Composing(self.seal, composer, caller.asked)
@@ -168,7 +170,6 @@ class Engine:
         previous: Context | None,
     ) -> Resolved:
         """The context of the turn, and the tools that were declared on its way."""
-        check_question(turn.request)
         resolved = await self.resolve(turn.request, caller, memory, previous)
         turn.is_large = resolved.is_large
         if not resolved.is_plain:
@@ -267,8 +268,7 @@ class Engine:
         composer.keeps_chunks = keeps_chunks
         return composer
 
-    def _new_response(self, turn: Turn, takes: Capabilities, named: str) -> Response:
-        request = turn.request
+    def _new_response(self, request: Request, takes: Capabilities, named: str) -> Response:
         response = new_response(request, named, self.clock(), takes.defaults)
         if "service_tier" not in takes.parameters:
             response.service_tier = "default"

@@ -1,12 +1,18 @@
-"""`truncation: auto`: leave out the oldest items until the rest fits the model's window."""
+"""Makes a request fit the model's window.
 
-from antiphon.providers.base import TRUNCATED, Capabilities, Provider, Turn
+It lowers `max_output_tokens`, and with `truncation: auto` it leaves out the oldest items.
+"""
+
+from msgspec.structs import replace
+
+from antiphon.providers.base import REWRITTEN, TRUNCATED, Capabilities, Provider, Turn
 from antiphon.providers.exchange import apart
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item, Message, is_call
 
 _RESERVE = 16
+"""Tokens that are kept free for the answer, at least."""
 
 
 def known_window(takes: Capabilities) -> int | None:
@@ -19,24 +25,38 @@ async def fit(provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
     window = known_window(provider.capabilities)
     if window is None:
         return items
-    room = window - (turn.request.max_output_tokens or _RESERVE)
+    asked = turn.request.max_output_tokens or _RESERVE
     turn.items = items
-    if await apart(turn, _at_most, turn) <= room:
+    if await apart(turn, _at_most, turn) + asked <= window:
         return items
     count = await provider.count_tokens(turn)
-    if count is None or count <= room:
+    if count is None or count + asked <= window:
         return items
-    if turn.request.truncation != "auto":
-        raise SpecError(
-            ErrorPayload(
-                "invalid_request",
-                f"the input has {count:,} tokens and the model takes {room:,} beside its answer; "
-                "shorten it, or send `truncation: auto`",
-                code=CONTEXT_LENGTH_EXCEEDED,
-                param="input",
+    is_auto = turn.request.truncation == "auto"
+    # The oldest items make room for as long an answer as was asked for, up to half of the window.
+    room = window - (min(asked, window // 2) if is_auto else _RESERVE)
+    if count > room:
+        if not is_auto:
+            raise SpecError(
+                ErrorPayload(
+                    "invalid_request",
+                    f"the input has {count:,} tokens and the model takes {room:,} beside its answer; "
+                    "shorten it, or send `truncation: auto`",
+                    code=CONTEXT_LENGTH_EXCEEDED,
+                    param="input",
+                )
             )
-        )
-    return await _shortened(provider, turn, items, room)
+        items, count = await _shortened(provider, turn, items, room)
+    if count + asked > window:
+        _lower_limit(turn, window - count)
+    return items
+
+
+def _lower_limit(turn: Turn, left: int) -> None:
+    """Ask for an answer that has room beside the input."""
+    reason = f"{left:,} tokens are left for the answer beside the input"
+    turn.receipt("gateway", "max_output_tokens", reason, REWRITTEN)
+    turn.request = replace(turn.request, max_output_tokens=left)
 
 
 def _at_most(turn: Turn) -> int:
@@ -47,18 +67,21 @@ def _at_most(turn: Turn) -> int:
     return items + len(turn.request.instructions or "") * 4 + len(encode(turn.tools))
 
 
-async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: int) -> list[Item]:
-    """Halve the search for the fewest blocks to leave out; a call and its output leave together."""
+async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: int) -> tuple[list[Item], int]:
+    """What is left, and its tokens; the search for the fewest blocks to leave out is halved at each step.
+
+    A call and its output leave together.
+    """
     head = [item for item in items if _is_instruction(item)]
     parts = await apart(turn, blocks, [item for item in items if not _is_instruction(item)])
     low, high = 1, len(parts) - 1
-    best: list[Item] | None = None
+    best: tuple[list[Item], int] | None = None
     while low <= high:
         middle = (low + high) // 2
         turn.items = [*head, *(item for block in parts[middle:] for item in block)]
         count = await provider.count_tokens(turn)
         if count is not None and count <= room:
-            best, high = turn.items, middle - 1
+            best, high = (turn.items, count), middle - 1
             dropped = middle
         else:
             low = middle + 1

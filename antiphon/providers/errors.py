@@ -55,6 +55,8 @@ _OVERFLOW = re.compile(
     r"|max_new_tokens` must be|larger than the max.{0,20}context"
     r"|exceeds? (the )?context limit|too many total text bytes|input tokens exceed|input token count"
 )
+# The window is passed by the answer that was asked for, beside whatever input.
+_LIMIT_TOO_LARGE = re.compile(r"max_(new_|completion_)?tokens\b[^.]{0,60}\btoo large")
 _QUOTA = re.compile(
     r"insufficient_quota|insufficient[ _](balance|credits|funds)|exceeded your current quota"
     r"|billing_hard_limit|credit balance|out of credits|payment required|billing_error|spend[ _]limit"
@@ -234,7 +236,7 @@ def _in_our_words(provider: str, status: int, told: _Told, secrets: Collection[s
     limited = status == 429 or told.code == RATE_LIMIT_EXCEEDED
     if not limited and _OVERFLOW.search(words):
         found = error("invalid_request", CONTEXT_LENGTH_EXCEEDED, 400)
-        found.payload.param = "input"
+        found.payload.param = "max_output_tokens" if _LIMIT_TOO_LARGE.search(words) else "input"
         return found
     # Google speaks of a quota also where it says when to come back.
     if status == 402 or (_QUOTA.search(words) and told.retry_after is None):

@@ -19,7 +19,7 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
-from antiphon.spec.limits import LARGE, MAX_UNKNOWN_NAME
+from antiphon.spec.limits import LARGE, MAX_IDENTIFIER, MAX_UNKNOWN_NAME
 from antiphon.spec.long_values import quoted
 from antiphon.spec.request import ReasoningParam, Request
 from antiphon.spec.response import Response, Usage
@@ -85,9 +85,13 @@ def _lift(fields: Fields, name: str) -> None:
 
 
 def request(fields: Fields) -> None:
-    """Objects where a string belongs, and the format of the answer at the top."""
+    """Objects where a string belongs, the format of the answer at the top, and the older name of the user."""
     _unwrap(fields, "truncation", "type", "strategy")
     _unwrap(fields, "conversation", "id")
+    if "safety_identifier" not in fields and len(string(fields, "user") or "") in range(
+        1, MAX_IDENTIFIER + 1
+    ):
+        fields["safety_identifier"] = fields.pop("user")
     if "response_format" in fields:
         wanted = fields.pop("response_format")
         text = _nested(fields, "text") if fields.get("text", NULL) != NULL else {}
@@ -96,6 +100,9 @@ def request(fields: Fields) -> None:
 
 
 def reasoning_options(fields: Fields) -> None:
+    """The older name of the summary, and the least effort."""
+    if "summary" not in fields and "generate_summary" in fields:
+        fields["summary"] = fields.pop("generate_summary")
     if string(fields, "effort") == "minimal":
         fields["effort"] = Raw(b'"low"')
 

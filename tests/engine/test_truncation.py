@@ -76,6 +76,41 @@ async def test_disabled_refuses_with_both_counts() -> None:
     assert "84" in refused.value.payload.message
 
 
+async def test_a_limit_of_the_answer_that_does_not_fit_beside_the_input_is_lowered() -> None:
+    asked = turn([user("a" * 50)], max_output_tokens=8_192)
+    provider = Counting(8_192)
+    assert await fitted(asked, provider) == asked.items
+    count = await provider.count_tokens(asked)
+    assert count is not None
+    assert asked.request.max_output_tokens == 8_192 - count
+    (receipt,) = asked.receipts
+    assert (receipt.param, receipt.action) == ("max_output_tokens", "rewritten")
+    assert f"{8_192 - count:,}" in receipt.reason
+
+
+async def test_strict_mode_refuses_such_a_limit_by_its_name() -> None:
+    asked = turn([user("a" * 50)], max_output_tokens=8_192)
+    asked.strict = True
+    with pytest.raises(SpecError) as refused:
+        await fitted(asked, Counting(8_192))
+    assert refused.value.payload.param == "max_output_tokens"
+
+
+async def test_auto_leaves_half_of_the_window_to_the_input_of_a_greedy_request() -> None:
+    asked = turn([user("a" * 60) for _ in range(8)], max_output_tokens=8_192, truncation="auto")
+    provider = Counting(600)
+    asked.items = await fitted(asked, provider)
+    count = await provider.count_tokens(asked)
+    assert asked.items
+    assert count is not None
+    assert 150 < count <= 300
+    assert asked.request.max_output_tokens == 600 - count
+    assert [(one.param, one.action) for one in asked.receipts] == [
+        ("input", "truncated"),
+        ("max_output_tokens", "rewritten"),
+    ]
+
+
 async def test_auto_leaves_out_the_oldest_and_keeps_the_system_prompt() -> None:
     system = {"type": "message", "role": "system", "content": "be brief"}
     asked = turn([user("old" * 50), system, user("older" * 50), user("new")], truncation="auto")

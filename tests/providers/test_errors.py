@@ -62,6 +62,14 @@ def body(message: str, **fields: Any) -> bytes:
             b'{"object":"error","message":"maximum context length is 9","type":"BadRequest","code":400}',
             (400, "invalid_request", "context_length_exceeded"),
         ),
+        (
+            400,
+            error(
+                "'max_tokens' or 'max_completion_tokens' is too large: 9000. This model's maximum context "
+                "length is 8192 tokens and your request has 20 input tokens (9000 > 8192 - 20)."
+            ),
+            (400, "invalid_request", "context_length_exceeded"),
+        ),
         (413, body("Prompt is too long"), (400, "invalid_request", "context_length_exceeded")),
         (500, b"the context window is full", (400, "invalid_request", "context_length_exceeded")),
         # rates and quotas

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+import antiphon
 from antiphon.compliance.checks.inputs import WEATHER
 from antiphon.embedded.grammar_cost import objection
 from antiphon.providers import llama
 from antiphon.providers.events import EVENTS
 from antiphon.providers.llama import Llama
+from antiphon.vertice import VertexAIProvider, VerticeRouter
 from tests.server.http_calls import key_table
 from tests.server.servers import Client, Serving, configure
 from tests.tools.mcp_servers import mcp_server, program_table
@@ -243,6 +245,20 @@ def test_an_input_over_the_window_is_refused_or_truncated(tmp_path: Path) -> Non
         response = client.create(input=words, truncation="auto", max_output_tokens=16)
     assert response["usage"]["input_tokens"] < 384
     assert [r["action"] for r in response["antiphon:receipts"]] == ["truncated"]
+
+
+@pytest.mark.parametrize("made", [VertexAIProvider, VerticeRouter])
+async def test_the_providers_of_vertice_answer_on_a_fresh_gateway(
+    server: Serving, made: type[VertexAIProvider | VerticeRouter]
+) -> None:
+    with antiphon.Client(base_url=server.url) as client:
+        stream = made(client=client).stream_open_responses([{"role": "user", "content": "Say hello."}])
+        told = []
+        async for text in stream:
+            told.append(text)
+            if "response.output_text.delta" in text or "response.failed" in text:
+                break
+    assert "response.output_text.delta" in told[-1], told
 
 
 def test_more_requests_than_slots_wait_as_queued(server: Serving, client: Client) -> None:

@@ -30,7 +30,9 @@ class Counting(AnsweringProvider):
     name = "counting"
 
     def __init__(self) -> None:
-        self.capabilities = Capabilities(frozenset(), counts_tokens=True, context_window=40)
+        self.capabilities = Capabilities(
+            frozenset({"max_output_tokens"}), counts_tokens=True, context_window=40
+        )
         self.given: list[str] = []
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
@@ -227,9 +229,12 @@ def test_without_truncation_a_long_context_is_refused(client: Client, request_: 
     assert "24" in error["message"]
 
 
-def test_the_room_for_the_answer_counts(client: Client) -> None:
-    assert client.create(model="counting", input=turns(24))["truncation"] == "disabled"
-    assert refusal(client, model="counting", input=turns(24), max_output_tokens=17)["param"] == "input"
+def test_the_room_for_the_answer_counts(client: Client, curious: Client) -> None:
+    made = curious.create(model="counting", input=turns(24), max_output_tokens=8192)
+    assert receipts(made) == [("max_output_tokens", "rewritten")]
+    assert made["max_output_tokens"] == 8192
+    assert refusal(client, model="counting", input=turns(25))["param"] == "input"
+    assert refusal(client, model="counting", input=turns(25), max_output_tokens=8192)["param"] == "input"
 
 
 def test_truncation_where_nobody_can_count_is_a_receipt(curious: Client) -> None:

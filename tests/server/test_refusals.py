@@ -132,9 +132,7 @@ def test_a_request_with_nothing_to_answer_is_refused(
     assert voice.heard == []
 
 
-@pytest.mark.parametrize(
-    "body", [{"instructions": "Greet."}, {"prompt": {"id": "pmpt_1"}}, {"input": ""}, {"input": []}]
-)
+@pytest.mark.parametrize("body", [{"instructions": "Greet."}, {"input": ""}, {"input": []}])
 def test_a_request_with_little_to_answer_is_answered(server: Serving, body: dict[str, object]) -> None:
     assert server.client().ok("POST", "/v1/responses", json=body)["status"] == "completed"
 

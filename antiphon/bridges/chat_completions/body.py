@@ -88,7 +88,8 @@ class CustomBody(Struct, forbid_unknown_fields=True):
 class ToolBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A tool; one of another type goes to the provider as it is, if that takes it."""
 
-    type: Annotated[str, Meta(min_length=1)]
+    type: Annotated[str, Meta(min_length=1)] = "function"
+    """Clients of Mistral leave it out."""
     function: FunctionBody | None = None
     custom: CustomBody | None = None
 
@@ -105,7 +106,7 @@ class AllowedToolsBody(Struct):
 class ToolChoiceBody(Struct):
     """One tool, or a set of allowed ones."""
 
-    type: Literal["function", "custom", "allowed_tools"]
+    type: Literal["function", "custom", "allowed_tools"] = "function"
     function: NamedBody | None = None
     custom: NamedBody | None = None
     allowed_tools: AllowedToolsBody | None = None
@@ -139,7 +140,8 @@ class ChatCompletionBody(Struct, kw_only=True, forbid_unknown_fields=True):
     stream: bool | None = None
     stream_options: StreamOptionsBody | None = None
     tools: list[ToolBody] | None = None
-    tool_choice: ToolChoiceMode | ToolChoiceBody | None = None
+    tool_choice: ToolChoiceMode | Literal["any"] | ToolChoiceBody | None = None
+    """`any` is Mistral's word for `required`."""
     parallel_tool_calls: bool | None = None
     functions: list[FunctionBody] | None = None
     """The older form of `tools`; the answer has a `function_call` then."""
@@ -154,7 +156,7 @@ class ChatCompletionBody(Struct, kw_only=True, forbid_unknown_fields=True):
     frequency_penalty: float | None = None
     logprobs: bool | None = None
     top_logprobs: TopLogprobs | None = None
-    n: Annotated[int, Meta(ge=1, le=1)] | None = None
+    n: _Count | None = None
     """One answer; ask again for another."""
     stop: str | list[str] | None = None
     seed: _Whole | None = None
@@ -169,7 +171,9 @@ class ChatCompletionBody(Struct, kw_only=True, forbid_unknown_fields=True):
     store: bool | None = None
     """`true`: the run is kept as a response, under the id of the answer."""
     metadata: Metadata | None = None
-    modalities: list[Literal["text"]] | None = None
+    modalities: list[Literal["text", "audio"]] | None = None
+    """Only text is answered."""
+    audio: dict[str, Any] | None = None
     """Only text is answered."""
     web_search_options: dict[str, Any] | None = None
     prediction: dict[str, Any] | None = None

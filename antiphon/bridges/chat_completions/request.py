@@ -22,6 +22,7 @@ from antiphon.bridges.error_paths import renamed
 from antiphon.bridges.message_bodies import decode_messages_body
 from antiphon.spec.codec import Opaque, encode, extras, grown
 from antiphon.spec.error_paths import missing, wrong
+from antiphon.spec.errors import UNSUPPORTED_PARAMETER
 from antiphon.spec.items import Message
 from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.request import ReasoningParam, Request, StreamOptions, TextParam
@@ -124,6 +125,8 @@ def _is_flat(chat: ChatCompletionBody) -> bool:
 
 def to_request(chat: ChatCompletionBody, *, searches: bool = False) -> ReadCompletion:
     """A chat completion as a request of Open Responses."""
+    if chat.n or chat.audio is not None or chat.modalities:
+        _check_answer(chat)
     talk = ChatTranslation(chat.messages)
     receipts = talk.receipts
     unknown = extras(chat) if type(chat) is not ChatCompletionBody else {}
@@ -180,6 +183,16 @@ def to_request(chat: ChatCompletionBody, *, searches: bool = False) -> ReadCompl
         is_older=is_older,
         has_usage=options is not None and options.include_usage is True,
     )
+
+
+def _check_answer(chat: ChatCompletionBody) -> None:
+    """Refuse to give several answers, and to speak."""
+    if chat.n not in (None, 1):
+        message = "a request gets one answer; leave `n` out, and send the request again for another"
+        raise wrong("n", message, UNSUPPORTED_PARAMETER)
+    name = "audio" if chat.audio is not None else "modalities"
+    if chat.audio is not None or "audio" in (chat.modalities or ()):
+        raise wrong(name, f"only text is answered; leave `{name}` out", UNSUPPORTED_PARAMETER)
 
 
 def _input(talk: ChatTranslation) -> Any:
@@ -242,7 +255,7 @@ def _format(asked: ResponseFormatBody | None) -> Format | None:
 
 def _tools(chat: ChatCompletionBody) -> dict[str, Any]:
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(chat.tools or ())]
-    choice = chat.tool_choice
+    choice = "required" if chat.tool_choice == "any" else chat.tool_choice
     return {
         "tools": tools,
         "tool_choice": _choice(choice, "tool_choice") if isinstance(choice, ToolChoiceBody) else choice,

@@ -11,7 +11,9 @@ from antiphon.spec.request import PROVIDER_PARAMETERS
 from antiphon.spec.response import EFFORTS, EVERY_EFFORT
 
 _BASIC = frozenset({"temperature", "top_p", "max_output_tokens", "reasoning"})
-_EVERYTHING = frozenset({*PROVIDER_PARAMETERS, "include", "max_tool_calls", "truncation"})
+_EVERYTHING = frozenset(
+    {*PROVIDER_PARAMETERS, "include", "max_tool_calls", "moderation", "prompt", "truncation"}
+)
 _OPENAI = _EVERYTHING - {"presence_penalty", "frequency_penalty"}
 _OPENAI_TOOLS = frozenset(
     {

@@ -251,7 +251,7 @@ def test_unknown_fields_of_a_message_leave_a_receipt() -> None:
         ("tools[0].function", [USER], {"tools": [{"type": "function"}]}),
         ("tool_choice.function", [USER], {"tool_choice": {"type": "function"}}),
         ("response_format.json_schema", [USER], {"response_format": {"type": "json_schema"}}),
-        ("modalities[1]", [USER], {"modalities": ["text", "audio"]}),
+        ("modalities", [USER], {"modalities": ["text", "audio"]}),
         ("previous_response_id", [USER], {"previous_response_id": "resp_1"}),
         ("temperature", [USER], {"temperature": "hot"}),
         ("max_tokens", [USER], {"max_tokens": 0}),
@@ -359,3 +359,27 @@ def test_a_mistake_among_allowed_tools_is_told_at_its_place(param: str, tool: An
         read(tool_choice={"type": "allowed_tools", "allowed_tools": {"tools": [tool]}})
     assert error.value.payload.param == f"tool_choice.allowed_tools.tools[0]{param}"
     assert "out of range" not in error.value.payload.message
+
+
+@pytest.mark.parametrize(
+    ("param", "given"),
+    [
+        ("n", {"n": 2}),
+        ("audio", {"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}}),
+        ("modalities", {"modalities": ["text", "audio"]}),
+    ],
+)
+def test_several_answers_and_spoken_ones_are_refused_by_their_names(param: str, given: Json) -> None:
+    with pytest.raises(SpecError) as refused:
+        read(**given)
+    payload = refused.value.payload
+    assert (payload.param, payload.code) == (param, "unsupported_parameter")
+    assert f"leave `{param}` out" in payload.message
+
+
+def test_tools_and_their_choice_may_be_written_as_mistrals_clients_do() -> None:
+    tool = {"function": {"name": "get_weather", "parameters": {}}}
+    asked = read(tools=[tool], tool_choice="any").request
+    assert (asked.tools, asked.tool_choice) == ([FunctionTool("get_weather", None, {}, None)], "required")
+    named = read(tools=[tool], tool_choice={"function": {"name": "get_weather"}}).request
+    assert named.tool_choice == FunctionToolChoice("get_weather")

@@ -334,7 +334,7 @@ def test_fields_outside_the_specification_are_passed_on() -> None:
     made = body(request)
     assert made["prompt_cache_retention"] == "24h"
     assert made["context_management"] == request["context_management"]
-    assert made["user"] == "u"
+    assert made["safety_identifier"] == "u"
     assert "client_metadata" not in made
     assert body({"input": "Hi", "stop": ["END"], "top_k": 5}, OPEN_RESPONSES)["top_k"] == 5
 
