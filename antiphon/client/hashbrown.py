@@ -11,6 +11,7 @@ import msgspec
 
 from antiphon.client.errors import AntiphonError, UsageError
 from antiphon.client.settings import ServerAddress, Timeouts, resolve
+from antiphon.client.transport.answer_limits import UNPACKED, limit_answers
 from antiphon.client.transport.body_formats import EventPayload, Payloads
 from antiphon.client.transport.http import Body, Clock
 from antiphon.spec.aliases import string
@@ -220,7 +221,12 @@ class _Source:
         limits, clock = self._timeouts, Clock(self._timeouts.total)
         waiting = httpx.Timeout(None, connect=limits.connect)
         try:
-            async with httpx.AsyncClient(transport=self._transport, timeout=waiting) as http:
+            async with httpx.AsyncClient(
+                transport=self._transport,
+                timeout=waiting,
+                headers=UNPACKED,
+                event_hooks={"response": [limit_answers()]},
+            ) as http:
                 url = httpx.URL(self._address.url, query=self._address.query.encode() or None)
                 request = http.build_request("POST", url, content=wire, headers=self._headers)
                 async with clock.within("read", limits.read):

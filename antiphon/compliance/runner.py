@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
 
 from antiphon import __version__
+from antiphon.client.transport.answer_limits import UNPACKED, limit_answers
 from antiphon.compliance.catalog import CHECKS, OBSERVED, Check, ServerRule
 from antiphon.compliance.declined import declined
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.observations import Finding, observations
-from antiphon.compliance.probe import Failed, NotOffered, Probe, ServerUnderTest, Skipped, TooWeak
+from antiphon.compliance.probe import MAX_BODY, Failed, NotOffered, Probe, ServerUnderTest, Skipped, TooWeak
 from antiphon.compliance.results import Report, RuleResult
 
 CONCURRENCY: Final = 8
@@ -80,9 +81,8 @@ async def run(
     observed = _Observed()
     results: dict[str, RuleResult] = {}
     limit = asyncio.Semaphore(concurrency)
-    async with httpx.AsyncClient(
+    async with _client(
         timeout=None,
-        trust_env=False,
         verify=target.url.startswith("https:"),  # loading certificates takes a while
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
     ) as http:
@@ -121,6 +121,11 @@ async def run(
     )
 
 
+def _client(**options: Any) -> httpx.AsyncClient:
+    hooks = {"response": [limit_answers(MAX_BODY)]}
+    return httpx.AsyncClient(trust_env=False, headers=UNPACKED, event_hooks=hooks, **options)
+
+
 def _checks(rules: Mapping[str, ServerRule], target: ServerUnderTest) -> list[Check]:
     """The checks of these rules; where only observed rules are asked for, those that drive them."""
     chosen = [CHECKS[name] for name in rules if name in CHECKS]
@@ -154,7 +159,7 @@ async def with_version(target: ServerUnderTest) -> ServerUnderTest:
     if urlsplit(target.url).path:
         return target
     versioned = replace(target, url=f"{target.url}/v1")
-    async with httpx.AsyncClient(timeout=target.timeout, trust_env=False) as http:
+    async with _client(timeout=target.timeout) as http:
         with suppress(httpx.HTTPError):
             statuses = [
                 (await http.get(f"{one.url}/models", headers=one.headers())).status_code
@@ -167,7 +172,7 @@ async def with_version(target: ServerUnderTest) -> ServerUnderTest:
 
 async def find_model(target: ServerUnderTest) -> str:
     """The first model that the server lists."""
-    async with httpx.AsyncClient(timeout=target.timeout, trust_env=False) as http:
+    async with _client(timeout=target.timeout) as http:
         try:
             answer = await http.get(f"{target.url}/models", headers=target.headers())
             listed = answer.json()["data"][0]["id"]

@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,7 @@ USUAL_WINDOW: Final = 128_000
 """What a client that wants a number is told of a model whose window nobody knows."""
 CODEX_VERSION: Final = "0.166.0"
 _PATIENCE: Final = 10.0
+_LARGEST_ANSWER: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
 
     headers = {"Authorization": f"Bearer {key() or NO_KEY}"}
     try:
-        with httpx.Client(headers=headers, timeout=_PATIENCE, trust_env=False) as http:
+        with _client(_PATIENCE, headers) as http:
             listed = _json(http.get(f"{url}/models"), url)["data"]
             codex = http.get(f"{url}/models", params={"client_version": CODEX_VERSION})
     except httpx.HTTPError as error:
@@ -127,9 +129,23 @@ def is_up(url: str) -> bool:
     import httpx
 
     try:
-        return httpx.get(f"{url.removesuffix('/v1')}/healthz", timeout=2.0, trust_env=False).is_success
+        with _client(2.0) as http:
+            return http.get(f"{url.removesuffix('/v1')}/healthz").is_success
     except httpx.HTTPError:
         return False
+
+
+def _client(timeout: float, headers: Mapping[str, str] | None = None) -> "httpx.Client":
+    import httpx
+
+    from antiphon.client.transport.answer_limits import UNPACKED, limit_sync_answers
+
+    return httpx.Client(
+        headers={**UNPACKED, **(headers or {})},
+        timeout=timeout,
+        trust_env=False,
+        event_hooks={"response": [limit_sync_answers(_LARGEST_ANSWER)]},
+    )
 
 
 def key_file() -> Path:

@@ -90,6 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         exchange = RelayedRequest(self.path, body.decode(errors="replace"))
         self.server.relay.passed.append(exchange)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
+        headers["Accept-Encoding"] = "identity"  # the answer is passed on as it comes, and read here, too
         if exchange.is_turn:
             headers["X-Antiphon-Receipts"] = "1"
         try:
@@ -106,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         exchange.code = answer.status_code
         self.send_response(answer.status_code)
         for name, value in answer.headers.items():
-            if name.lower() not in _HOP and name.lower() not in ("date", "server", "content-encoding"):
+            if name.lower() not in _HOP and name.lower() not in ("date", "server"):
                 self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -114,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         pieces = []
         try:
-            for piece in answer.iter_bytes():
+            for piece in answer.iter_raw():
                 pieces.append(piece)
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 self.wfile.flush()

@@ -76,16 +76,14 @@ class MCPServer:
     ) -> Self:
         """A server at an address, over streamable HTTP."""
         try:
-            import httpx2
             from mcp.client.streamable_http import streamable_http_client
+
+            from antiphon.wires.mcp_http import limited_client
         except ImportError as error:
             raise _missing() from error
-        if not headers:
-            server = cls(url, prefix=prefix, timeout=timeout)
-        else:
-            http = httpx2.AsyncClient(headers=dict(headers), timeout=httpx2.Timeout(30.0, read=300.0))
-            server = cls(streamable_http_client(url, http_client=http), prefix=prefix, timeout=timeout)
-            server._open.push_async_callback(http.aclose)
+        http = limited_client(headers or {})
+        server = cls(streamable_http_client(url, http_client=http), prefix=prefix, timeout=timeout)
+        server._open.push_async_callback(http.aclose)
         server._name = f" at {urlsplit(url).hostname}"  # the rest of an address may hold a secret
         return server
 

@@ -22,6 +22,7 @@ from antiphon.client.errors import (
 )
 from antiphon.client.resources.parameters import RequestOptions
 from antiphon.client.settings import Retries, ServerAddress, Timeouts
+from antiphon.client.transport.answer_limits import UNPACKED, limit_answers
 from antiphon.client.transport.response_decoding import status_error
 from antiphon.client.transport.retry import pause_before_next
 from antiphon.client.watching import Watch
@@ -104,7 +105,8 @@ class Http:
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
             self._client = httpx.AsyncClient(
-                headers={"User-Agent": USER_AGENT, **headers},
+                headers={"User-Agent": USER_AGENT, **UNPACKED, **headers},
+                event_hooks={"response": [limit_answers()]},
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
                 follow_redirects=False,
                 trust_env=trust_env,

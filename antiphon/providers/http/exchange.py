@@ -13,10 +13,10 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http.connection import Follower, UpstreamConnection
-from antiphon.providers.http.decoding import ContentDecoder, decoder_of
-from antiphon.providers.http.failures import Closed, ExchangeFailure
+from antiphon.providers.http.failures import Closed, ExchangeFailure, Invalid
 from antiphon.providers.http.headers import RawHead, UpstreamHeaders
 from antiphon.providers.http.target import Origin
+from antiphon.wires.content_decoding import BrokenEncoding, ContentDecoder, decoder_of
 
 if TYPE_CHECKING:
     from antiphon.providers.http.client import UpstreamClient
@@ -95,6 +95,8 @@ class UpstreamExchange(Struct, eq=False):
             if self._connection is not None:
                 self._connection.abort()
             self.leave()
+            if isinstance(error, BrokenEncoding):
+                raise Invalid(str(error)).before_answer(self._provider) from error
             if isinstance(error, ExchangeFailure):
                 raise error.before_answer(self._provider) from error
             raise
@@ -155,6 +157,7 @@ class UpstreamExchange(Struct, eq=False):
                         return True
                 else:
                     while data := decoder.take():
+                        await decoder.pause()
                         if not follower(data):
                             return True
                     if connection.pieces:  # not before all that came earlier is unpacked: it would pile up
@@ -174,6 +177,8 @@ class UpstreamExchange(Struct, eq=False):
                 finally:
                     self._waiting = 0.0
                     connection.follower = None
+        except BrokenEncoding as broken:
+            raise Invalid(str(broken)).in_answer(self._provider) from broken
         except ExchangeFailure as failure:
             raise failure.in_answer(self._provider) from failure
 

@@ -4,7 +4,7 @@ Imported when a connection is opened, because it brings the package's own HTTP l
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urljoin
 
@@ -14,8 +14,9 @@ import httpx2
 from antiphon.providers.http.failures import Forbidden
 from antiphon.providers.http.resolving import Resolver, demand_public
 from antiphon.tools.mcp.addresses import origin
-from antiphon.tools.mcp.links import HttpFailure, McpAnswerTooLarge, NotAllowed
+from antiphon.tools.mcp.links import HttpFailure, McpAnswerTooLarge, McpAnswerUnreadable, NotAllowed
 from antiphon.tools.mcp.structure import JsonStructure
+from antiphon.wires.mcp_http import limit_answer
 
 log = logging.getLogger(__name__)
 _Note = Callable[[Exception], None]
@@ -80,9 +81,17 @@ class _Guarded(httpx2.AsyncBaseTransport):
             self._note(HttpFailure(response.status_code))
         if response.has_redirect_location:
             _log_redirect(request, response)
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Counted(response.stream, self._note, self._limit)
+        try:
+            limit_answer(response, _Reading(self._note, self._limit).inspect, self._fail)
+        except McpAnswerUnreadable:
+            await response.aclose()
+            raise
         return response
+
+    def _fail(self, why: str) -> Exception:
+        error = McpAnswerUnreadable(why)
+        self._note(error)
+        return error
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -98,23 +107,19 @@ def _log_redirect(request: httpx2.Request, response: httpx2.Response) -> None:
     log.info("the MCP server at %s redirects to %s", request.url.netloc.decode("ascii", "replace"), there)
 
 
-class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, note: _Note, limit: int) -> None:
-        self._inner = inner
+class _Reading:
+    """How much of one answer has been read."""
+
+    def __init__(self, note: _Note, limit: int) -> None:
         self._note = note
         self._left = limit
         self._structure = JsonStructure()
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner:
-            self._left -= len(chunk)
-            if self._left < 0 or self._structure.is_too_much(chunk):
-                self._note(McpAnswerTooLarge())
-                raise McpAnswerTooLarge
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+    def inspect(self, piece: bytes) -> None:
+        self._left -= len(piece)
+        if self._left < 0 or self._structure.is_too_much(piece):
+            self._note(McpAnswerTooLarge())
+            raise McpAnswerTooLarge
 
 
 def http_client(
@@ -133,7 +138,7 @@ def http_client(
         pool = inner._pool
         assert isinstance(pool, httpcore2.AsyncConnectionPool)
         pool._network_backend = _PublicBackend(pool._network_backend)
-    # Compressed answers would be counted before they are unpacked, so none are asked for.
+    # Compressed answers are read all the same, but cost more than they save.
     sent = {"accept-encoding": "identity", **headers}
     return httpx2.AsyncClient(
         headers=sent,

@@ -41,6 +41,10 @@ class McpAnswerTooLarge(Exception):
     """The server answered with more than is read."""
 
 
+class McpAnswerUnreadable(Exception):
+    """The server's answer is compressed, and cannot be unpacked; the text says why."""
+
+
 class NotAllowed(Exception):
     """The server leads to an address that may not be asked."""
 

@@ -18,7 +18,7 @@ from antiphon.spec.limits import NOT_IN_NAME
 from antiphon.store.base import Approval, Store
 from antiphon.tools.base import Function, HostedCall, Outcome, Resumed, Scope, ToolFailure, ToolSession
 from antiphon.tools.mcp.declared import DeclaredServer
-from antiphon.tools.mcp.links import HttpFailure, Link, McpAnswerTooLarge, NotAllowed
+from antiphon.tools.mcp.links import HttpFailure, Link, McpAnswerTooLarge, McpAnswerUnreadable, NotAllowed
 from antiphon.wires.mcp import content, listed, words
 from antiphon.wires.worker_thread import in_worker_thread
 
@@ -339,6 +339,8 @@ def told(error: BaseException) -> dict[str, Any]:
     names = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, McpAnswerTooLarge):
         message = "the server answered with more than the gateway reads"
+    elif isinstance(error, McpAnswerUnreadable):
+        message = f"the server's answer could not be read: {error}"
     elif isinstance(error, Forbidden | NotAllowed):
         message = "the server is at, or leads to, an address that the gateway may not use"
     elif isinstance(error, TimeoutError) or "TimeoutException" in names:

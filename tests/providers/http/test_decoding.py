@@ -1,5 +1,6 @@
 """Answers that are compressed although nobody asked for it."""
 
+import asyncio
 import gzip
 import zlib
 from collections.abc import Callable
@@ -9,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.http.decoding import ContentDecoder
-from antiphon.providers.http.failures import Invalid
+from antiphon.wires.content_decoding import BrokenEncoding, ContentDecoder
 from tests.providers.http.raw import answering, body, failure, get, serving
 
 STEP = 64 * 1024
@@ -111,5 +111,36 @@ def test_rubbish_is_refused_or_unpacked_but_never_crashes(data: bytes) -> None:
         while decoder.take():
             pass
         decoder.end()
-    except Invalid:
+    except BrokenEncoding:
         return
+
+
+@pytest.mark.parametrize("way", ["iterated", "followed"])
+async def test_others_get_their_turn_while_an_answer_grows(http: UpstreamClient, way: str) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    bomb = gzip.compress(bytes(50_000_000))
+    async with serving(answering(wire(b"gzip", bomb))) as server, get(http, server.url) as response:
+        first = await anext(response)
+        others = asyncio.create_task(count())
+        size = len(first)
+        if way == "iterated":
+            async for data in response:
+                size += len(data)
+        else:
+
+            def take(data: bytes) -> bool:
+                nonlocal size
+                size += len(data)
+                return True
+
+            assert not await response.follow(take)
+        others.cancel()
+    assert size == 50_000_000
+    assert turns > 50_000_000 // STEP // 8
