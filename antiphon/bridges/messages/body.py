@@ -26,7 +26,7 @@ class MessagesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     model: str
     """A configured name, a pattern's match, or `PROVIDER/model`."""
     messages: list[MessageParam]
-    """The conversation, from its beginning."""
+    """The conversation, from its beginning, or what is new in a `thread` that goes on."""
     max_tokens: _Whole | None = None
     """How long the answer may be. Counting tokens needs none."""
     system: MessageContent | None = None
@@ -52,6 +52,10 @@ class MessagesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     container: str | MessageBlock | None = None
     mcp_servers: list[MessageBlock] | None = None
     cache_control: MessageBlock | None = None
+    thread: MessageBlock | None = None
+    """`create`, or `continue` with the `previous_message_id`: the gateway keeps the conversation."""
+    store: bool = True
+    """`false` keeps nothing of the message, so that no thread goes on from it."""
 
 
 _DECODER = msgspec.json.Decoder(MessagesBody)

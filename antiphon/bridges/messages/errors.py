@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import (
@@ -29,6 +29,11 @@ _TYPES = {
     504: "timeout_error",
     OVERLOADED: "overloaded_error",
 }
+THREAD_NOT_FOUND = "thread_not_found"
+THREAD_UNSUPPORTED = "thread_unsupported_request"
+THREAD_MISMATCH = "thread_fingerprint_mismatch"
+# Codes that clients look for in `details`: on the first two, an SDK sends the whole conversation again.
+_DETAILED = frozenset({THREAD_NOT_FOUND, THREAD_UNSUPPORTED, THREAD_MISMATCH})
 _NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+(?![\w-])|(?<![\w.,-])\d{3,8}(?![\w-])")
 _TOO_LONG = "prompt is too long"
 _OWN_WORDS = re.compile(rf"{_TOO_LONG}: \d+ tokens > \d+ maximum", re.IGNORECASE)
@@ -48,11 +53,18 @@ def request_id_header(request_id: str) -> tuple[bytes, bytes]:
     return b"request-id", request_id.encode("latin-1", "replace")
 
 
+class MessagesErrorDetails(Struct):
+    """What a client of this API acts on, where there is such a thing."""
+
+    error_code: str
+
+
 class MessagesError(Struct):
     type: str
     message: str
     code: str = ""
     param: str = ""
+    details: MessagesErrorDetails | UnsetType = UNSET
 
 
 class MessagesErrorBody(Struct, tag_field="type", tag="error"):
@@ -67,6 +79,8 @@ def told(error: ErrorPayload, status: int, request_id: str) -> tuple[bytes, int]
     status = _status(error, status)
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
     body = MessagesError(kind, _message(error), error.code or error.type, error.param or "")
+    if body.code in _DETAILED:
+        body.details = MessagesErrorDetails(body.code)
     return encode(MessagesErrorBody(body, request_id)), status
 
 

@@ -35,6 +35,12 @@ def message_id(response: Response) -> str:
     return _PREFIX + response.id.removeprefix(ids.RESPONSE)
 
 
+def response_id(message_id: str) -> str:
+    """The id of the response that a message is; empty for what cannot be the id of a message."""
+    own = message_id.removeprefix(_PREFIX)
+    return ids.RESPONSE + own if own and own != message_id else ""
+
+
 def begun(response: Response) -> MessageJson:
     """A message of which nothing has been said."""
     return {

@@ -1,7 +1,7 @@
 """A request of the Messages API, made into one of the specification."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -9,6 +9,7 @@ from antiphon.bridges.error_paths import part_place, place_of, renamed
 from antiphon.bridges.messages.block_fields import expected, flag, optional_object, optional_string, string
 from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
 from antiphon.bridges.messages.conversation import MessagesTranslation
+from antiphon.bridges.messages.threads import PREVIOUS, THREADS_BETA, followed_response
 from antiphon.spec.codec import Opaque, extras, with_extras
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.items import FunctionCallOutput
@@ -29,6 +30,7 @@ _CARRIED = ("context_management", "container", "mcp_servers", "cache_control")
 _NAMES = {
     "input": "messages",
     "max_output_tokens": "max_tokens",
+    "previous_response_id": PREVIOUS,
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
     "reasoning.effort": "output_config.effort",
     "reasoning.summary": "thinking.display",
@@ -50,12 +52,22 @@ _OF_A_BLOCK = {
 
 @dataclass(slots=True)
 class ReadMessages:
-    """The request, where each item of its input and each part comes from, and how thinking is to be shown."""
+    """The request, where each item of its input and each part comes from, and how thinking is to be shown.
+
+    One that goes on with a thread has none of its tools yet: `following` gives it with them.
+    """
 
     request: Request
     places: list[str]
     blocks: list[list[str]]
     omits_thinking: bool = False
+    body: MessagesBody | None = None
+    betas: str = ""
+
+    def following(self, tools: Sequence[Tool]) -> "ReadMessages":
+        """The same request, with the tools that its thread was created with."""
+        assert self.body is not None
+        return to_request(self.body, self.betas, tools)
 
     def param(self, ours: str) -> str:
         """What the client calls a parameter.
@@ -90,26 +102,32 @@ def read_counted(body: bytes, *, max_bytes: int = MAX_BODY, betas: str = "") -> 
     return to_request(decode_messages(body, max_bytes=max_bytes), betas)
 
 
-def to_request(asked: MessagesBody, betas: str = "") -> ReadMessages:
-    if not asked.messages:
+def to_request(asked: MessagesBody, betas: str = "", held: Sequence[Tool] | None = None) -> ReadMessages:
+    """`held` are the tools of the thread that the request goes on with, once they are known."""
+    previous = followed_response(asked)
+    if not asked.messages and previous is None:
         raise wrong("messages", "at least one message is required", "no_messages")
     if asked.max_tokens is not None and asked.max_tokens < 1:
         raise wrong("max_tokens", f"expected at least 1, got {asked.max_tokens}")
     talk = MessagesTranslation(asked.system, asked.messages)
     own = extras(asked) | {name: value for name in _CARRIED if (value := getattr(asked, name)) is not None}
-    if named := [one for name in betas.split(",") if (one := name.strip())]:
+    named = [one for name in betas.split(",") if (one := name.strip())]
+    if named := [name for name in named if not name.startswith(THREADS_BETA)]:
         own[BETAS] = named
-    tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(asked.tools)]
+    tools = list(held or ()) or [_tool(tool, f"tools[{n}]") for n, tool in enumerate(asked.tools)]
     request = Request(
         model=asked.model,
         input=talk.items,
+        previous_response_id=previous,
+        store=asked.store,
         tools=tools,
         max_output_tokens=asked.max_tokens,
         temperature=asked.temperature,
         top_p=asked.top_p,
         stream=asked.stream,
     )
-    _choose(request, asked.tool_choice, own)
+    if previous is None or held is not None:
+        _choose(request, asked.tool_choice, own)
     _think(request, asked, own)
     _identify(request, asked.metadata, own)
     if asked.service_tier is not None:
@@ -120,7 +138,12 @@ def to_request(asked: MessagesBody, betas: str = "") -> ReadMessages:
     more = {name: value for name, value in more.items() if value is not None}
     display = (asked.thinking or {}).get("display")
     return ReadMessages(
-        with_extras(request, more) if more else request, talk.places, talk.blocks, display == "omitted"
+        with_extras(request, more) if more else request,
+        talk.places,
+        talk.blocks,
+        display == "omitted",
+        None if previous is None else asked,
+        betas,
     )
 
 

@@ -209,6 +209,8 @@ class AnthropicParameters:
         """The parameters of this API that the specification has no word for, to be laid over the body."""
         own = fields_of(self._request)
         own.pop("thinking", None)
+        if own.pop("diagnostics", None) is not None:
+            self._receipt("diagnostics", "it names a message by the gateway's id, which is unknown here")
         output = own.pop("output_config", {})
         if output.get("effort", "") not in (*self._model.efforts, "") and self._model is not UNKNOWN:
             output.pop("effort")

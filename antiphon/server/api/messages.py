@@ -65,7 +65,8 @@ MESSAGES: dict[tuple[str, str], Operation] = {
         "Create a message",
         "The body and the answer are those of the Messages API, plain or streamed. The run is stored: with "
         "`resp_` in the place of `msg_` the message's id is that of a response, which `POST /v1/responses` "
-        "can continue. Fields and betas that are not known are carried to providers of the same API.",
+        "can continue, and `thread` continues it here. Fields and betas that are not known are carried to "
+        "providers of the same API.",
         body=MessagesBody,
         answer=MessageObject,
         streams=True,

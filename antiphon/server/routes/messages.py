@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.error_paths import with_their_param
+from antiphon.bridges.finish_reasons import is_cancelled
 from antiphon.bridges.messages.errors import request_id_header
 from antiphon.bridges.messages.message import untold, whole
 from antiphon.bridges.messages.request import ReadMessages, read_counted, read_messages
 from antiphon.bridges.messages.searches import SEARCH
 from antiphon.bridges.messages.stream import MessageStream
+from antiphon.bridges.messages.threads import thread_not_found
 from antiphon.engine import token_counts
 from antiphon.engine.capabilities import estimated_tokens
 from antiphon.engine.engine import Caller
@@ -25,16 +27,22 @@ from antiphon.server.routes import stored_responses
 from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.spec.codec import encode
 from antiphon.spec.content import InputFile, InputImage
+from antiphon.spec.decode import decode_response
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import parts_of
+from antiphon.spec.limits import LARGE
 from antiphon.spec.response import Response
-from antiphon.store import StoredResponse
+from antiphon.store import RUNNING, StoredResponse
 from antiphon.stream.deltas import Finish
 from antiphon.stream.dialects import Dialect
 from antiphon.wires.messages.vendor import VENDOR
+from antiphon.wires.worker_thread import in_worker_thread
 
 # What a message can hold beside the core of the specification; the rest leaves a receipt.
 _MESSAGES = Dialect("messages", vocabulary=frozenset({VENDOR, "custom_tool_call", SEARCH}))
+# What is said of a response that a request cannot follow.
+_NOT_THERE = frozenset({"previous_response_not_found", "previous_response_not_finished"})
+_NEVER_ENDED = RUNNING | {"failed", "cancelled"}
 _OF_A_PICTURE = 1_600
 """How many tokens a picture or a file is taken for where nobody counts them."""
 
@@ -46,6 +54,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 async def _create(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> None:
     exchange.watch()
     try:
+        asked = await _followed(gateway, exchange, asked)
         run = await gateway.engine.start(asked.request, _caller(exchange))
         if asked.request.stream:
             await stream_run(gateway, exchange, run, _encoder(exchange, asked, lambda: run.composer.ending))
@@ -53,8 +62,24 @@ async def _create(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> 
             told = _told(asked, lambda: run.composer.ending)
             await answer_whole(gateway, exchange, run, _headers(exchange), told, untold)
     except (SpecError, UpstreamError) as error:
+        if error.payload.code in _NOT_THERE:
+            raise thread_not_found() from None
         error.payload = with_their_param(error.payload, asked.param)
         raise
+
+
+async def _followed(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> ReadMessages:
+    """The request with the tools of the thread that it goes on with; refused if that cannot be continued."""
+    if (id := asked.request.previous_response_id) is None:
+        return asked
+    found = await gateway.store.get(exchange.caller.tenant, id)
+    if found is None or found.status in _NEVER_ENDED:
+        raise thread_not_found()
+    is_large = len(found.body) > LARGE
+    held = await in_worker_thread(decode_response, found.body) if is_large else decode_response(found.body)
+    if is_cancelled(held):
+        raise thread_not_found()
+    return asked.following(held.tools)
 
 
 async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadMessages, found: StoredResponse) -> None:

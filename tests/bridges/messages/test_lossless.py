@@ -227,3 +227,17 @@ async def test_an_answer_comes_through_unchanged(reason: str, stream: bool, tmp_
                 await sdk.messages.create(**again)
             assert fake.requests[-1].body["messages"][1]["content"] == content
             assert fake.mistakes(fake.requests[-1]) == []
+
+
+def test_an_id_of_the_gateway_is_never_sent_as_one_of_the_provider() -> None:
+    body = {"model": "claude-opus-4-8", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    asked = {
+        **body,
+        "diagnostics": {"previous_message_id": "msg_ours"},
+        "thread": {"type": "continue", "previous_message_id": "msg_ours"},
+    }
+    made, betas, turn = sent(asked, betas="message-threads-2026-08-12, one-2025-01-01")
+    assert "msg_ours" not in json.dumps(made)
+    assert made.keys() == sent(body)[0].keys()
+    assert betas == ("one-2025-01-01",)
+    assert [receipt.param for receipt in turn.receipts] == ["diagnostics"]

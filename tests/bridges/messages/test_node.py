@@ -1,6 +1,7 @@
 """Anthropic's own SDK for JavaScript, unmodified, against our gateway with every provider behind it."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from tests.bridges.javascript import needs_node, run_node
 from tests.bridges.messages.scenes import SCENES, Json, comparable
 from tests.providers.conformance.fakes import FAKES
 from tests.providers.conformance.gateway import gateway, slug
-from tests.providers.conformance.said import Script, Text
+from tests.providers.conformance.said import Called, Script, Text
+from tests.server.servers import Serving, configure
 
 pytestmark = needs_node
 
@@ -60,3 +62,39 @@ def in_order(events: list[str]) -> bool:
             return False
         is_open = kind != "content_block_stop"
     return not is_open
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("wire", ["anthropic", "chat"])
+async def test_the_tool_runner_and_a_thread_go_on_from_what_is_stored(
+    wire: str, stream: bool, tmp_path: Path
+) -> None:
+    async with gateway(tmp_path, wire) as made:
+        fake = made.fakes[wire]
+        call = Script((Called("get_weather", '{"city": "Paris"}', "call_0"),), "tool_calls")
+        said = [Script((Text(text),)) for text in ("18 °C.", "Hello, Ann.", "Ann.")]
+        fake.plays(call, *said)
+        asked = {"base": made.url, "model": slug(wire), "stream": stream}
+        told: Json = await asyncio.to_thread(run_node, "anthropic_threads.mjs", asked)
+        assert [told[name]["content"][0]["text"] for name in ("last", "first", "second")] == [
+            "18 °C.",
+            "Hello, Ann.",
+            "Ann.",
+        ]
+        _, results, _, last = (json.dumps(one.body, ensure_ascii=False) for one in fake.requests)
+        for text in ("Be brief.", "Weather in Paris?", "The weather of a city.", "18 °C in Paris"):
+            assert text in results
+        for text in ("Be brief.", "I am Ann.", "Hello, Ann.", "Who am I?"):
+            assert text in last
+        assert all(fake.mistakes(one) == [] for one in fake.requests)
+
+
+@pytest.mark.embedded
+async def test_the_tool_runner_and_a_thread_with_the_embedded_model(tmp_path: Path) -> None:
+    with Serving(configure(tmp_path, "", LOCAL__ENABLED="true")) as serving:
+        asked = {"base": serving.url, "model": "smollm2-135m-instruct", "stream": False}
+        told: Json = await asyncio.to_thread(run_node, "anthropic_threads.mjs", asked)
+        assert told["last"]["stop_reason"] == "end_turn"
+        assert told["second"]["usage"]["input_tokens"] > told["first"]["usage"]["input_tokens"] or (
+            told["second"]["usage"]["cache_read_input_tokens"] > 0
+        )
