@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -65,15 +64,15 @@ class Gateway:
         self.requests = RequestLog(config.log.access)
         self.memory = BodyMemory(config.server.memory_limit)
         self.store = store
-        self.sessions = Sessions(self.gate, store, time.time)
+        self.sessions = Sessions(self.gate, store, store.clock)
         media = MediaFetcher(config.media, http)
-        self.engine = Engine(config, providers, store, seal, time.time, media, routes, hosted)
+        self.engine = Engine(config, providers, store, seal, store.clock, media, routes, hosted)
         routes.report = self.requests.attempt_failed
         self.background = Background(self.engine, report=self._report)
-        self.idempotency = IdempotencyKeys(store, time.time)
+        self.idempotency = IdempotencyKeys(store, store.clock)
         self.models = ModelLists(providers)
         self.pulse = DeadlineTimer(min(GRAIN, config.server.keepalive or GRAIN))
-        self.audits = Audits(config.server.audit, time.time)
+        self.audits = Audits(config.server.audit, store.clock)
         self.started = int(self.engine.clock())
         self.stopping = False
         self._http = http
@@ -100,8 +99,8 @@ class Gateway:
         seal = Seal([keys.current, *keys.older])
         store = await open_store(config.store, folder, alone=config.server.workers == 1, seal=seal)
         # Several workers share the state of the routes, so that what one learns all know.
-        routes = Routes(config, providers, time.time, folder=folder if config.server.workers > 1 else None)
-        lent = ToolEnvironment(config, store, seal, http, folder, time.time, providers)
+        routes = Routes(config, providers, store.clock, folder=folder if config.server.workers > 1 else None)
+        lent = ToolEnvironment(config, store, seal, http, folder, store.clock, providers)
         try:
             hosted = HostedTools(create_tools(config.tools, lent), config, seal)
         except BaseException:  # a key of a tool's table is wrong, and only the tool could know
@@ -116,7 +115,7 @@ class Gateway:
                 raise
             gateway._chores = asyncio.create_task(gateway._keep_house())
             if store.spans_machines and any(routes):
-                gateway._sharing = StateSharing(routes.states, store, new_id("machine_"), time.time)
+                gateway._sharing = StateSharing(routes.states, store, new_id("machine_"), store.clock)
                 gateway._sharing.start()
         return gateway
 

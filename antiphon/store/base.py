@@ -6,7 +6,7 @@ JSON, separated by commas, without the brackets of an array: fragments join with
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -334,6 +334,11 @@ class Store(FileStore, CoordinationStore, Protocol):
     """Whom to ask to be told of what is written about a response."""
 
     @property
+    def clock(self) -> Callable[[], float]:
+        """The time that all who use the store go by."""
+        ...
+
+    @property
     def work_queue(self) -> WorkQueue | None:
         """Where running responses wait for any process; None in an `OwnedRowStore`."""
         ...
@@ -473,8 +478,11 @@ class Store(FileStore, CoordinationStore, Protocol):
     async def take_approval(self, tenant: str, id: str, digest: str) -> bool:
         """Use an approval up. False if there is none for just this, or if it was used before."""
 
-    async def prune(self, now: float) -> int:
-        """Removes what has expired, a little at a time; returns how many things that were."""
+    async def prune(self, now: float, *, force: bool = False) -> int:
+        """Removes what has expired, of what did so long ago a portion; returns how many things that were.
+
+        A `StoreError` if the clock may be wrong, unless that is not to be looked at.
+        """
         ...
 
     async def size(self) -> Size: ...

@@ -11,7 +11,7 @@ from antiphon.store.postgres.connection import Connection, Row, execute, key_of,
 from antiphon.store.postgres.responses import BODY
 
 AT_ONCE = 200
-EXPIRED = "expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
+EXPIRED = "expires_at > %s AND expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
 DELETED_WHOLE = {
     "conversations": conversations.delete,
     "vector_stores": vector_stores.delete,
@@ -62,7 +62,7 @@ CHATS = """
     WHERE key > %(after)s AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s) ORDER BY key LIMIT %(limit)s
 """
 IDLE_CHATS = """
-    SELECT key FROM chats WHERE expires_at <= %s AND NOT EXISTS (
+    SELECT key FROM chats WHERE expires_at > %s AND expires_at <= %s AND NOT EXISTS (
         SELECT 1 FROM responses WHERE responses.chat = chats.key AND owner IS NOT NULL)
     LIMIT %s FOR UPDATE SKIP LOCKED
 """
@@ -108,29 +108,37 @@ async def delete_chat(db: Connection, tenant: str, id: str) -> bool:
     return True
 
 
-async def prune(db: Connection, now: float) -> int:
-    """Removes some of what has expired, 0 when nothing is left. A response that still runs stays."""
+async def prune(db: Connection, since: float, until: float) -> int:
+    """Removes some of what expired in this time, 0 when nothing is left. A response that still runs stays."""
     doomed = await rows(
         db,
         f"SELECT key, chain FROM responses WHERE owner IS NULL AND {EXPIRED}",
-        (now, AT_ONCE),
+        (since, until, AT_ONCE),
     )
     gone = await remove(db, doomed) if doomed else 0
-    gone += await _prune_chats(db, now) + await shared_state.prune(db, now)
+    gone += await _prune_chats(db, since, until) + await shared_state.prune(db, until)
     for table, columns in DELETED_ALONE.items():
         expired = f"SELECT {columns} FROM {table} WHERE {EXPIRED}"
-        gone += await execute(db, f"DELETE FROM {table} WHERE ({columns}) IN ({expired})", (now, AT_ONCE))
+        gone += await execute(
+            db, f"DELETE FROM {table} WHERE ({columns}) IN ({expired})", (since, until, AT_ONCE)
+        )
     for table, delete_whole in DELETED_WHOLE.items():
-        named = await rows(db, f"SELECT tenant, id FROM {table} WHERE {EXPIRED}", (now, AT_ONCE))
+        named = await rows(db, f"SELECT tenant, id FROM {table} WHERE {EXPIRED}", (since, until, AT_ONCE))
         for tenant, id in named:
             await delete_whole(db, tenant, id)
         gone += len(named)
     return gone
 
 
-async def _prune_chats(db: Connection, now: float) -> int:
+async def count_stored(db: Connection) -> int:
+    """About how many responses there are."""
+    found = await one(db, "SELECT max(key) - min(key) FROM responses")
+    return int(found[0] or 0) if found else 0
+
+
+async def _prune_chats(db: Connection, since: float, until: float) -> int:
     """A chat goes once all of its responses are gone; none of them while one still runs."""
-    expired = [key for (key,) in await rows(db, IDLE_CHATS, (now, AT_ONCE))]
+    expired = [key for (key,) in await rows(db, IDLE_CHATS, (since, until, AT_ONCE))]
     doomed = await rows(
         db, "SELECT key, chain FROM responses WHERE chat = ANY(%s) LIMIT %s", (expired, AT_ONCE)
     )

@@ -35,6 +35,7 @@ from antiphon.store.base import (
 )
 from antiphon.store.cache import Cache, weight
 from antiphon.store.changes import Changes
+from antiphon.store.expiry import prune_portion
 from antiphon.store.postgres import (
     approvals,
     background,
@@ -47,6 +48,7 @@ from antiphon.store.postgres import (
     sessions,
 )
 from antiphon.store.postgres.announcing import CHANNEL, Announcer
+from antiphon.store.postgres.clock import DatabaseClock
 from antiphon.store.postgres.connection import Connection, execute
 from antiphon.store.postgres.coordination_store import PostgresCoordination
 from antiphon.store.postgres.database import Database
@@ -69,6 +71,7 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
     def __init__(self, database: Database, cache_bytes: int) -> None:
         super().__init__(database)
         self.changes = Changes(POLLING)
+        self.clock = DatabaseClock()
         self._jobs = Jobs()
         self._announcer = Announcer(self._notify)
         self._listener = Listener(database.url, self.changes)
@@ -100,6 +103,7 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
             if seal is not None:
                 await database.write(lambda db: check_keys(db, seal, database.where))
             store = cls(database, cache_bytes)
+            await database.read(store.clock.read)
             await store._listener.open(patience)
         except BaseException:
             await database.close()
@@ -325,12 +329,14 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
     async def take_approval(self, tenant: str, id: str, digest: str) -> bool:
         return await self.database.write(lambda db: approvals.take(db, tenant, id, digest))
 
-    async def prune(self, now: float) -> int:
-        removed, some = 0, 1
-        while some:
-            some = await self.database.write(lambda db: retention.prune(db, now))
-            removed += some
-        return removed
+    async def prune(self, now: float, *, force: bool = False) -> int:
+        """What has expired by the clock of the database alone, whatever that of this machine says."""
+        now = min(now, await self.database.read(self.clock.read))
+        stored = await self.database.read(retention.count_stored)
+        return await prune_portion(self._prune, now, stored)
+
+    async def _prune(self, since: float, until: float) -> int:
+        return await self.database.write(lambda db: retention.prune(db, since, until))
 
     async def size(self) -> Size:
         # A write only so that the limit of a statement can be lifted for a transaction.

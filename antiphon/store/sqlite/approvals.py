@@ -20,6 +20,8 @@ def take(db: sqlite3.Connection, tenant: str, id: str, digest: str) -> bool:
     return db.execute(taken, (tenant, id, digest)).rowcount == 1
 
 
-def prune(db: sqlite3.Connection, now: float, at_once: int) -> int:
-    doomed = "SELECT tenant, id FROM approvals WHERE expires_at <= ? LIMIT ?"
-    return db.execute(f"DELETE FROM approvals WHERE (tenant, id) IN ({doomed})", (now, at_once)).rowcount
+def prune(db: sqlite3.Connection, since: float, until: float, at_once: int) -> int:
+    doomed = "SELECT tenant, id FROM approvals WHERE expires_at > ? AND expires_at <= ? LIMIT ?"
+    return db.execute(
+        f"DELETE FROM approvals WHERE (tenant, id) IN ({doomed})", (since, until, at_once)
+    ).rowcount

@@ -50,8 +50,8 @@ def keep(db: sqlite3.Connection, claim: KeyClaim, response: str) -> None:
     )
 
 
-def prune(db: sqlite3.Connection, now: float, at_once: int) -> int:
-    doomed = "SELECT tenant, key FROM idempotency_keys WHERE expires_at <= ? LIMIT ?"
+def prune(db: sqlite3.Connection, since: float, until: float, at_once: int) -> int:
+    doomed = "SELECT tenant, key FROM idempotency_keys WHERE expires_at > ? AND expires_at <= ? LIMIT ?"
     return db.execute(
-        f"DELETE FROM idempotency_keys WHERE (tenant, key) IN ({doomed})", (now, at_once)
+        f"DELETE FROM idempotency_keys WHERE (tenant, key) IN ({doomed})", (since, until, at_once)
     ).rowcount

@@ -58,7 +58,7 @@ CHATS = """
     WHERE key > ? AND (? IS NULL OR tenant = ?) ORDER BY key LIMIT ?
 """
 IDLE_CHATS = """
-    SELECT key FROM chats WHERE expires_at <= ? AND NOT EXISTS (
+    SELECT key FROM chats WHERE expires_at > ? AND expires_at <= ? AND NOT EXISTS (
         SELECT 1 FROM responses WHERE responses.chat = chats.key AND owner IS NOT NULL)
     LIMIT ?
 """
@@ -94,28 +94,37 @@ def delete_chat(db: sqlite3.Connection, tenant: str, id: str) -> bool:
     return True
 
 
-def prune(db: sqlite3.Connection, now: float, at_once: int = AT_ONCE) -> int:
-    """Removes some of what has expired, 0 when nothing is left. A response that still runs stays."""
+def prune(db: sqlite3.Connection, since: float, until: float, at_once: int = AT_ONCE) -> int:
+    """Removes some of what expired in this time, 0 when nothing is left. A response that still runs stays."""
+    given = (since, until, at_once)
     doomed = db.execute(
-        "SELECT key, chain FROM responses WHERE expires_at <= ? AND owner IS NULL LIMIT ?", (now, at_once)
+        "SELECT key, chain FROM responses WHERE expires_at > ? AND expires_at <= ? AND owner IS NULL LIMIT ?",
+        given,
     ).fetchall()
     if doomed:
         remove(db, doomed)
     expired = db.execute(
-        "SELECT tenant, id FROM conversations WHERE expires_at <= ? LIMIT ?", (now, at_once)
+        "SELECT tenant, id FROM conversations WHERE expires_at > ? AND expires_at <= ? LIMIT ?", given
     ).fetchall()
     for tenant, id in expired:
         conversations.delete(db, tenant, id)
-    others = _prune_chats(db, now, at_once) + sessions.prune(db, now, at_once)
-    others += shared_state.prune(db, now)
-    others += approvals.prune(db, now, at_once) + idempotency_keys.prune(db, now, at_once)
-    others += vector_stores.prune(db, now, at_once) + uploads.prune(db, now, at_once)
+    others = _prune_chats(db, *given) + sessions.prune(db, *given) + shared_state.prune(db, until)
+    others += approvals.prune(db, *given) + idempotency_keys.prune(db, *given)
+    others += vector_stores.prune(db, *given) + uploads.prune(db, *given)
     return len(doomed) + len(expired) + others
 
 
-def _prune_chats(db: sqlite3.Connection, now: float, at_once: int) -> int:
+def count_stored(db: sqlite3.Connection) -> int:
+    """About how many responses there are."""
+    (found,) = db.execute(
+        "SELECT (SELECT max(key) FROM responses) - (SELECT min(key) FROM responses)"
+    ).fetchone()
+    return found or 0
+
+
+def _prune_chats(db: sqlite3.Connection, since: float, until: float, at_once: int) -> int:
     """A chat goes once all of its responses are gone; none of them while one still runs."""
-    expired = db.execute(IDLE_CHATS, (now, at_once)).fetchall()
+    expired = db.execute(IDLE_CHATS, (since, until, at_once)).fetchall()
     if not expired:
         return 0
     which = msgspec.json.encode([key for (key,) in expired]).decode()

@@ -25,6 +25,6 @@ def delete(db: sqlite3.Connection, digest: str) -> bool:
     return db.execute("DELETE FROM sessions WHERE digest = ?", (digest,)).rowcount == 1
 
 
-def prune(db: sqlite3.Connection, now: float, at_once: int) -> int:
-    doomed = "SELECT digest FROM sessions WHERE expires_at <= ? LIMIT ?"
-    return db.execute(f"DELETE FROM sessions WHERE digest IN ({doomed})", (now, at_once)).rowcount
+def prune(db: sqlite3.Connection, since: float, until: float, at_once: int) -> int:
+    doomed = "SELECT digest FROM sessions WHERE expires_at > ? AND expires_at <= ? LIMIT ?"
+    return db.execute(f"DELETE FROM sessions WHERE digest IN ({doomed})", (since, until, at_once)).rowcount

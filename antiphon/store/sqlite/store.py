@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
@@ -45,9 +46,11 @@ from antiphon.store.base import (
 )
 from antiphon.store.cache import Cache, weight
 from antiphon.store.changes import Changes
+from antiphon.store.expiry import prune_portion
 from antiphon.store.sqlite import approvals, background, chats, conversations, responses, retention, sessions
 from antiphon.store.sqlite.background_store import SqliteBackground
 from antiphon.store.sqlite.backlog import SHARED, SOON, Backlog, adopt
+from antiphon.store.sqlite.clock_check import ClockCheck
 from antiphon.store.sqlite.coordination_store import SqliteCoordination
 from antiphon.store.sqlite.deletion_counter import DeletionCounter
 from antiphon.store.sqlite.disk_space import Reserve
@@ -100,6 +103,8 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
     ) -> None:
         self.changes = Changes(POLL)
         self.work_queue = None
+        self.clock = time.time
+        self._clock_check = ClockCheck()
         self._path = path
         self._journal = journal
         self._reserve = reserve
@@ -435,24 +440,29 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
     async def take_approval(self, tenant: str, id: str, digest: str) -> bool:
         return await self._write(lambda db: approvals.take(db, tenant, id, digest))
 
-    async def prune(self, now: float) -> int:
+    async def prune(self, now: float, *, force: bool = False) -> int:
         with suppress(StoreFull):
             await self._all_settled()
-        removed, some, at_once = 0, 1, retention.AT_ONCE
-        while some:
-            work = partial(retention.prune, now=now, at_once=at_once)
+        if not force:
+            await self._read(lambda db: self._clock_check.check(db, now))
+        return await prune_portion(self._prune, now, await self._read(retention.count_stored))
+
+    async def _prune(self, since: float, until: float) -> int:
+        """Remove some of what expired in this time, and give back the space."""
+        at_once = retention.AT_ONCE
+        while True:
+            work = partial(retention.prune, since=since, until=until, at_once=at_once)
             try:
-                some = await self._remove(work, self._deletions.change)
+                removed = await self._remove(work, self._deletions.change)
+                break
             except StoreFull:
                 if at_once == 1:
                     raise
                 at_once = max(1, at_once // 8)  # the log needs room for what one transaction changes
-                continue
-            removed += some
-            # On a reader's connection, because the writer runs everything inside a transaction.
-            with suppress(StoreFull):
-                while await self._read(retention.shrink):
-                    pass
+        # On a reader's connection, because the writer runs everything inside a transaction.
+        with suppress(StoreFull):
+            while await self._read(retention.shrink):
+                pass
         return removed
 
     async def size(self) -> Size:

@@ -69,9 +69,10 @@ def used(db: sqlite3.Connection, digests: Sequence[str]) -> set[str]:
     return {digest for (digest,) in rows}
 
 
-def prune(db: sqlite3.Connection, now: float, at_once: int) -> int:
+def prune(db: sqlite3.Connection, since: float, until: float, at_once: int) -> int:
     doomed = db.execute(
-        "SELECT tenant, id FROM files WHERE expires_at <= ? LIMIT ?", (now, at_once)
+        "SELECT tenant, id FROM files WHERE expires_at > ? AND expires_at <= ? LIMIT ?",
+        (since, until, at_once),
     ).fetchall()
     for tenant, id in doomed:
         delete(db, tenant, id)

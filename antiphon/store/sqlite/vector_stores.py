@@ -123,9 +123,10 @@ def delete(db: sqlite3.Connection, tenant: str, id: str) -> bool:
     return True
 
 
-def prune(db: sqlite3.Connection, now: float, at_once: int) -> int:
+def prune(db: sqlite3.Connection, since: float, until: float, at_once: int) -> int:
     doomed = db.execute(
-        "SELECT tenant, id FROM vector_stores WHERE expires_at <= ? LIMIT ?", (now, at_once)
+        "SELECT tenant, id FROM vector_stores WHERE expires_at > ? AND expires_at <= ? LIMIT ?",
+        (since, until, at_once),
     ).fetchall()
     for tenant, id in doomed:
         delete(db, tenant, id)
