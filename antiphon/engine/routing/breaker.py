@@ -15,8 +15,10 @@ FAILURES, REOPENS_AT, _NOT_BEFORE, _PROBE_OWNER, _PROBE_SINCE = range(5)
 SIZE = 5
 LONGEST_PROBE = 600.0
 """After so many seconds a probe without an outcome is taken for lost."""
-LONGEST_REST = 86400.0
-"""After so many seconds a target is probed whatever it said itself."""
+LONGEST_REST = 120.0
+"""A target rests for no more seconds because it said so itself: one answer would take it from everybody."""
+FIRST_PROBE = 30.0
+"""So many seconds after it said that it must rest, it is probed if every other target rests as well."""
 
 ELSEWHERE = -1.0
 """The owner of a probe that another machine has sent."""
@@ -47,6 +49,10 @@ class Breaker:
     def is_closed(self) -> bool:
         """Then anybody may be sent, and nothing changes by that."""
         return not self.cells[REOPENS_AT]
+
+    @property
+    def has_failures(self) -> bool:
+        return bool(self.cells[FAILURES])
 
     def state(self, now: float) -> BreakerState:
         if not self.reopens_at:
@@ -104,7 +110,8 @@ class Breaker:
     ) -> None:
         """The target has failed; `is_limited` says that it had too many requests, which opens it at once.
 
-        It then rests for as long as it asks. After any other failure it rests no less than the cooldown.
+        It then rests for as long as it asks, within `LONGEST_REST`. After any other failure it rests no less
+        than the cooldown.
         """
         self.failures += 1
         asked = None if retry_after is None else min(retry_after, LONGEST_REST)
@@ -115,8 +122,8 @@ class Breaker:
         if is_limited or admission == "probe" or (self.failures >= limit and not self.reopens_at):
             self.reopens_at = max(self.reopens_at, now + rest)
         # Where all targets fail, one early probe after another would be as many as there are requests.
-        pause = rest if admission == "probe" else asked
-        if pause is not None:
+        pause = rest if admission == "probe" else min(asked or 0.0, FIRST_PROBE)
+        if pause:
             self.not_before = max(self.not_before, now + pause)
 
     def released(self, admission: Admission) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from antiphon.config import RouteSettings, Target
-from antiphon.engine.routing.breaker import FAILURES, Admission
+from antiphon.engine.routing.breaker import Admission
 from antiphon.engine.routing.failure_kinds import AttemptFailure, too_long_for_all
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import States
@@ -42,12 +42,12 @@ class Ask(Struct, eq=False):
         """Its first words have come. A probe has shown then that the target is there; others may follow."""
         if self.admission == "probe":
             with states.changing():
-                self.candidate.state.breaker.proved(limit)
+                self.candidate.breaker.proved(limit)
             self.admission = "ordinary"
 
     def answered(self, states: States) -> None:
-        breaker = self.candidate.state.breaker
-        if breaker.cells[FAILURES] or self.admission == "probe":
+        breaker = self.candidate.breaker
+        if breaker.has_failures or self.admission == "probe":
             with states.changing():
                 breaker.succeeded(self.admission)
 
@@ -55,7 +55,7 @@ class Ask(Struct, eq=False):
         """The attempt ended, and says nothing about the target."""
         if self.admission == "probe":
             with states.changing():
-                self.candidate.state.breaker.released(self.admission)
+                self.candidate.breaker.released(self.admission)
 
 
 class Wait(NamedTuple):
@@ -91,18 +91,18 @@ class Dispatch(Struct, eq=False):
         if self._is_over or self.attempts > self.settings.retries:
             return None
         for candidate in self.untried:
-            if candidate.state.breaker.is_closed:
+            if candidate.breaker.is_closed:
                 return self._ask(candidate, "ordinary", now)
-            if candidate.state.breaker.admits(now):
+            if candidate.breaker.admits(now):
                 with self.states.changing():
-                    admission = candidate.state.breaker.admit(now, self.states.owner)
+                    admission = candidate.breaker.admit(now, self.states.owner)
                 if admission is not None:
                     return self._ask(candidate, admission, now)
         return self._probe_early(now) or self._retry(now)
 
     def retry_after(self, now: float) -> float:
         """In how many seconds somebody may be asked, when nobody can be now."""
-        waits = [one.state.breaker.wait(now) for one in (*self.untried, *self._again)]
+        waits = [one.breaker.wait(now) for one in (*self.untried, *self._again)]
         return max(1.0, min(waits, default=1.0))
 
     def nobody(self, targets: str, now: float) -> UpstreamError | SpecError:
@@ -130,8 +130,19 @@ class Dispatch(Struct, eq=False):
         """Nobody is to be asked any more."""
         self._is_over = True
 
-    def failed(self, ask: Ask, kind: AttemptFailure, now: float, retry_after: float | None = None) -> bool:
-        """Record the failure of an attempt. True if another may follow."""
+    def failed(
+        self,
+        ask: Ask,
+        kind: AttemptFailure,
+        now: float,
+        retry_after: float | None = None,
+        *,
+        is_due_to_target: bool = True,
+    ) -> bool:
+        """Record the failure of an attempt. True if another may follow.
+
+        What may be due to what was sent counts for the tenant of the request alone.
+        """
         candidate, settings = ask.candidate, self.settings
         if kind in ("request", "too_long", "unsupported"):
             ask.answered(self.states)  # it has said no to this request, and is well
@@ -145,14 +156,18 @@ class Dispatch(Struct, eq=False):
         state = candidate.state
         with self.states.changing():
             state.errors += 1
-            state.breaker.failed(
-                now,
-                ask.admission,
-                limit=settings.failures,
-                cooldown=settings.cooldown,
-                retry_after=retry_after,
-                is_limited=kind == "rate_limit",
-            )
+            limit, cooldown = settings.failures, settings.cooldown
+            if is_due_to_target or candidate.own is None:
+                candidate.breaker.failed(
+                    now,
+                    ask.admission,
+                    limit=limit,
+                    cooldown=cooldown,
+                    retry_after=retry_after,
+                    is_limited=kind == "rate_limit",
+                )
+            else:
+                candidate.own.failed_for_tenant(now, limit=limit, cooldown=cooldown, retry_after=retry_after)
         self._why = f"after {kind} of {ask.target}"
         self._is_over = kind not in settings.fallback_on
         if kind not in _HOPELESS and candidate not in self._again:
@@ -180,11 +195,11 @@ class Dispatch(Struct, eq=False):
 
     def _probe_early(self, now: float) -> Ask | None:
         """When all are open, the one that reopens soonest gets one probe, if it has not forbidden that."""
-        if not self.untried or any(one.state.breaker.state(now) == "closed" for one in self._again):
+        if not self.untried or any(one.breaker.state(now) == "closed" for one in self._again):
             return None
-        soonest = min(self.untried, key=lambda one: one.state.breaker.reopens_at)
+        soonest = min(self.untried, key=lambda one: one.breaker.reopens_at)
         with self.states.changing():
-            admission = soonest.state.breaker.admit_early(now, self.states.owner)
+            admission = soonest.breaker.admit_early(now, self.states.owner)
         return None if admission is None else self._ask(soonest, admission, now)
 
     def _retry(self, now: float) -> Ask | Wait | None:
@@ -195,14 +210,14 @@ class Dispatch(Struct, eq=False):
                 with self.states.changing():
                     state = candidate.state
                     soon = now + _SLACK
-                    if not state.breaker.wait(soon) and state.budget.take(now):
-                        admission = state.breaker.admit(soon, self.states.owner)
+                    if not candidate.breaker.wait(soon) and state.budget.take(now):
+                        admission = candidate.breaker.admit(soon, self.states.owner)
                         assert admission is not None
                         self._retries += 1
                         self.attempts += 1
                         return Ask(candidate, candidate.target, admission, f"again {self._why}")
             return None
-        waits = [one.state.breaker.wait(now) for one in self._again if one.state.budget.left(now)]
+        waits = [one.breaker.wait(now) for one in self._again if one.state.budget.left(now)]
         soonest = min(waits, default=LONGEST_WAIT + 1)
         if soonest > LONGEST_WAIT:
             return None

@@ -54,6 +54,18 @@ def kind_of(error: ErrorPayload, status: int = 0) -> AttemptFailure:
     return "server_error" if status >= 500 else "request"
 
 
+def is_due_to_target(error: ErrorPayload, status: int, upstream_status: int) -> bool:
+    """Would every tenant meet this failure? A refusal or a 500 may be due to what one of them sends.
+
+    `status` is that of the error; `upstream_status` what the upstream answered with, 0 if it gave none.
+    """
+    if upstream_status < 400 and error.code not in _BY_CODE:
+        upstream_status = status
+    if upstream_status >= 400:
+        return upstream_status == 429 or upstream_status > 500
+    return kind_of(error, status) in ("connection", "timeout", "rate_limit", "overloaded")
+
+
 def too_long_for_all(targets: str) -> SpecError:
     """What the client is told when no window is large enough; `targets` says whose."""
     message = f"the input is too long for {targets}; shorten it"

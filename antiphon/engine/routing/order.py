@@ -9,7 +9,9 @@ from msgspec import Struct
 from antiphon.config import Route, Target
 from antiphon.engine.capabilities import REFUSED, Loss
 from antiphon.engine.routing.affinity import Held
+from antiphon.engine.routing.breaker import Breaker
 from antiphon.engine.routing.states import TargetState
+from antiphon.engine.routing.tenant_breakers import TenantBreaker
 
 EXPLORED = 0.1
 """The share of requests that may find out anew how fast a target is."""
@@ -33,6 +35,12 @@ class Candidate(Struct, eq=False):
     """What the request is estimated to cost there, in dollars; None if that is not known."""
     reason: str = ""
     """Why it stands where it stands."""
+    own: TenantBreaker | None = None
+    """Its breaker as the tenant of the request meets it."""
+
+    @property
+    def breaker(self) -> Breaker | TenantBreaker:
+        return self.state.breaker if self.own is None else self.own
 
     @property
     def shortfall(self) -> int:
@@ -127,7 +135,7 @@ def _weighted(
     by_weight = sorted(able, key=lambda one: (weights.rank(one.position), one.position))
     if held is not None and any(one.target == held.target for one in able):
         return by_weight
-    ready = [one for one in able if one.state.breaker.admits(now)]
+    ready = [one for one in able if one.breaker.admits(now)]
     if not ready:
         return by_weight
     least = min(one.shortfall for one in ready)

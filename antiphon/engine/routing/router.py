@@ -27,7 +27,7 @@ from antiphon.engine.routing.continuation import (
     unfinished,
 )
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
-from antiphon.engine.routing.failure_kinds import kind_of
+from antiphon.engine.routing.failure_kinds import is_due_to_target, kind_of
 from antiphon.engine.routing.routes import FailedAttempt, RouteInUse, UsableRoute
 from antiphon.providers.base import ROUTE, Capabilities, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import SpecError
@@ -107,7 +107,7 @@ class RouteProvider(Struct, eq=False):
         attempt: Attempt | None = None
         trouble: UpstreamError | SpecError | None = None
         # Where there is one target, and it is well, nothing is made to go on with before it fails.
-        ask = route.ask_only()
+        ask = route.ask_only(turn)
         if ask is None:
             dispatch = self._dispatch(turn)
             ask = await next_ask(dispatch, routes.clock)
@@ -142,7 +142,9 @@ class RouteProvider(Struct, eq=False):
                     return
                 ended = attempt.failure
                 trouble = UpstreamError(CLOSED, 502) if ended is None else UpstreamError(ended, ended.status)
-            dispatch = dispatch or route.dispatch_after_only()
+            if dispatch is None:
+                dispatch = route.dispatch_after_only()
+                attempt.ask = route.asked_only(turn)
             self._judge(dispatch, attempt, trouble, turn, mine)
             mine = replace(turn, upstream_status=0, upstream_id="")
             ask = await next_ask(dispatch, routes.clock)
@@ -241,7 +243,13 @@ class RouteProvider(Struct, eq=False):
             dispatch.refused(ask, kind)
             return
         retry_after = trouble.retry_after if isinstance(trouble, UpstreamError) else None
-        is_open = dispatch.failed(ask, kind, routes.clock(), retry_after)
+        is_open = dispatch.failed(
+            ask,
+            kind,
+            routes.clock(),
+            retry_after,
+            is_due_to_target=is_due_to_target(trouble.payload, trouble.status, mine.upstream_status),
+        )
         on_cut = self._route.route.settings.on_cut
         if attempt.has_content or self._unfinished is not None:
             self._unfinished = None

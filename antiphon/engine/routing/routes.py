@@ -130,10 +130,10 @@ class RouteInUse:
         """In which order targets are asked, drawing from these weights, for an answer of so many tokens."""
         routes, route = self.routes, self.route
         if self._only is not None:
-            return [self._only.candidate] if self._only.target in targets else []
+            return [self.asked_only(turn).candidate] if self._only.target in targets else []
         without = turn.hint.without if turn.hint is not None else ()
         found = [
-            Candidate(target, routes.states[target], position)
+            self._candidate(target, turn, position)
             for position, target in enumerate(route.targets)
             if target in targets and target.provider not in without
         ]
@@ -151,7 +151,8 @@ class RouteInUse:
         """The spare target, unless the turn rules it out or is too long for it as well."""
         if spare is None or (turn.hint is not None and spare.provider in turn.hint.without):
             return None
-        found = Candidate(spare, self.routes.states[spare], reason=FOR_LONG)
+        found = self._candidate(spare, turn)
+        found.reason = FOR_LONG
         self._describe(found, turn, None, expected)
         return None if found.is_too_small else found
 
@@ -193,16 +194,32 @@ class RouteInUse:
             candidates, spare = [spare], None
         return Dispatch(self.route.settings, routes.states, candidates, spare, routes.random)
 
-    def ask_only(self) -> Ask | None:
+    def ask_only(self, turn: Turn) -> Ask | None:
         """Ask the only target, if there is just one and nothing speaks against it."""
         only = self._only
         if only is None:
             return None
-        state = only.candidate.state
+        state, now = only.candidate.state, self.routes.clock()
         if state.breaker.cells[REOPENS_AT]:
             return None
-        state.budget.sent(self.routes.clock())
+        if self.routes.states.has_tenant_failures(now):
+            only = self.asked_only(turn)
+            if not only.candidate.breaker.is_closed:
+                return None
+        state.budget.sent(now)
         return only
+
+    def asked_only(self, turn: Turn) -> Ask:
+        """The only target as this request asks it."""
+        assert self._only is not None
+        candidate = self._candidate(self._only.target, turn)
+        candidate.reason = self._only.reason
+        return Ask(candidate, candidate.target, self._only.admission, candidate.reason)
+
+    def _candidate(self, target: Target, turn: Turn, position: int = 0) -> Candidate:
+        states = self.routes.states
+        own = states.breaker_of(target, turn.tenant, self.routes.clock())
+        return Candidate(target, states[target], position, own=own)
 
     def dispatch_after_only(self) -> Dispatch:
         """What leads a request on whose only target was asked."""

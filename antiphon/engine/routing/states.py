@@ -15,12 +15,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 from antiphon.config import Target
-from antiphon.engine.routing import affinity, breaker, estimates, retry_budget
+from antiphon.engine.routing import affinity, breaker, estimates, retry_budget, tenant_breakers
 from antiphon.engine.routing.affinity import Affinity
 from antiphon.engine.routing.breaker import Breaker
 from antiphon.engine.routing.estimates import Estimates
 from antiphon.engine.routing.retry_budget import RetryBudget
 from antiphon.engine.routing.shared_numbers import CellAttribute, Cells, Changing
+from antiphon.engine.routing.tenant_breakers import TenantBreaker, TenantBreakers
 
 log = logging.getLogger(__name__)
 
@@ -70,15 +71,19 @@ class States:
         self._folder = folder
         self._leading: int | None = None
         self._depth = 0
-        size = (_HEAD + SIZE * len(targets)) * 8
+        size = (_HEAD + SIZE * len(targets) + tenant_breakers.SIZE) * 8
         shared = self._mapped(folder, targets, size) if folder is not None else None
         self._by_target = {target: TargetState.alone(target, self._is_alive) for target in targets}
-        if shared is not None:
+        if shared is None:
+            own = memoryview(bytearray(tenant_breakers.SIZE * 8)).cast("d")
+        else:
             numbers = memoryview(shared)[_HEAD * 8 : size].cast("d")
+            own = numbers[-tenant_breakers.SIZE :]
             self._by_target = {
                 target: TargetState(target, numbers[n * SIZE : (n + 1) * SIZE], self._is_alive, self.changing)
                 for n, target in enumerate(targets)
             }
+        self._tenants = TenantBreakers(own, self._is_alive)
         table = memoryview(mmap.mmap(-1, affinity.BYTES) if shared is None else shared)
         self.affinity = Affinity(table[-affinity.BYTES :].cast("Q"), targets)
 
@@ -87,6 +92,15 @@ class States:
 
     def __iter__(self) -> Iterator[TargetState]:
         return iter(self._by_target.values())
+
+    def breaker_of(self, target: Target, tenant: str, now: float) -> TenantBreaker:
+        """The breaker of a target as one request of this tenant meets it."""
+        state = self._by_target[target]
+        return TenantBreaker(state.breaker, state.name, self._tenants, tenant, now)
+
+    def has_tenant_failures(self, now: float) -> bool:
+        """Has any request of any tenant failed lately in a way that counts for its tenant alone?"""
+        return self._tenants.is_used(now)
 
     def changing(self) -> AbstractContextManager[None]:
         """Hold this while a breaker or a budget is changed; it is short, and nothing is awaited inside."""

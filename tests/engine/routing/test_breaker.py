@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.engine.routing.breaker import LONGEST_PROBE, LONGEST_REST, SIZE, Breaker
+from antiphon.engine.routing.breaker import FIRST_PROBE, LONGEST_PROBE, LONGEST_REST, SIZE, Breaker
 
 
 @pytest.fixture
@@ -95,13 +95,23 @@ def test_one_early_probe_goes_out_until_the_cooldown_is_over(breaker: Breaker) -
     assert breaker.admit(62, 1) == "probe"
 
 
-def test_nobody_is_left_alone_for_ever(breaker: Breaker) -> None:
-    breaker.failed(0, "ordinary", limit=3, cooldown=60, retry_after=1e11, is_limited=True)
-    assert breaker.admit_early(LONGEST_REST - 1, 1) is None
+def test_a_target_rests_for_two_minutes_at_most_whatever_it_says(breaker: Breaker) -> None:
+    breaker.failed(0, "ordinary", limit=3, cooldown=60, retry_after=86400, is_limited=True)
+    assert breaker.state(LONGEST_REST - 1) == "open"
+    assert LONGEST_REST == 120
     assert breaker.admit(LONGEST_REST, 1) == "probe"
 
 
-@pytest.mark.parametrize(("retry_after", "rest"), [(None, 60), (0, 60), (7, 60), (3600, 3600)])
+def test_a_target_that_asks_for_a_long_rest_is_probed_early_where_all_rest(breaker: Breaker) -> None:
+    breaker.failed(0, "ordinary", limit=3, cooldown=60, retry_after=86400, is_limited=True)
+    assert breaker.admit_early(FIRST_PROBE - 1, 1) is None
+    assert breaker.admit_early(FIRST_PROBE, 1) == "probe"
+    breaker.failed(FIRST_PROBE, "probe", limit=3, cooldown=60, retry_after=86400, is_limited=True)
+    assert breaker.admit_early(FIRST_PROBE + LONGEST_REST - 1, 1) is None
+    assert breaker.admit(FIRST_PROBE + LONGEST_REST, 1) == "probe"
+
+
+@pytest.mark.parametrize(("retry_after", "rest"), [(None, 60), (0, 60), (7, 60), (90, 90), (3600, 120)])
 def test_another_failure_opens_it_for_the_cooldown_at_least(
     breaker: Breaker, retry_after: float | None, rest: float
 ) -> None:
