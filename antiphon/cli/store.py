@@ -30,8 +30,8 @@ example:
 
 PRUNE: Final = """\
 Removes what has expired (see [store] ttl) and gives the space back. The server does this by itself,
-and what expired long ago in portions; the command does it at once. With SQLite it refuses when the clock
-went forward by more than a day since something was stored, because that may be a mistake: see --force.
+what expired long ago in portions, and with SQLite nothing while the clock seems to have jumped. The
+command does it at once, whatever the clock says: set that right first.
 
 example:
   antiphon store prune
@@ -81,9 +81,7 @@ example:
 def add_to(commands: "Commands") -> None:
     group = add_group(commands, "store", "look after the stored responses", ABOUT)
     add_config_option(add_command(group, "size", size, "print how much is stored", SIZE))
-    parser = add_command(group, "prune", prune, "remove what has expired", PRUNE)
-    add_config_option(parser)
-    parser.add_argument("--force", action="store_true", help="also if the clock has jumped forward")
+    add_config_option(add_command(group, "prune", prune, "remove what has expired", PRUNE))
     add_config_option(add_command(group, "check", check, "look for damage", CHECK))
     parser = add_command(group, "migrate", migrate, "bring the database to this version", MIGRATE)
     add_config_option(parser)
@@ -113,7 +111,7 @@ def size(arguments: argparse.Namespace) -> int:
 def prune(arguments: argparse.Namespace) -> int:
     async def remove(store: "Store", where: str) -> None:
         removed = 0
-        while some := await store.prune(store.clock(), force=arguments.force):
+        while some := await store.prune(store.clock(), force=True):
             removed += some
         print(f"removed        {removed}")
 

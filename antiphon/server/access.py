@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from antiphon.config import Config
 from antiphon.engine.engine import Caller
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.spec.routing import hint_in
+from antiphon.spec.routing import HEADER, hint_in
 from antiphon.stream.client_dialects import detected
 from antiphon.stream.dialects import AUTO, Dialect, by_name
 
@@ -59,6 +59,11 @@ class AccessControl:
         if asked not in (None, b"0", b"1"):
             raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
         task = headers.get(b"x-antiphon-route")
+        if task is not None and not task.strip(b" \t,"):
+            expected = (
+                "expected something like `complexity=simple, speed=fast, without=groq ollama`, or no header"
+            )
+            raise SpecError(invalid_param(HEADER, expected))
         return Caller(
             tenant,
             key,

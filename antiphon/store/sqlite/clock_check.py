@@ -53,7 +53,7 @@ class ClockCheck:
             stands = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M UTC")
             raise ClockJumped(
                 f"the clock stands at {stands}, and went forward by {(after - before) / DAY:.0f} days since "
-                "something was stored. Set it right; if it is right, run `antiphon store prune --force`, or "
+                "something was stored. Set it right; if it is right, run `antiphon store prune`, or "
                 "wait: a gateway that has run for a day removes what has expired by itself"
             )
 

@@ -259,6 +259,8 @@ def test_tools_items_and_parts_of_other_types_fit_the_description_there_and_back
         ({"X-Antiphon-Dialect": ""}, "X-Antiphon-Dialect"),
         ({"X-Antiphon-Receipts": "yes"}, "X-Antiphon-Receipts"),
         ({"X-Antiphon-Route": "simple"}, "X-Antiphon-Route"),
+        ({"X-Antiphon-Route": ""}, "X-Antiphon-Route"),
+        ({"X-Antiphon-Route": ","}, "X-Antiphon-Route"),
     ],
 )
 def test_a_wrong_header_is_a_documented_400_on_every_path_with_a_key(
