@@ -70,7 +70,13 @@ _FILTER = re.compile(
 _OVERLOADED = re.compile(
     r"overloaded|over capacity|no capacity|capacity exceeded|server is busy|loading model|insufficient_system"
 )
-_MODEL = re.compile(r"model|deploymentnotfound")
+_MODEL = re.compile(r"model|deploymentnotfound|no endpoints found for")
+# Servers that call an unknown model a bad request have these words for it.
+_UNKNOWN_MODEL = re.compile(
+    r"\b(model_not_found|invalid_model|model_not_available)\b|\bis not a valid model\b|\bunknown model\b"
+    r"|\binvalid model( name\b|: | ['`\"])|\bmodel (identifier is invalid|not found\b|not exist\b)"
+    r"|\bmodel (\S{1,200} )?does not exist\b"
+)
 _NO_PATH = re.compile(r"unexpected endpoint or method")
 _AUTH = re.compile(r"authentication|invalid[ _]api[ _]key|unauthori[sz]ed|permission")
 _BAD_KEY = re.compile(r"api[ _]key[ _](not[ _]valid|invalid|expired|not[ _]found)|incorrect api[ _]key")
@@ -249,8 +255,8 @@ def _in_our_words(provider: str, status: int, told: _Told, secrets: Collection[s
         # Their words are left out: they like to quote a part of the key.
         text = f"it did not accept the gateway's credentials (HTTP {status}); check its api_key"
         return _error(provider, "server_error", UPSTREAM_AUTH, text, 502)
-    unknown = status in (400, 404) and told.code == MODEL_NOT_FOUND
-    if unknown or (status == 404 and _MODEL.search(words)) or "model identifier is invalid" in words:
+    unknown = status in (400, 422) and _UNKNOWN_MODEL.search(words)
+    if unknown or (status == 404 and _MODEL.search(words)):
         found = error("not_found", MODEL_NOT_FOUND, 404)
         found.payload.param = "model"
         return found

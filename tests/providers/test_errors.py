@@ -16,6 +16,60 @@ def body(message: str, **fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        # Mistral
+        (
+            400,
+            b'{"object": "error", "message": "Invalid model: m", "type": "invalid_model", "param": null,'
+            b' "code": "1500"}',
+        ),
+        # OpenRouter
+        (400, b'{"error": {"message": "m is not a valid model ID", "code": 400}, "user_id": "user_1"}'),
+        (404, b'{"error": {"message": "No endpoints found for maker/m.", "code": 404}}'),
+        # xAI
+        (400, b'{"code": "Client specified an invalid argument", "error": "Model not found: m"}'),
+        (404, b'{"code": "Some entity was not found", "error": "The model m does not exist"}'),
+        # DeepSeek
+        (400, error("Model Not Exist", code="invalid_request_error")),
+        # Perplexity
+        (400, body("Invalid model 'm'. Permitted models are in the documentation.", type="invalid_model")),
+        # Together
+        (400, error("Unable to access non-serverless model m.", code="model_not_available")),
+        # Z.ai
+        (400, error("Unknown Model, please check the model code.", code="1211")),
+        # LiteLLM
+        (400, body("400: {'error': 'Invalid model name passed in model=m'}", code=400)),
+        # Bedrock
+        (400, b'{"message": "The provided model identifier is invalid."}'),
+        (422, body("The model `m` does not exist")),
+    ],
+)
+def test_an_unknown_model_is_not_found_however_the_server_says_it(status: int, told: bytes) -> None:
+    found = errors.refused("up", status, {}, told)
+    assert (found.status, found.payload.type, found.payload.code, found.payload.param) == (
+        404,
+        "not_found",
+        "model_not_found",
+        "model",
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model does not support the parameter 'stop'.",
+        "Invalid model output for tool 'find'.",
+        "tools[0]: the field model_name is unknown",
+        "The file does not exist; this model needs one",
+    ],
+)
+def test_a_bad_request_that_mentions_a_model_stays_one(message: str) -> None:
+    found = errors.refused("up", 400, {}, body(message))
+    assert (found.status, found.payload.type) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
     ("status", "told", "expected"),
     [
         # authentication: never the client's own 401
