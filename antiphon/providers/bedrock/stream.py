@@ -132,7 +132,8 @@ class BedrockStream(AnswerParser):
         self._thought: _Thought | None = None
         self._text_block: int | None = None  # whose words were told last
         self._length = 0  # of those words
-        self._citations: list[dict[str, Any]] = []  # of those words, until they end
+        self._citations: list[dict[str, Any]] = []  # until the words that they belong to end
+        self._cited_block: int | None = None  # the block that they came in, before or behind its words
         self._usage: BedrockCounts | None = None
         self._reason: FinishReason | None = None
 
@@ -223,6 +224,9 @@ class BedrockStream(AnswerParser):
         elif delta.reasoningContent is not None:
             self._reasoning(delta.reasoningContent)
         elif delta.citation is not None:
+            if index != self._cited_block:
+                self._cite()
+                self._cited_block = index
             self._citations.append(delta.citation)
         elif delta.toolResult is not None and opened is not None:
             opened.fields["content"] = [*opened.fields.get("content", ()), *delta.toolResult]
@@ -347,7 +351,8 @@ class BedrockStream(AnswerParser):
         if not text:
             return
         if index != self._text_block:
-            self._cite()
+            if index != self._cited_block:
+                self._cite()
             if self._text_block is not None:
                 self._deltas.append(PartEnd())
             self._text_block, self._length = index, 0
@@ -355,7 +360,7 @@ class BedrockStream(AnswerParser):
         self._deltas.append(TextDelta(text))
 
     def _cite(self) -> None:
-        """What the words that just ended stand on."""
+        """Put the citations on the words that just ended; those of a block without words belong there, too."""
         self._deltas += [AnnotationDelta(annotation(one, self._length)) for one in self._citations]
         self._citations.clear()
 

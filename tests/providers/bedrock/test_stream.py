@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from antiphon.providers.base import UpstreamError
+from antiphon.providers.bedrock.citations import cited
 from antiphon.providers.bedrock.stream import BedrockStream
 from antiphon.providers.tools.functions import flatten
+from antiphon.spec.content import OutputText
+from antiphon.spec.items import Message
 from antiphon.stream.deltas import (
     AnyDelta,
     CallDelta,
@@ -243,6 +246,51 @@ def test_a_citation_of_a_document_is_an_annotation_of_its_block() -> None:
                 "citation": PLACE,
             }
         ]
+
+
+def test_a_citation_before_its_words_is_an_annotation_of_them() -> None:
+    other = PLACE | {"title": "handbook"}
+    frames = [
+        BEGIN,
+        delta(0, text="They get "),
+        stop(0),
+        delta(1, citation=PLACE),
+        delta(1, citation=other),
+        delta(1, text="20 "),
+        delta(1, text="days"),
+        stop(1),
+        delta(2, text=", and "),
+        stop(2),
+        delta(3, citation=other),
+        delta(3, text="more later."),
+        stop(3),
+    ]
+    made = compose([fed(*frames, *ends())])
+    [message] = plain(made)["output"]
+    assert [
+        (part["text"], [(note["title"], note["end_index"]) for note in part["annotations"]])
+        for part in message["content"]
+    ] == [
+        ("They get ", []),
+        ("20 days", [("policy", 7), ("handbook", 7)]),
+        (", and ", []),
+        ("more later.", [("handbook", 11)]),
+    ]
+    [item] = made.output
+    assert isinstance(item, Message)
+    again = [cited(part) for part in item.content if isinstance(part, OutputText)]
+    assert [block and block["citationsContent"]["citations"] for block in again] == [
+        None,
+        [PLACE, other],
+        None,
+        [other],
+    ]
+
+
+def test_citations_in_a_block_without_words_belong_to_the_words_before() -> None:
+    frames = [BEGIN, delta(0, text="20 days"), stop(0), delta(1, citation=PLACE), stop(1), delta(2, text=".")]
+    [message] = plain(compose([fed(*frames, stop(2), *ends())]))["output"]
+    assert [len(part["annotations"]) for part in message["content"]] == [1, 0]
 
 
 def test_an_image_of_the_answer_is_an_item() -> None:
