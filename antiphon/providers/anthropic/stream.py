@@ -44,6 +44,7 @@ from antiphon.wires.messages.usage import MessagesCounts
 from antiphon.wires.messages.vendor import SLUG, VENDOR
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
+from antiphon.wires.usage import balance
 
 _REASONS: dict[str, FinishReason] = {
     "tool_use": "tool_calls",
@@ -352,4 +353,4 @@ class AnthropicStream(LineParser):
             if opened.begun.type == "tool_use":
                 self._deltas += self._told.flush(index)
         if self._usage is not None:
-            self._deltas.append(UsageDelta(self._usage.to_spec()))
+            self._deltas.append(UsageDelta(balance(self._usage.to_spec(), self._note)))

@@ -360,7 +360,7 @@ class BedrockStream(AnswerParser):
         self._deltas.append(TextDelta(text))
 
     def _cite(self) -> None:
-        """Put the citations on the words that just ended; those of a block without words belong there, too."""
+        """Put the citations on the words that just ended, also those of a block without words."""
         self._deltas += [AnnotationDelta(annotation(one, self._length)) for one in self._citations]
         self._citations.clear()
 

@@ -13,7 +13,8 @@ from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.embeddings import checked, posted
 from antiphon.providers.exchange import Call, apart, ask, encoded
-from antiphon.wires.reasoning.kept import KeptReasoning
+from antiphon.wires.chat.source_numbers import SourceNumbers
+from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
 from antiphon.wires.reasoning.think_tags import ThinkTags
 
 
@@ -27,6 +28,7 @@ class ChatUpstream(model_lists.ListedModels):
         self.profile = profile
         self.capabilities: Capabilities = profile.capabilities
         self._keeps = profile.keeps_reasoning
+        self._kept_field = "" if profile.details or profile.reasoning_field else CONTENT
         self._http = environment.http
         self._base = (settings.base_url or "").rstrip("/").removesuffix("/chat/completions")
         self._url = f"{self._base}/chat/completions"
@@ -64,9 +66,10 @@ class ChatUpstream(model_lists.ListedModels):
         name, profile, secrets = self.name, self.profile, self._secrets
         body, tools = prepare(turn, profile, name)
         think = ThinkTags() if profile.think_tags else None
-        kept = KeptReasoning() if self._keeps else None
+        kept = KeptReasoning(self._kept_field) if self._keeps else None
         parser = self.reader(tools, think, kept, provider=name, secrets=secrets)
         parser.note, parser.keeps_chunks = turn.note(name), turn.keeps_chunks
+        parser.numbers = SourceNumbers() if profile.numbers_sources else None
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
 

@@ -20,7 +20,7 @@ from antiphon.providers.history import (
 from antiphon.spec.content import Refusal, text_of
 from antiphon.spec.items import Message, Reasoning
 from antiphon.wires.chat.messages import ChatMessages, text_part, tool_call
-from antiphon.wires.reasoning.kept import put_by, words_of
+from antiphon.wires.reasoning.kept import CONTENT, put_by, words_of
 from antiphon.wires.tools.names import ToolNames
 
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -115,8 +115,8 @@ class _Messages:
             fields[_ANNOTATIONS] = draft.annotations
         if draft.details:
             fields[_DETAILS] = draft.details
-        elif draft.thoughts and draft.calls and self._profile.reasoning_field is not None:
-            fields[self._profile.reasoning_field] = "\n".join(draft.thoughts)
+        elif draft.thoughts and draft.calls:
+            fields[self._profile.reasoning_field or CONTENT] = "\n".join(draft.thoughts)
         if draft.name:
             fields["name"] = draft.name
         calls = [self._call(call) for call in draft.calls]
@@ -136,13 +136,14 @@ class _Messages:
             draft.name = speaker(message) or draft.name
 
     def _reasoning(self, item: Reasoning, draft: _Draft) -> None:
-        kept = put_by(item) if self._profile.details else {}
-        files = kept.get(_ANNOTATIONS)
-        if isinstance(files, list):
+        profile = self._profile
+        kept = put_by(item) if profile.keeps_reasoning else {}
+        files, details = kept.get(_ANNOTATIONS), kept.get(_DETAILS)
+        if profile.details and isinstance(files, list):
             draft.annotations += files
-        if isinstance(details := kept.get(_DETAILS), list):
+        if profile.details and isinstance(details, list):
             draft.details += details
-        elif self._profile.reasoning_field is None:
+        elif profile.reasoning_field is None and not (profile.returns_reasoning and CONTENT in kept):
             reason = "this server does not take the reasoning of earlier turns back"
             self._turn.receipt(self._provider, "input.reasoning", reason, SUPPRESSED)
         elif text := words_of(item):

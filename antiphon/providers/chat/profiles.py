@@ -57,8 +57,12 @@ class Profile:
     """Its answers may show the reasoning."""
     reasoning_field: str | None = None
     """Where the reasoning of an earlier step goes, for servers that want it back during a tool loop."""
+    returns_reasoning: bool = False
+    """Without such a field, what the server gave as `reasoning_content` goes back there in a tool loop."""
     details: bool = False
     """Reasoning comes with `reasoning_details`, proofs among them, which the server wants back."""
+    numbers_sources: bool = False
+    """The text names its sources by their numbers, as in `[3]`."""
     json_schema: bool = True
     json_object: bool = True
     think_tags: bool = False
@@ -72,7 +76,7 @@ class Profile:
     @property
     def keeps_reasoning(self) -> bool:
         """Must the reasoning of an answer be put by, because the server wants it back?"""
-        return self.details or self.reasoning_field is not None
+        return self.details or self.returns_reasoning or self.reasoning_field is not None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -111,6 +115,7 @@ GENERIC = Profile(
     efforts=EFFORTS,
     extra=_SAMPLING | {"logit_bias"},
     files=True,
+    returns_reasoning=True,
 )
 
 OPENAI = Profile(
@@ -153,12 +158,14 @@ _TABLE = (
         "vllm",
         takes=frozenset({"logprobs", "parallel_tool_calls", "reasoning_effort", "user"}),
         extra=_LOCAL_SAMPLING,
+        returns_reasoning=True,
         think_tags=True,
     ),
     Profile(
         "llamacpp",
         takes=frozenset({"logprobs", "parallel_tool_calls"}),
         extra=_LOCAL_SAMPLING,
+        returns_reasoning=True,
         always_streams=True,
         counts_tokens=True,
     ),
@@ -213,6 +220,7 @@ _TABLE = (
         takes=frozenset({"logprobs"}),
         extra=_LOCAL_SAMPLING,
         image_urls=False,
+        returns_reasoning=True,
         think_tags=True,
     ),
     # Like the generic one, except for what they are known to want back or to call otherwise.
@@ -226,13 +234,26 @@ _TABLE = (
         takes=GENERIC.takes - {"reasoning_effort"},
         reasoning_field="reasoning_content",
     ),
-    replace(GENERIC, name="perplexity", hosts=("api.perplexity.ai",), efforts=EFFORTS[1:-1]),
+    replace(
+        GENERIC,
+        name="perplexity",
+        hosts=("api.perplexity.ai",),
+        efforts=EFFORTS[1:-1],
+        numbers_sources=True,
+    ),
     replace(
         GENERIC,
         name="mantle",
         hosts=("bedrock-mantle.*.api.aws",),
         efforts=EFFORTS[1:-1],
         reasoning_field="reasoning",
+    ),
+    replace(
+        GENERIC,
+        name="vercel",
+        hosts=("ai-gateway.vercel.sh",),
+        reasoning_field="reasoning",
+        details=True,
     ),
     replace(
         GENERIC,

@@ -23,6 +23,7 @@ ProfileName = Literal[
     "perplexity",
     "mantle",
     "snowflake",
+    "vercel",
 ]
 
 

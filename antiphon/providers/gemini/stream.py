@@ -42,6 +42,7 @@ from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
+from antiphon.wires.usage import balance
 
 _REASONS: dict[str, FinishReason] = {
     "MAX_TOKENS": "length",
@@ -354,7 +355,7 @@ class GeminiStream(LineParser):
         except UNREADABLE:
             return
         if counts is not None:
-            self._deltas.append(UsageDelta(counts.to_spec()))
+            self._deltas.append(UsageDelta(balance(counts.to_spec(), self._note)))
 
 
 def _only_text(chunk: GeminiChunk) -> str | None:

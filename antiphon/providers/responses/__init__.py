@@ -22,6 +22,7 @@ from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.request import PROVIDER_PARAMETERS
 from antiphon.stream.deltas import AnyDelta
+from antiphon.wires.reasoning.kept import put_by
 
 if TYPE_CHECKING:
     from antiphon.providers.responses.websocket import Sockets
@@ -200,8 +201,8 @@ class _OnAnswer(WrappingSink):
 
 
 def _unproved(item: Item) -> Item:
-    """A proof of this wire means nothing to the other."""
-    if isinstance(item, Reasoning) and item.encrypted_content:
+    """A proof of this wire means nothing to the other, which keeps what it wants back itself."""
+    if isinstance(item, Reasoning) and item.encrypted_content and not put_by(item):
         item = copy(item)
         item.encrypted_content = None
     return item

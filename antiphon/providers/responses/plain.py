@@ -70,4 +70,6 @@ def plain(body: bytes) -> list[AnyDelta] | None:
         input_tokens_details=cost.input_tokens_details,
         output_tokens_details=cost.output_tokens_details,
     )
+    if not usage.adds_up():
+        return None  # which leaves a receipt
     return [TextDelta(text), UsageDelta(usage), Finish("stop")]

@@ -22,6 +22,7 @@ from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.lines import LineSplitter, LineTooLong
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
+from antiphon.wires.usage import balance
 
 _BOM = b"\xef\xbb\xbf"
 _REASONS: dict[str, FinishReason] = {
@@ -208,7 +209,7 @@ class ResponsesStream:
     def _end(self, event: ev.LifecycleEvent) -> None:
         response = event.response
         if response.usage is not None:
-            self._converted.deltas.append(UsageDelta(response.usage))
+            self._converted.deltas.append(UsageDelta(balance(response.usage, self._note)))
         if response.status == "cancelled":
             self._finish(Finish("cancelled"))
         elif isinstance(event, ev.ResponseFailedEvent):

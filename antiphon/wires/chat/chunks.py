@@ -74,6 +74,17 @@ class ChatDelta(Struct, gc=False):
     audio: Any = None
     images: Any = None
     executed_tools: Any = None
+    provider_metadata: Any = None
+
+    def google_counts(self) -> tuple[int, int]:
+        """The tokens of the answer and of the thoughts as Google counted them, behind a gateway."""
+        match self.provider_metadata:
+            case {"google": {"usageMetadata": {"thoughtsTokenCount": int(thoughts), **rest}}} | {
+                "vertex": {"usageMetadata": {"thoughtsTokenCount": int(thoughts), **rest}}
+            }:
+                said = rest.get("candidatesTokenCount")
+                return (said if isinstance(said, int) else 0), thoughts
+        return 0, 0
 
 
 class Alternative(Struct, gc=False):
@@ -127,9 +138,15 @@ class ChatCounts(Struct, gc=False):
     completion_tokens_details: Details | None = None
     completion_token_details: Details | None = None
 
-    def to_spec(self) -> Usage:
-        """The counts as the server gave them; the Composer sees to it that they add up."""
+    def to_spec(self, google: tuple[int, int] = (0, 0)) -> Usage:
+        """The counts as the server gave them; the Composer sees to it that they add up.
+
+        `google` are the tokens of the answer and of the thoughts as Google counted them: Vercel's gateway
+        leaves the thoughts out of the output and of the total.
+        """
         given, made = _whole(self.prompt_tokens), _whole(self.completion_tokens)
+        if google == (made, self._reasoning()):
+            made = sum(google)
         usage = Usage(input_tokens=given, output_tokens=made, total_tokens=given + made)
         prompt = self.prompt_tokens_details or self.prompt_token_details
         cached = (
@@ -142,14 +159,16 @@ class ChatCounts(Struct, gc=False):
             usage.input_tokens_details.cached_tokens = _whole(cached)
         if prompt and prompt.cache_write_tokens:
             usage.input_tokens_details.cache_write_tokens = min(_whole(prompt.cache_write_tokens), given)
-        completion = self.completion_tokens_details or self.completion_token_details
-        if completion and completion.reasoning_tokens:
-            usage.output_tokens_details.reasoning_tokens = _whole(completion.reasoning_tokens)
+        usage.output_tokens_details.reasoning_tokens = self._reasoning()
         if self.total_tokens != given + made and (total := _whole(self.total_tokens)) > given + made:
             if prompt and total == given + made + _whole(prompt.audio_tokens):
                 usage.input_tokens = total - made  # Mistral counts the tokens of audio beside the prompt
             usage.total_tokens = total
         return usage
+
+    def _reasoning(self) -> int:
+        completion = self.completion_tokens_details or self.completion_token_details
+        return _whole(completion.reasoning_tokens) if completion else 0
 
 
 def _whole(count: _Number) -> int:
@@ -181,6 +200,12 @@ class ChatChunk(Struct, gc=False):
                     case {"url": str(url)}:
                         found.setdefault(url, "")
         return found
+
+    def numbered(self) -> list[str]:
+        """The addresses of these pages in the order in which the answer numbers them, the first as 1."""
+        given = self.citations or self.search_results
+        pages = given if isinstance(given, list) else []
+        return [str(one.get("url") if isinstance(one, dict) else one) for one in pages]
 
 
 decode = msgspec.json.Decoder(ChatChunk).decode

@@ -35,13 +35,15 @@ from antiphon.wires.chat.chunks import (
     decode,
 )
 from antiphon.wires.chat.repeated_text import RepeatedText
+from antiphon.wires.chat.source_numbers import SourceNumbers
 from antiphon.wires.lines import LineSplitter, LineTooLong
 from antiphon.wires.media.data_urls import data_url
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
-from antiphon.wires.reasoning.kept import KeptReasoning, detailed
+from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning, detailed
 from antiphon.wires.reasoning.think_tags import ThinkTags
 from antiphon.wires.tools.names import NO_TOOLS, ToolNames
+from antiphon.wires.usage import balance
 
 _REASONS: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",
@@ -82,6 +84,8 @@ class ChatReader(Struct, eq=False):
     note: Note = silently
     """Told what of the answer cannot be passed on."""
     max_line: int = DEFAULT_MAX_EVENT_BYTES
+    numbers: SourceNumbers | None = None
+    """For a server whose text names its sources by their numbers."""
     keeps_chunks: bool = False
     """Give an empty text for a chunk without words."""
     over: bool = False
@@ -92,6 +96,8 @@ class ChatReader(Struct, eq=False):
     """What lines of words have in common, if that is known, while their words are all that matters."""
     _calls: ToolCalls | None = None
     _usage: ChatCounts | None = None
+    _google: tuple[int, int] = (0, 0)
+    """How Google counted the answer and its thoughts, if a gateway says it."""
     _reason: FinishReason | None = None
     _sources: dict[str, str] = {}
     _cited: set[str] = set()
@@ -182,7 +188,8 @@ class ChatReader(Struct, eq=False):
             self._no_chunk(data.strip(), None if is_last else error)
             return
         choices = chunk.choices
-        if choices and self.think is None and not self.kept and (delta := choices[0].delta) is not None:
+        is_plain = self.think is None and not self.kept and self.numbers is None
+        if choices and is_plain and (delta := choices[0].delta) is not None:
             text = delta.content
             if (
                 type(text) is str
@@ -232,6 +239,8 @@ class ChatReader(Struct, eq=False):
             return
         if chunk.citations or chunk.search_results:
             self._sources |= chunk.sources()
+            if self.numbers is not None:
+                self.numbers.take_sources(chunk.numbered())
         if self.keeps_chunks and not any(one.delta and one.delta.content for one in chunk.choices or ()):
             self._deltas.append(TextDelta(""))
         for choice in chunk.choices or ():
@@ -248,12 +257,17 @@ class ChatReader(Struct, eq=False):
             if delta.annotations:
                 for annotation in delta.annotations:
                     self._put_by(annotation)
+            if delta.provider_metadata:
+                self._google = delta.google_counts()
             if delta.audio or delta.executed_tools:
                 self._untold(delta)
             if self.kept and (delta.content or delta.refusal or delta.tool_calls or delta.function_call):
                 self._deltas += self.kept.take()
             if delta.content:
+                first = len(self._deltas)
                 self._content(delta.content, choice.logprobs)
+                if self.numbers is not None:
+                    self.numbers.add_text(self._deltas[first:])
             if delta.refusal:
                 self._deltas.append(RefusalDelta(delta.refusal))
             if delta.annotations:
@@ -287,17 +301,19 @@ class ChatReader(Struct, eq=False):
                 self.kept.details(delta.reasoning_details)
         if told:
             self._deltas += told
-        elif reasoning := delta.reasoning_content or delta.reasoning:
-            self._reasoning(reasoning)
+        elif delta.reasoning_content:
+            self._reasoning(delta.reasoning_content, CONTENT)
+        elif delta.reasoning:
+            self._reasoning(delta.reasoning)
 
-    def _reasoning(self, reasoning: str | dict[str, Any]) -> None:
+    def _reasoning(self, reasoning: str | dict[str, Any], field: str = "") -> None:
         text = reasoning if isinstance(reasoning, str) else reasoning.get("content")
         if not isinstance(text, str):
             self.note("output", "reasoning without words cannot be passed on")
         elif text:
             self._deltas.append(ReasoningDelta(text))
             if self.kept is not None:
-                self.kept.words(text)
+                self.kept.words(text, field)
 
     def _content(self, content: str | list[Any] | dict[str, Any], logprobs: LogProbs | None) -> None:
         if isinstance(content, dict):
@@ -355,9 +371,10 @@ class ChatReader(Struct, eq=False):
     def _cite(self) -> None:
         """The sources of the text so far: those that no annotation has named."""
         told, self._cited = self._cited, {*self._cited, *self._sources}
+        places = {} if self.numbers is None else self.numbers.find_places()
         for url, title in self._sources.items():
             if url not in told:
-                self._deltas.append(AnnotationDelta(UrlCitation(url, title, 0, 0)))
+                self._deltas.append(AnnotationDelta(UrlCitation(url, title, *places.get(url, (0, 0)))))
 
     def _untold(self, delta: ChatDelta) -> None:
         """Fields that have no delta; some servers send them as empty forms."""
@@ -397,7 +414,7 @@ class ChatReader(Struct, eq=False):
         if self._calls is not None:
             self._deltas += self._calls.flush()
         if self._usage is not None:
-            self._deltas.append(UsageDelta(self._usage.to_spec()))
+            self._deltas.append(UsageDelta(balance(self._usage.to_spec(self._google), self.note)))
         self._deltas.append(last)
         self.over = True
         self._repeated = None

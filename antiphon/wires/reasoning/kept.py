@@ -12,14 +12,22 @@ from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.items import Reasoning
 from antiphon.stream.deltas import AnyDelta, ReasoningDelta, SignatureDelta, SummaryDelta
 
+CONTENT = "reasoning_content"
+"""The field that most servers of the chat wire show their reasoning in, and some take it back in."""
+
 # Where each kind of detail has its words; an encrypted one has none.
 _WORDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
 class KeptReasoning:
-    """True as long as it holds something that has not been told yet."""
+    """True as long as it holds something that has not been told yet.
 
-    def __init__(self) -> None:
+    Words that come in the field `only` are kept under its name, which says where they go back, and others
+    are not kept. Without it all words are.
+    """
+
+    def __init__(self, only: str = "") -> None:
+        self._only = only
         self._words: list[str] = []
         self._details: list[dict[str, Any]] = []
         self.files: list[dict[str, Any]] = []
@@ -28,8 +36,9 @@ class KeptReasoning:
     def __bool__(self) -> bool:
         return bool(self._words or self._details)
 
-    def words(self, text: str) -> None:
-        self._words.append(text)
+    def words(self, text: str, field: str = "") -> None:
+        if not self._only or field == self._only:
+            self._words.append(text)
 
     def details(self, given: list[dict[str, Any]]) -> None:
         """Pieces of one detail, which share its kind and index, become one again."""
@@ -44,7 +53,8 @@ class KeptReasoning:
 
     def take(self) -> list[AnyDelta]:
         """The proof of the reasoning that is over now."""
-        kept = {"reasoning_details": self._details, "text": "".join(self._words), "annotations": self.files}
+        words = {self._only or "text": "".join(self._words)}
+        kept = {"reasoning_details": self._details, **words, "annotations": self.files}
         self._words, self._details, self.files = [], [], []
         return [SignatureDelta(encode({key: value for key, value in kept.items() if value}).decode())]
 
@@ -64,7 +74,9 @@ def put_by(item: Reasoning) -> dict[str, Any]:
 
 def words_of(item: Reasoning) -> str:
     """The words of an earlier thought, also where the client sent only its seal back."""
-    return str(put_by(item).get("text") or item.get_reasoning_text() or item.get_summary_text())
+    kept = put_by(item)
+    words = kept.get("text") or kept.get(CONTENT)
+    return str(words or item.get_reasoning_text() or item.get_summary_text())
 
 
 def detailed(given: list[dict[str, Any]]) -> list[AnyDelta]:

@@ -7,6 +7,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from antiphon.providers.base import Turn
 from antiphon.providers.chat.profiles import OPENAI, Profile
 from antiphon.providers.chat.request import prepare
+from antiphon.wires.reasoning.kept import CONTENT
 from tests.providers.compose import make_turn
 from tests.providers.typed_dicts import mistakes
 
@@ -15,7 +16,9 @@ def build(request: dict[str, Any], profile: Profile = OPENAI) -> tuple[dict[str,
     turn = make_turn(request)
     body, _ = prepare(turn, profile, "up")
     if profile.name in ("openai", "generic"):
-        assert mistakes(body, CompletionCreateParamsStreaming) == []
+        # What a server gave as `reasoning_content` goes back there, for which the SDK has no field.
+        plain = [{key: said[key] for key in said if key != CONTENT} for said in body["messages"]]
+        assert mistakes({**body, "messages": plain}, CompletionCreateParamsStreaming) == []
     return body, turn
 
 

@@ -175,6 +175,8 @@ def test_a_server_without_json_schema_is_told_the_schema(instructions: str | Non
         ("https://bedrock-mantle.eu-west-1.api.aws/v1", "mantle"),
         ("https://bedrock-mantle.eu-west-1.api.aws.evil.example/v1", "generic"),
         ("https://org-account.snowflakecomputing.com/api/v2/cortex/v1", "snowflake"),
+        ("https://ai-gateway.vercel.sh/v1", "vercel"),
+        ("https://ai-gateway.vercel.sh.evil.example/v1", "generic"),
         ("http://127.0.0.1:8000/v1", "generic"),
     ],
 )

@@ -15,7 +15,8 @@ from antiphon.spec.response import InputTokensDetails, OutputTokensDetails, Resp
 from antiphon.stream.deltas import Failure, Finish, UsageDelta
 from antiphon.stream.whole_answers import check_figures
 from antiphon.wires.chat.chunks import ChatCounts
-from antiphon.wires.reasoning.kept import KeptReasoning
+from antiphon.wires.chat.source_numbers import SourceNumbers
+from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
 from tests.providers.chat import wire
 from tests.providers.chat.bodies import body
 from tests.providers.chat.reading import read, response
@@ -160,6 +161,33 @@ def test_sources_stand_on_the_text_before_a_call() -> None:
     assert len(cited(made)) == 2
 
 
+def located(made: Response) -> list[tuple[str, int, int]]:
+    [message] = plain(made)["output"]
+    [part] = message["content"]
+    return [(note["url"], note["start_index"], note["end_index"]) for note in part["annotations"]]
+
+
+FOUND = ["https://a.example", "https://b.example", "https://c.example", "https://a.example"]
+
+
+@pytest.mark.parametrize("last_only", [False, True])
+def test_a_source_that_the_text_names_by_its_number_has_its_place(last_only: bool) -> None:
+    text = "It rains [3][1]. Still [3], see [4], [0], [99] and [x]."
+    places = [("https://a.example", 12, 15), ("https://b.example", 0, 0), ("https://c.example", 9, 12)]
+    at_once = answered(whole({"content": text}, citations=FOUND), numbers=SourceNumbers())
+    assert located(at_once) == places
+    early = None if last_only else FOUND
+    pieces = [wire.chunk({"content": text[n : n + 5]}, citations=early) for n in range(0, len(text), 5)]
+    end = wire.chunk({}, finish="stop", citations=FOUND)
+    assert located(response(b"".join(pieces) + end, numbers=SourceNumbers())) == places
+
+
+def test_only_where_a_server_numbers_its_sources_are_numbers_read() -> None:
+    made = answered(whole({"content": "a[1]"}, citations=FOUND[:1]))
+    assert located(made) == [("https://a.example", 0, 0)]
+    assert [name for name, profile in PROFILES.items() if profile.numbers_sources] == ["perplexity"]
+
+
 # --- files that the server read ----------------------------------------------------------------------------
 
 READ_FILE = {
@@ -213,6 +241,42 @@ def test_what_cannot_be_told_leaves_a_note(message: dict[str, Any]) -> None:
     made = answered(whole(message), note=lambda param, why: notes.append((param, why)))
     assert told(made) == ["x"]
     assert [param for param, _ in notes] == ["output"]
+
+
+# --- reasoning in a tool loop -----------------------------------------------------------------------------
+
+CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def sent_back(message: dict[str, Any], profile: str) -> dict[str, Any]:
+    """What of the reasoning of an answer with a call is sent back with the call's output."""
+    chosen = PROFILES[profile]
+    kept = KeptReasoning("" if chosen.details or chosen.reasoning_field else CONTENT)
+    made = answered(whole({"content": None, "tool_calls": [CALL], **message}), kept=kept)
+    result = {"type": "function_call_output", "call_id": "a", "output": "x"}
+    history = [{"role": "user", "content": "Look."}, *plain(made)["output"], result]
+    [assistant] = [one for one in body({"input": history}, chosen)["messages"] if one["role"] == "assistant"]
+    return {name: value for name, value in assistant.items() if "reasoning" in name}
+
+
+@pytest.mark.parametrize("profile", ["generic", "llamacpp", "vllm", "lmstudio"])
+def test_reasoning_goes_back_in_a_tool_loop_where_the_server_gave_it(profile: str) -> None:
+    assert sent_back({"reasoning_content": "Hm."}, profile) == {"reasoning_content": "Hm."}
+    assert sent_back({"reasoning": "Hm."}, profile) == {}
+
+
+def test_the_reasoning_details_of_vercels_gateway_go_back_in_a_tool_loop() -> None:
+    details = [
+        {
+            "type": "reasoning.text",
+            "text": "Hm.",
+            "signature": "s",
+            "format": "anthropic-claude-v1",
+            "index": 0,
+        }
+    ]
+    message = {"reasoning": "Hm.", "reasoning_details": details}
+    assert sent_back(message, "vercel") == {"reasoning_details": details}
 
 
 # --- usage -------------------------------------------------------------------------------------------------
@@ -282,6 +346,43 @@ def usage_of(given: dict[str, Any]) -> tuple[int, int, int, int]:
 )
 def test_the_usage_of_vendors(given: dict[str, Any], counted: tuple[int, int, int, int]) -> None:
     assert usage_of(given) == counted
+
+
+COUNTS = {
+    "prompt_tokens": 20,
+    "completion_tokens": 8,
+    "total_tokens": 28,
+    "completion_tokens_details": {"reasoning_tokens": 50},
+}
+
+
+@pytest.mark.parametrize("vendor", ["google", "vertex"])
+@pytest.mark.parametrize(
+    ("thoughts", "said", "counted"),
+    [
+        (50, 8, 58),
+        (5, 8, 13),
+        # A gateway that counts the thoughts as output already.
+        (5, 3, 8),
+    ],
+)
+def test_thoughts_that_vercels_gateway_leaves_out_of_the_output_are_counted(
+    vendor: str, thoughts: int, said: int, counted: int
+) -> None:
+    """Google counts answer and thoughts apart, and the gateway repeats how."""
+    google = {"promptTokenCount": 20, "candidatesTokenCount": said, "thoughtsTokenCount": thoughts}
+    metadata = {"provider_metadata": {vendor: {"usageMetadata": google}, "gateway": {"cost": "0.1"}}}
+    usage = COUNTS | {"completion_tokens_details": {"reasoning_tokens": thoughts}}
+    streamed = wire.chunk({"content": "x"}) + wire.chunk(metadata, finish="stop", usage=usage)
+    for made in (
+        answered(whole({"content": "x", **metadata}, usage=usage)),
+        response(streamed + b"data: [DONE]\n\n"),
+    ):
+        assert made.usage is not None
+        assert made.usage.input_tokens == 20
+        assert made.usage.output_tokens == counted
+        assert made.usage.total_tokens == 20 + counted
+        assert made.usage.output_tokens_details.reasoning_tokens == thoughts
 
 
 numbers = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -21,8 +21,8 @@ from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers.build import build, environment
 from tests.providers.chat.fake import FakeChat
-from tests.providers.chat.wire import Answer
-from tests.providers.compose import answer, answering, batches, compose, make_turn, patience, told
+from tests.providers.chat.wire import Answer, ToolCall
+from tests.providers.compose import answer, answering, batches, compose, make_turn, patience, plain, told
 from tests.providers.conformance.said import Called, Script, Text
 from tests.providers.fake_server import SOON, Step, Wire, refusal, refusing_address
 from tests.providers.responses import wire
@@ -243,6 +243,18 @@ async def test_a_server_without_responses_is_asked_through_chat(
         assert told(await answer(provider, again)) == ["Two."]
         assert [one.path for one in chat.requests[2:]] == ["/v1/chat/completions"]
         assert [one.action for one in again.receipts] == ["fallback"]
+
+
+async def test_reasoning_of_the_way_back_goes_back_in_a_tool_loop(http: UpstreamClient, made: Made) -> None:
+    async with FakeChat(strict=False) as chat:
+        chat.says(Answer(reasoning="Hm.", calls=(ToolCall("look", "{}", "a"),)), Answer("Done."))
+        provider = made(chat.base_url, quirks="open_responses")
+        asked = [{"role": "user", "content": "Look."}]
+        first = compose(await batches(provider, make_turn({"input": asked})))
+        result = {"type": "function_call_output", "call_id": "a", "output": "x"}
+        items = [*asked, *plain(first)["output"], result]
+        assert told(await answer(provider, make_turn({"input": items}))) == ["Done."]
+        assert chat.body["messages"][1]["reasoning_content"] == "Hm."
 
 
 async def test_the_memory_of_a_missing_address_fades(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
