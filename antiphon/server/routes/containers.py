@@ -5,14 +5,14 @@ from urllib.parse import unquote
 
 from antiphon.server.api.file_objects import ContainerBody, ContainerFile, ContainerFileList, ContainerObject
 from antiphon.server.exchange import Exchange
+from antiphon.server.file_body import send_file
 from antiphon.server.gateway import Gateway
 from antiphon.server.json_body import json_body
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.code_interpreter import CodeInterpreter
 from antiphon.tools.code_interpreter.containers import listed
-from antiphon.wires.worker_thread import in_worker_thread
 
 _NOT_A_PAGE = ((b"content-disposition", b"attachment"), (b"x-content-type-options", b"nosniff"))
 
@@ -25,7 +25,10 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         id = tool.containers.new(tenant, now)
     except ToolFailure as full:
         raise SpecError(ErrorPayload("too_many_requests", str(full), "too_many_containers"), 429) from None
-    await tool.put(tenant, id, files)
+    try:
+        await tool.put(tenant, id, files)
+    except ToolFailure as full:
+        raise SpecError(invalid_param("file_ids", str(full))) from None
     await exchange.answer(encode(ContainerObject(id=id, created_at=int(now), name=body.name)))
 
 
@@ -49,8 +52,10 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
     file = listed(_found(gateway, exchange)).get(exchange.params["item"])
     if file is None:
         raise _missing(f"there is no file {exchange.params['item']!r} in this container")
-    body = await in_worker_thread(file.read_bytes)
-    await exchange.answer(body, content_type=b"application/octet-stream", headers=_NOT_A_PAGE)
+    try:
+        await send_file(exchange, file, _NOT_A_PAGE)
+    except FileNotFoundError:
+        raise _missing(f"the file {exchange.params['item']!r} was removed from this container") from None
 
 
 def _found(gateway: Gateway, exchange: Exchange) -> Path:

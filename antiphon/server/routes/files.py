@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
-from typing import BinaryIO, get_args
+from typing import get_args
 from urllib.parse import quote
 
 from antiphon.server.api.file_objects import DeletedFile, FileList, FileObject, FilePurpose
 from antiphon.server.exchange import Exchange
+from antiphon.server.file_body import send_file
 from antiphon.server.forms import Form, read_form
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, unknown_cursor
@@ -17,7 +17,6 @@ from antiphon.store import UnknownCursor, UploadedFile
 from antiphon.tools.file_search.library import missing_content, missing_file
 
 _PURPOSES: tuple[str, ...] = get_args(FilePurpose)
-_PIECE = 256 * 1024
 _SECONDS = range(3600, 2592001)
 
 
@@ -63,21 +62,9 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
         (b"x-content-type-options", b"nosniff"),
     )
     try:
-        opened = await asyncio.to_thread(_opened, gateway.library.path(file))
+        await send_file(exchange, gateway.library.path(file), headers)
     except FileNotFoundError:
         raise missing_content(file.id) from None
-    try:
-        exchange.open_stream(b"application/octet-stream", headers)
-        while piece := await asyncio.to_thread(opened.read, _PIECE):
-            if not exchange.put(piece):
-                await exchange.ready()
-    finally:
-        opened.close()
-    await exchange.finish()
-
-
-def _opened(path: Path) -> BinaryIO:
-    return path.open("rb")
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:

@@ -3,10 +3,10 @@
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -37,8 +37,8 @@ from antiphon.tools.code_interpreter.engine import CodeEngine, Ran
 from antiphon.tools.code_interpreter.monty import Monty
 from antiphon.tools.file_search.library import Library, missing_file, safe_name
 from antiphon.tools.slots import FairSlots
-from antiphon.wires.worker_thread import in_worker_thread
 
+T = TypeVar("T")
 TYPE = "code_interpreter"
 CALL = "code_interpreter_call"
 OUTPUTS = "code_interpreter_call.outputs"
@@ -81,7 +81,10 @@ class CodeInterpreter(HostedTool):
             self._engine = Monty(*limits)
         else:
             self._engine = Bubblewrap(*limits, settings.disk, settings.processes)
-        self.containers = Containers(environment.folder / "containers", settings.idle, settings.containers)
+        self.containers = Containers(
+            environment.folder / "containers", settings.idle, settings.containers, settings.disk
+        )
+        self._disk_threads = ThreadPoolExecutor(2, "antiphon-containers")
         self.containers.prune(environment.clock())
         self._pruning: asyncio.Task[None] | None = None
         self._slots = FairSlots(settings.runs)
@@ -106,7 +109,14 @@ class CodeInterpreter(HostedTool):
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
             raise SpecError(invalid_param(f"{where}.file_ids", "expected the ids of uploaded files"))
         files = await self.uploaded(tenant, ids, f"{where}.file_ids")
-        return _Session(self, scope, _last_container(scope.items), files)
+        container = _last_container(scope.items)
+        path = self.containers.find(tenant, container)
+        if files and path is not None:
+            try:
+                await self._on_disk(self.containers.check_room, path, self._named(files))
+            except ToolFailure as full:
+                raise SpecError(invalid_param(f"{where}.file_ids", str(full))) from None
+        return _Session(self, scope, container, files)
 
     async def uploaded(self, tenant: str, ids: Sequence[str], param: str) -> list[UploadedFile]:
         """The files that a container is to begin with; `SpecError` if one cannot be had."""
@@ -127,14 +137,24 @@ class CodeInterpreter(HostedTool):
         return found
 
     async def put(self, tenant: str, container: str, files: Sequence[UploadedFile]) -> None:
-        """Copy files into a container, under their names."""
+        """Copy files into a container, under their names; `ToolFailure` if they do not fit."""
         path = self.containers.find(tenant, container)
-        if path is None:
+        if path is None or not files:
             return
-        for file in files:
-            with suppress(FileNotFoundError):  # deleted in the meantime
-                name = safe_name(file.filename)  # it may have been uploaded before names were looked at
-                await in_worker_thread(self.containers.put, path, name, self._library.path(file))
+        async with self._lock(path):
+            await self._on_disk(self.containers.put, path, self._named(files))
+
+    def _named(self, files: Sequence[UploadedFile]) -> list[tuple[str, Path]]:
+        """The names of files in a container: one may have been uploaded before names were looked at."""
+        return [(safe_name(file.filename), self._library.path(file)) for file in files]
+
+    def _lock(self, path: Path) -> asyncio.Lock:
+        """One after the other in a container: each begins with the files that the one before has left."""
+        return self._locks.setdefault(path, asyncio.Lock())
+
+    async def _on_disk(self, work: Callable[..., T], *given: object) -> T:
+        """Do work with files in a thread of this tool, so that it waits for no other work of the gateway."""
+        return await asyncio.get_running_loop().run_in_executor(self._disk_threads, work, *given)
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
@@ -148,13 +168,15 @@ class CodeInterpreter(HostedTool):
         if self._pruning is None or self._pruning.done():
             self._pruning = asyncio.create_task(self._prune())
         with self.containers.used(path, clock()):
-            await in_worker_thread(self.containers.remove)
-            # One after the other in a container: each begins with the files that the one before has left.
-            async with self._locks.setdefault(path, asyncio.Lock()), self._slots.taken(tenant):
-                ran = await self._engine.run(code, path)
-                changed: list[str] = []
-                if ran.files is not None:
-                    changed = await in_worker_thread(self.containers.keep, path, ran.files, clock())
+            await self._on_disk(self.containers.remove)
+            async with self._lock(path), self._slots.taken(tenant):
+                await self._on_disk(self.containers.check_room, path)
+                with self.containers.staged(path) as left:
+                    ran = await self._engine.run(code, path, left)
+                    changed: list[str] = []
+                    if ran.files is not None:
+                        changed = await self._on_disk(self.containers.keep, path, ran.files, clock())
+                await self._on_disk(self.containers.remove)
         return ran, changed
 
     async def _prune(self) -> None:
@@ -162,14 +184,15 @@ class CodeInterpreter(HostedTool):
         others = 1
         while others:
             await asyncio.sleep(self.settings.idle + 1)
-            expired, others = await in_worker_thread(self.containers.expired, self.environment.clock())
+            expired, others = await self._on_disk(self.containers.expired, self.environment.clock())
             self.containers.take_out(expired)
-            await in_worker_thread(self.containers.remove)
+            await self._on_disk(self.containers.remove)
 
     async def close(self) -> None:
         if self._pruning is not None:
             self._pruning.cancel()
             await asyncio.wait([self._pruning])
+        self._disk_threads.shutdown(wait=False)
 
     def function(self) -> Function:
         return Function("python", self._engine.description, _PARAMETERS, True)

@@ -1,42 +1,42 @@
 """Full Python in a sandbox of the Linux kernel: bubblewrap, an unprivileged user, limits, a filter of calls.
 
 The code sees no network, no process and no file of the machine but the interpreter's own, which it cannot
-change. It works in memory, on a copy of its files, so that nothing it writes touches a disk.
+change. It works in memory, on a copy of its files, which the gateway takes out when its processes are gone.
 """
 
 import asyncio
-import io
 import json
 import os
+import secrets
+import select
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 from asyncio.subprocess import Process
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.child_answers import read_at_most
-from antiphon.tools.code_interpreter import inside, memory, probe, seccomp
-from antiphon.tools.code_interpreter.containers import can_keep
+from antiphon.tools.code_interpreter import inside, probe, seccomp
+from antiphon.tools.code_interpreter.cgroup import Cgroup, find_parent
 from antiphon.tools.code_interpreter.engine import Ran
+from antiphon.tools.code_interpreter.guard import Guard, Taken
 from antiphon.wires.child_process import end_process, start_program
-from antiphon.wires.worker_thread import in_worker_thread
 
 _GRACE = 15.0
-"""How much longer than its time limit a sandbox may take, to start and to hand out its files."""
-_LOOK = 0.1
-_MOST_FILES = 1000
-_PNG = b"\x89PNG\r\n\x1a\n"
-_PICTURES, _PICTURE_BYTES = 8, 4 * 1024 * 1024
-_FIRST_USER = 1_900_000_000
-"""User ids from here on belong to nobody; each run gets one of its own."""
-_users = count()
+"""How much longer than its time limit a sandbox may take, to start and to have its files taken out."""
+_LATE = 5.0
+"""So much later than the program inside the guard stops a sandbox; the code may have stopped that program."""
+_TRIAL = 60.0
+_FIRST_USER, _USERS = 1_900_000_000, 247_000_000
+"""User ids that belong to nobody. Each run takes one of them at random, so that the sandboxes of different
+workers, and of gateways that do not know of each other, do not count as one user's."""
+_SIGNALS = 1024
+"""How many timers and waiting signals the kernel keeps for a sandbox."""
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache")
 _INTERPRETER = ("bin", "lib", "lib64", "pyvenv.cfg")
 """What Python needs of its own folder. Beside them may be credentials, such as those of `pip.conf`."""
@@ -51,6 +51,8 @@ class Bubblewrap:
         self._output = output
         self._disk = disk
         self._processes = processes
+        self._cgroups: Path | None = None
+        """Where this process can make cgroups."""
         self._reason = self._tried()
 
     @property
@@ -65,16 +67,14 @@ class Bubblewrap:
     def unavailable(self) -> str | None:
         return self._reason
 
-    async def run(self, code: str, folder: Path) -> Ran:
-        read_end, write_end = os.pipe()
-        with _seccomp_filter() as filter, os.fdopen(read_end, "rb") as archive:
-            try:
-                process = await _started(self._command(folder, filter, write_end), (filter, write_end))
-            finally:
-                os.close(write_end)
+    async def run(self, code: str, folder: Path, left: Path) -> Ran:
+        cgroup = self._make_cgroup()
+        try:
+            with _seccomp_filter() as filter:
+                process = await _started(self._command(folder, filter, cgroup), (filter,))
             try:
                 async with asyncio.timeout(self._seconds + _GRACE):
-                    return await self._follow(process, code, archive)
+                    return await self._follow(process, code, cgroup, left)
             except TimeoutError:
                 raise ToolFailure("the sandbox did not end in time, and was stopped") from None
             finally:
@@ -83,58 +83,61 @@ class Bubblewrap:
                 if process.returncode is None:
                     _stop(process)
                 await end_process(process)
+        finally:
+            if cgroup is not None:
+                asyncio.get_running_loop().run_in_executor(None, cgroup.remove)
 
-    async def _follow(self, process: Process, code: str, archive: io.BufferedReader) -> Ran:
+    async def _follow(self, process: Process, code: str, cgroup: Cgroup | None, left: Path) -> Ran:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(_line(code, self._seconds))
-        loop, files = asyncio.get_running_loop(), asyncio.StreamReader()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(files), archive)
+        await self._hear(process.stdout, "the sandbox did not start")
         try:
-            watching = asyncio.create_task(self._watch(process))
-            try:
-                most = self._disk + self._disk // 4
-                text, packed = await asyncio.gather(
-                    read_at_most(process.stdout, self._output), _read_all(files, most, transport)
-                )
-                status = await process.wait()
-            finally:
-                watching.cancel()
-                await asyncio.wait([watching])
+            guard = Guard(process.pid, self._memory, cgroup)
+        except OSError:
+            raise ToolFailure("the sandbox ended before the code began") from None
+        guarding = asyncio.wrap_future(guard.start(self._seconds + _LATE, left, self._disk))
+        try:
+            process.stdin.write(_line(code, self._seconds))
+            await self._hear(process.stdout, "the files of the container could not be copied")
+            text = await read_at_most(process.stdout, self._output)
+            taken = await asyncio.shield(guarding)
+            status = await process.wait()
         finally:
-            transport.close()
-        said = text.decode(errors="replace")
-        if not watching.cancelled() and watching.exception() is None:
+            guard.abandon()
+            if not guarding.done():
+                _stop(process)
+                await asyncio.wait([guarding])  # it writes into the folder until it ends
+        return self._ran(text.decode(errors="replace"), status, taken)
+
+    async def _hear(self, output: asyncio.StreamReader, problem: str) -> None:
+        """Wait until the program inside has come so far; no code has run until it has done so twice."""
+        if (first := await output.read(1)) != inside.READY:
+            said = first + await read_at_most(output, self._output)
+            raise ToolFailure(f"{problem}: {said.decode(errors='replace').strip()}")
+
+    def _ran(self, said: str, status: int, taken: Taken) -> Ran:
+        if taken.stopped == "memory":
             return Ran(f"{said}\n(stopped: it used more than {self._memory >> 20} MiB of memory)", True)
-        if status == inside.TIMED_OUT:
+        if taken.stopped == "time" or status == inside.TIMED_OUT:
             said += f"\n(stopped: it took longer than {self._seconds:.0f} s)"
-        unpacked = None if packed is None else await in_worker_thread(_unpacked, packed)
-        if unpacked is None:
+        if taken.left is None:
             return Ran(f"{said}\n(what it left in its files could not be kept)".lstrip(), True)
-        found, others = unpacked
-        figures = [data for name, data in sorted(found.items()) if name.startswith("figures/")]
-        images = _pictures(figures)
-        if len(images) < len(figures):
+        if taken.hidden_pictures:
             said += "\n(not all figures can be shown: there are too many of them, or they are too large)"
-        left = {name[5:]: data for name, data in found.items() if name.startswith("data/")}
-        kept = {name: data for name, data in left.items() if can_keep(name, left)}
-        if len(kept) < len(left):
-            said += f"\n(files that could not be kept, because of their names: {len(left) - len(kept)})"
-        if others:
-            said += f"\n(links and special files are not kept: {others})"
-        return Ran(said, status != 0, images, kept)
+        if taken.left.badly_named:
+            said += f"\n(files that could not be kept, because of their names: {taken.left.badly_named})"
+        if taken.left.others:
+            said += f"\n(links and special files are not kept: {taken.left.others})"
+        return Ran(said, status != 0, taken.pictures, taken.left.files)
 
-    async def _watch(self, process: Process) -> None:
-        """Returns once everything inside together uses more memory than it may, and has been stopped.
+    def _make_cgroup(self) -> Cgroup | None:
+        """A cgroup for one sandbox, whose files are in memory as well; None where there can be none."""
+        if self._cgroups is not None:
+            with suppress(OSError):
+                return Cgroup(self._cgroups, self._memory + 2 * self._disk)
+        return None
 
-        The kernel's own limit is for each process alone.
-        """
-        asked = process.pid, _PROGRAM, (inside.DATA, "/tmp")
-        while await in_worker_thread(memory.used, *asked) <= self._memory:  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK)
-        _stop(process)
-
-    def _command(self, folder: Path, filter: int, archive: int) -> list[str]:
+    def _command(self, folder: Path, filter: int, cgroup: Cgroup | None) -> list[str]:
         bound: list[str] = []
         program = Path(inside.__file__).resolve()
         for place in (*_SYSTEM, *_interpreter()):
@@ -143,7 +146,7 @@ class Bubblewrap:
                 bound += [*_parents(path), "--symlink", os.readlink(path), place]
             elif path.exists():
                 bound += [*_parents(path), "--ro-bind", place, place]
-        user = str(_FIRST_USER + next(_users) % 100_000)
+        user = str(_FIRST_USER + secrets.randbelow(_USERS))
         limits = [
             "prlimit",
             f"--as={2 * self._memory}",
@@ -152,14 +155,23 @@ class Bubblewrap:
             f"--cpu={int(self._seconds) + 5}",
             "--core=0",
             "--nofile=128",
+            f"--sigpending={_SIGNALS}",
             "--",
         ]
-        return [
-            *("bwrap", "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid"),
+        command = [
+            *(
+                shutil.which("bwrap") or "bwrap",
+                "--die-with-parent",
+                "--new-session",
+                "--unshare-ipc",
+                "--unshare-pid",
+            ),
             *("--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--clearenv"),
             *(("--cap-drop", "ALL") if _is_root() else ("--unshare-user", "--disable-userns")),
             *(part for name in _CAPABILITIES for part in ("--cap-add", name) if _is_root()),
             *("--proc", "/proc", "--dev", "/dev"),
+            # The first process has no limits. Where it has the user of the code, the code could rewrite it.
+            *("--tmpfs", "/proc/1", "--remount-ro", "/proc/1"),
             *("--perms", "1777", "--size", str(self._disk), "--tmpfs", "/tmp"),
             *bound,
             *("--perms", "0755", "--dir", "/mnt", "--ro-bind", str(folder), inside.GIVEN),
@@ -171,8 +183,9 @@ class Bubblewrap:
             *("--seccomp", str(filter), "--"),
             *(_as_user(user) if _is_root() else ()),
             *limits,
-            *(sys.executable, "-I", "-u", _PROGRAM, str(archive)),
+            *(sys.executable, "-I", "-u", _PROGRAM),
         ]
+        return command if cgroup is None else cgroup.joining(command)
 
     def _tried(self) -> str | None:
         """Run it once, and see that it holds; why it does not, in a sentence."""
@@ -184,25 +197,22 @@ class Bubblewrap:
             os.chmod(folder, 0o755)
             secret = Path(folder).parent / f"{Path(folder).name}.outside"
             secret.touch()
-            null, left_open = (os.open(os.devnull, os.O_WRONLY) for _ in range(2))
-            read_end, write_end = os.pipe()
+            left_open = os.open(os.devnull, os.O_WRONLY)
             try:
-                command = self._command(Path(folder), filter, null)
-                os.write(write_end, _line(probe.code(str(secret)), 20))
-                files = (filter, null, left_open)
-                done = subprocess.run(
-                    command, stdin=read_end, capture_output=True, env={}, pass_fds=files, timeout=60
+                status, said = _ask(
+                    self._command(Path(folder), filter, None),
+                    _line(probe.code(str(secret)), 20),
+                    (filter, left_open),
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 return f"no code is run: the sandbox does not start: {error}"
             finally:
-                for file in (null, left_open, read_end, write_end):
-                    os.close(file)
+                os.close(left_open)
                 secret.unlink()
-        said = done.stdout.decode(errors="replace").strip() or done.stderr.decode(errors="replace").strip()
-        if done.returncode or said != probe.HOLDS:
+        if status or said != probe.HOLDS:
             last = said.splitlines()[-1] if said else "it says nothing"
             return f"no code is run: the sandbox does not hold here: {last}"
+        self._cgroups = find_parent()
         return None
 
 
@@ -227,6 +237,33 @@ def _is_root() -> bool:
 def _line(code: str, seconds: float) -> bytes:
     """What the program inside is asked, in one line."""
     return json.dumps({"code": code, "seconds": seconds}).encode() + b"\n"
+
+
+def _ask(command: list[str], line: bytes, files: tuple[int, ...]) -> tuple[int, str]:
+    """What a sandbox says to the code in this line, and its status; blocks until it has ended."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={},
+        pass_fds=files,
+        bufsize=0,
+    )
+    with process, process.stdin as given:  # type: ignore[union-attr]
+        try:
+            process.stdin = None  # stays open, or the code would be stopped
+            assert process.stdout is not None
+            is_heard, _, _ = select.select([process.stdout], [], [], _TRIAL)
+            first = process.stdout.read(1) if is_heard else b""
+            if first == inside.READY:
+                Guard(process.pid, 0, None).close()
+                given.write(line)
+                first = b""
+            rest, _ = process.communicate(timeout=_TRIAL)
+        finally:
+            process.kill()
+    return process.returncode, (first + rest.removeprefix(inside.READY)).decode(errors="replace").strip()
 
 
 async def _started(command: list[str], files: tuple[int, ...]) -> Process:
@@ -291,54 +328,3 @@ def _seccomp_filter() -> Iterator[int]:
         file.write(seccomp.program() or b"")
         file.seek(0)
         yield file.fileno()
-
-
-async def _read_all(
-    stream: asyncio.StreamReader, most: int, transport: asyncio.ReadTransport
-) -> bytes | None:
-    """All that comes; None as soon as it is more than there may be."""
-    kept: list[bytes] = []
-    while piece := await stream.read(64 * 1024):
-        kept.append(piece)
-        most -= len(piece)
-        if most < 0:
-            transport.close()
-            return None
-    return b"".join(kept)
-
-
-def _pictures(figures: list[bytes]) -> list[bytes]:
-    """Those that can be shown: pictures, not too many, and not too large together."""
-    shown: list[bytes] = []
-    room = _PICTURE_BYTES
-    for figure in figures:
-        if figure.startswith(_PNG) and len(figure) <= room and len(shown) < _PICTURES:
-            shown.append(figure)
-            room -= len(figure)
-    return shown
-
-
-def _unpacked(packed: bytes) -> tuple[dict[str, bytes], int] | None:
-    """The regular files of an archive that nobody vouches for, and how many others are no folders.
-
-    None if it is no archive. The second name of a file is a link to the first, and one of the others.
-    """
-    found: dict[str, bytes] = {}
-    others = 0
-    try:
-        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
-            for member in tar:
-                parts = member.name.split("/")
-                if not member.isreg() or ".." in parts or member.name.startswith("/"):
-                    others += not member.isdir()
-                    continue
-                if len(found) == _MOST_FILES:
-                    return None
-                file = tar.extractfile(member)
-                assert file is not None
-                found[member.name] = file.read()
-                if len(found[member.name]) != member.size:
-                    return None
-    except (tarfile.TarError, ValueError, EOFError, OSError):
-        return None
-    return found, others

@@ -4,12 +4,13 @@ A container belongs to one tenant and to this machine. One that nobody has used 
 the one that was used longest ago, when its tenant wants one more than there may be.
 """
 
+import filecmp
 import hashlib
 import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -21,11 +22,17 @@ PREFIX, _GONE = "cntr_", "gone_"
 _ID = re.compile(rf"{PREFIX}[0-9A-Za-z]{{1,64}}")
 FILE_PREFIX = "cfile_"
 _LONGEST_NAME = 250
+MOST_FILES = 1000
+"""How many files a container may hold."""
 
 
 class Containers:
-    def __init__(self, folder: Path, idle: float, most: int) -> None:
-        """`idle` is after how many seconds a container goes, `most` how many a tenant may have."""
+    def __init__(self, folder: Path, idle: float, most: int, disk: int) -> None:
+        """`idle` is after how many seconds a container goes, `most` how many a tenant may have.
+
+        `disk` is how many bytes the files of one may take.
+        """
+        self._disk = disk
         self._folder = folder
         self._idle = idle
         self._most = most
@@ -67,27 +74,52 @@ class Containers:
             if not self._running[path]:
                 del self._running[path]
 
-    def keep(self, path: Path, files: dict[str, bytes], now: float) -> list[str]:
-        """Make the container hold just these; the names of those that are new or have changed."""
+    @contextmanager
+    def staged(self, path: Path) -> Iterator[Path]:
+        """A folder for what a run leaves. `remove` removes what `keep` has not moved out of it."""
+        folder = path.with_name(f"{_GONE}{ids.new_id('run_')}")
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            self._gone.append(folder)
+
+    def keep(self, path: Path, files: dict[str, Path], now: float) -> list[str]:
+        """Make the container hold just these, which are moved; the names of those new or changed."""
         before = {file.name: file for file in path.iterdir()}
         changed: list[str] = []
-        for name, data in files.items():
-            stored = quote(name, safe="")
+        for name, file in files.items():
+            stored = stored_name(name)
             old = before.pop(stored, None)
-            if old is None or old.read_bytes() != data:
-                (path / stored).write_bytes(data)
-                (path / stored).chmod(0o644)
+            if old is None or not filecmp.cmp(old, file, shallow=False):
+                file.chmod(0o644)
+                file.replace(path / stored)
                 changed.append(name)
         for gone in before.values():
             gone.unlink()
         self._touch(path, now)
         return changed
 
-    def put(self, path: Path, name: str, source: Path) -> None:
-        """Add a copy of a file; a name that is too long loses its beginning."""
-        target = path / quote(name, safe="")[-_LONGEST_NAME:]
-        shutil.copyfile(source, target)
-        target.chmod(0o644)
+    def put(self, path: Path, files: Iterable[tuple[str, Path]]) -> None:
+        """Add copies of files, or none of them: `ToolFailure` if the container cannot hold them all.
+
+        A name that is too long loses its beginning. A file that is not there any more is left out.
+        """
+        for name, source in self.check_room(path, files).items():
+            shutil.copyfile(source, path / name)
+            (path / name).chmod(0o644)
+
+    def check_room(self, path: Path, files: Iterable[tuple[str, Path]] = ()) -> dict[str, Path]:
+        """The files by the names that they would have there; `ToolFailure` if they do not fit."""
+        given = {quote(name, safe="")[-_LONGEST_NAME:]: file for name, file in files if file.exists()}
+        held = [file for file in path.iterdir() if file.name not in given]
+        total = sum(file.stat().st_size for file in (*held, *given.values()))
+        if total > self._disk or len(held) + len(given) > MOST_FILES:
+            raise ToolFailure(
+                f"the files do not fit into the container, which may hold {self._disk:,} bytes in "
+                f"{MOST_FILES:,} files: have code delete some of those in it, or name another container"
+            )
+        return given
 
     def prune(self, now: float) -> None:
         """Remove those that nobody has used for too long, and what an earlier run has left half removed."""
@@ -127,15 +159,17 @@ class Containers:
         os.utime(path, (now, now))
 
 
-def can_keep(name: str, names: Container[str]) -> bool:
-    """Can a file of this name, which nobody vouches for, be kept beside the others?"""
-    parts = name.split("/")
-    if "\0" in name or not {"", ".", ".."}.isdisjoint(parts):
+def stored_name(name: str) -> str:
+    """The name of a file in its container, whose folders have none of their own there."""
+    return quote(name, safe="")
+
+
+def can_keep(name: str) -> bool:
+    """Can a file of this name, which code has chosen, be kept?"""
+    if not {"", ".", ".."}.isdisjoint(name.split("/")):
         return False
-    if any("/".join(parts[:n]) in names for n in range(1, len(parts))):
-        return False  # what would be its folder is a file
     try:
-        return len(quote(name, safe="")) <= _LONGEST_NAME
+        return len(stored_name(name)) <= _LONGEST_NAME
     except UnicodeEncodeError:
         return False
 

@@ -15,8 +15,11 @@ class Ran(Struct):
     failed: bool = False
     images: Sequence[bytes] = ()
     """Figures, as PNG."""
-    files: dict[str, bytes] | None = None
-    """What the folder holds afterwards; None if there is no folder, or what it holds has not come out."""
+    files: dict[str, Path] | None = None
+    """What the folder holds afterwards, each file as it lies in the folder that was given for them.
+
+    None if there is no folder, or what it holds has not come out.
+    """
 
 
 class CodeEngine(Protocol):
@@ -29,5 +32,8 @@ class CodeEngine(Protocol):
     def unavailable(self) -> str | None:
         """Why nothing is run, in a sentence."""
 
-    async def run(self, code: str, folder: Path) -> Ran:
-        """Run code, with a copy of the files in this folder. Cancelled, it is stopped at once."""
+    async def run(self, code: str, folder: Path, left: Path) -> Ran:
+        """Run code, with a copy of the files in this folder. Cancelled, it is stopped at once.
+
+        What the code leaves is put into `left`, an empty folder.
+        """

@@ -1,9 +1,10 @@
 """The program that runs inside the sandbox, with the standard library alone.
 
-Standard input has the code and how many seconds it may take, as JSON in one line. It stays open: when it ends
-before the code does, nobody waits for the code any more, and it is stopped. What the code prints goes to
-standard output. Its files go out as a tar archive: what it left in its folder under `data`, open figures
-under `figures`. The process that runs the code may do anything; nothing outside believes what it says.
+It writes READY to standard output and reads one line from standard input: the code and how many seconds it
+may take, as JSON. When the files are in place it writes READY again, and runs the code. Standard input stays
+open: when it ends before the code does, nobody waits for the code any more, and it is stopped. What the code
+prints goes to standard output. Its files stay where they are, and the gateway takes them out when every
+process in here has ended. The code can do to this program whatever it likes; nothing outside relies on it.
 """
 
 import ast
@@ -13,7 +14,6 @@ import os
 import shutil
 import signal
 import sys
-import tarfile
 import threading
 import traceback
 from contextlib import suppress
@@ -23,39 +23,43 @@ from urllib.parse import unquote
 GIVEN, DATA, FIGURES = "/mnt/given", "/mnt/data", "/tmp/figures"
 TIMED_OUT, FAILED = 3, 1
 ABANDONED = 4
+READY = b"\x06"
 CODE = "<code>"
 
 
-def main(archive: int) -> None:
-    close_others(archive)
+def main() -> None:
+    close_others()
+    os.write(1, READY)
     line = sys.stdin.buffer.readline()
     if not line:
         sys.exit(ABANDONED)
     asked = json.loads(line)
+    try:
+        copy_files()
+    except OSError as error:
+        os.write(1, str(error.strerror).encode())
+        os._exit(FAILED)
+    os.write(1, READY)
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        run(asked["code"])
+    threading.Thread(target=end_with_the_gateway, args=(child,), daemon=True).start()
+    os._exit(wait(child, asked["seconds"]))  # and with this process all that the code has started
+
+
+def copy_files() -> None:
     for name in os.listdir(GIVEN):
         target = os.path.join(DATA, unquote(name))
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copyfile(os.path.join(GIVEN, name), target)
     os.mkdir(FIGURES)
-    child = os.fork()
-    if child == 0:
-        os.close(archive)
-        os.setpgid(0, 0)
-        run(asked["code"])
-    threading.Thread(target=end_with_the_gateway, args=(child,), daemon=True).start()
-    status = wait(child, asked["seconds"])
-    out = os.fdopen(archive, "wb")
-    # Nobody reads more than there may be.
-    with suppress(BrokenPipeError), out, tarfile.open(fileobj=out, mode="w|") as tar:
-        tar.add(FIGURES, "figures")
-        tar.add(DATA, "data")
-    sys.exit(status)
 
 
-def close_others(archive: int) -> None:
+def close_others() -> None:
     """Whatever else the gateway has left open is none of the code's business."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != archive:
+        if int(name) > 2:
             with suppress(OSError):  # the folder itself was open, and is no more
                 os.close(int(name))
 
@@ -85,8 +89,6 @@ def wait(child: int, seconds: float) -> int:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     _, status = os.waitpid(child, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    with suppress(ProcessLookupError):
-        stop()  # what it has started
     if timed_out:
         return TIMED_OUT
     return 0 if status == 0 else FAILED
@@ -137,4 +139,4 @@ def save_figures() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main()

@@ -1,7 +1,7 @@
 """How much memory everything inside a sandbox takes together, also where no limit of the kernel counts it."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -9,25 +9,44 @@ from pathlib import Path
 _PIPE = 64 * 1024
 _INODE = 1024
 """What a file takes of the kernel's memory, however little is in it."""
+_MAPPING = 1024
+"""What the kernel keeps for a mapping of memory, with what each fork adds to that."""
+_WATCHED_FILE = 256
+"""What the kernel keeps for each file that an epoll watches."""
+_EPOLL = "anon_inode:[eventpoll]"
 
 
-def used(pid: int, mark: str, folders: Iterable[str]) -> int:
-    """The bytes that the processes below this one take: their own, in sockets and pipes, and for files.
+def is_beyond(limit: int, first: int, folders: Sequence[int]) -> bool:
+    """Do this process and those below it take more bytes than this, with their sockets, pipes and files?
 
-    A socket or pipe is counted as full. `folders` are those that can be written inside; the file `mark` is
-    there once they are.
+    A socket or pipe is counted as full. `folders` are open folders, one of each file system that can be
+    written inside. What takes longer to look at is looked at last.
     """
-    processes = _below(pid)
-    waiting: set[str] = set()
+    processes = _find_processes(first)
+    held = [os.statvfs(folder) for folder in folders]
+    total = sum(processes.values()) + sum(one.f_files - one.f_ffree for one in held) * _INODE
+    pipes: set[str] = set()
+    sockets: set[str] = set()
     for process in processes:
-        waiting.update(_pipes_and_sockets(process))
-    sockets = sum(name.startswith("socket:") for name in waiting)
-    total = sum(processes.values()) + sockets * _socket_buffer() + (len(waiting) - sockets) * _PIPE
-    return total + _files(processes, mark, folders) * _INODE
+        if total + len(pipes) * _PIPE + len(sockets) * _socket_buffer() > limit:
+            return True
+        for number, target in _open_files(process):
+            if target.startswith("socket:"):
+                sockets.add(target)
+            elif target.startswith("pipe:"):
+                pipes.add(target)
+            elif target == _EPOLL:
+                total += _count_lines(f"/proc/{process}/fdinfo/{number}", limit) * _WATCHED_FILE
+    total += len(pipes) * _PIPE + len(sockets) * _socket_buffer()
+    for process in processes:
+        if total > limit:
+            return True
+        total += _count_lines(f"/proc/{process}/maps", (limit - total) // _MAPPING) * _MAPPING
+    return total > limit
 
 
-def _below(pid: int) -> dict[int, int]:
-    """The memory of each process below this one."""
+def _find_processes(first: int) -> dict[int, int]:
+    """The memory of this process and of each below it."""
     parents: dict[int, int] = {}
     sizes: dict[int, int] = {}
     page = os.sysconf("SC_PAGE_SIZE")
@@ -36,32 +55,28 @@ def _below(pid: int) -> dict[int, int]:
             with suppress(OSError, ValueError, IndexError):
                 fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
                 parents[int(entry)], sizes[int(entry)] = int(fields[1]), int(fields[21]) * page
-    found: dict[int, int] = {}
-    above = {pid}
+    found = {first: sizes.get(first, 0)}
+    above: Iterable[int] = {first}
     while above := {child for child, parent in parents.items() if parent in above} - found.keys():
         found |= {child: sizes[child] for child in above}
     return found
 
 
-def _pipes_and_sockets(process: int) -> Iterator[str]:
-    """Those that a process holds, by names that are the same in each process that shares them."""
+def _open_files(process: int) -> Iterator[tuple[str, str]]:
+    """Their numbers, and names that are the same in each process that shares a pipe or socket."""
     with suppress(OSError):
         for number in os.listdir(f"/proc/{process}/fd"):
             with suppress(OSError):
-                target = os.readlink(f"/proc/{process}/fd/{number}")
-                if target.startswith(("socket:", "pipe:")):
-                    yield target
+                yield number, os.readlink(f"/proc/{process}/fd/{number}")
 
 
-def _files(processes: Iterable[int], mark: str, folders: Iterable[str]) -> int:
-    """How many files there are."""
-    for process in processes:
-        root = f"/proc/{process}/root"
-        with suppress(OSError):
-            if os.path.exists(root + mark):
-                held = [os.statvfs(root + folder) for folder in folders]
-                return sum(one.f_files - one.f_ffree for one in held)
-    return 0
+def _count_lines(path: str, most: int) -> int:
+    """How many lines a file of the kernel has, of which it makes each as it is read; stops after `most`."""
+    lines = 0
+    with suppress(OSError), open(path, "rb", buffering=0) as file:
+        while lines <= most and (piece := file.read(64 * 1024)):
+            lines += piece.count(b"\n")
+    return lines
 
 
 @cache

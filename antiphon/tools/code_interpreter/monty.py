@@ -30,7 +30,7 @@ class Monty:
             return "no code can be run, because pydantic-monty is not installed: pip install 'antiphon[code]'"
         return None
 
-    async def run(self, code: str, folder: Path) -> Ran:
+    async def run(self, code: str, folder: Path, left: Path) -> Ran:
         asked = {"code": code, "seconds": self._seconds, "memory": self._memory, "limit": self._output}
         # A character can take six bytes in JSON.
         told = await ask_child(_CHILD, asked, self._seconds + _GRACE, 6 * self._output + 1024)

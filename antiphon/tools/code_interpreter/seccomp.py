@@ -2,8 +2,9 @@
 
 What code in the sandbox never needs and attacks on the kernel begin with is refused: new namespaces, mounts,
 tracing, keys, kernel modules, and the large interfaces with a history of holes. So is memory that belongs to
-no process and to no folder, because nobody could see how much of it there is. Of sockets there are only those
-within the machine, whose buffers stay as small as they begin.
+no process and to no folder, because nobody could see how much of it there is: shared segments, semaphores,
+queues of events, pages that only a pipe holds, rules and filters. Of sockets there are only those within the
+machine, whose buffers stay as small as they begin; so do those of pipes.
 """
 
 import errno
@@ -15,7 +16,12 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _KILL = 0x80000000
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
-_AF_UNIX, _SOL_SOCKET, _SO_SNDBUF, _SO_RCVBUF = 1, 1, 7, 8
+_AF_UNIX, _SOL_SOCKET = 1, 1
+_SOCKET_MEMORY: Final = (7, 8, 26, 51)
+"""SO_SNDBUF, SO_RCVBUF, SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF."""
+_F_SETPIPE_SZ: Final = 1031
+_FIRST_UNKNOWN: Final = 453
+"""From here on calls are newer than this filter. Programs do without what a kernel does not have."""
 _X32 = 0x40000000
 _NEW_NAMESPACES: Final = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
@@ -28,6 +34,7 @@ class _Machine(NamedTuple):
     socket: int
     socketpair: int
     setsockopt: int
+    fcntl: int
     refused: tuple[int, ...]
 
 
@@ -36,25 +43,27 @@ _MACHINES: Final = {
     # kexec_load, add_key, request_key, keyctl, unshare, move_pages, perf_event_open, name_to_handle_at,
     # open_by_handle_at, setns, process_vm_readv, process_vm_writev, kcmp, finit_module, kexec_file_load,
     # bpf, userfaultfd, io_uring_setup, io_uring_enter, io_uring_register, open_tree, move_mount, fsopen,
-    # fsconfig, fsmount, fspick, mount_setattr, memfd_create, memfd_secret, shmget, msgget, mq_open
+    # fsconfig, fsmount, fspick, mount_setattr, memfd_create, memfd_secret, shmget, msgget, mq_open, semget,
+    # inotify_init, inotify_init1, inotify_add_watch, fanotify_init, vmsplice, splice, tee, io_setup,
+    # pidfd_getfd, landlock_create_ruleset, landlock_add_rule, landlock_restrict_self
     "x86_64": _Machine(
         0xC000003E,
         *(56, 435),
-        *(41, 53, 54),
+        *(41, 53, 54, 72),
         (
             *(101, 155, 165, 166, 167, 168, 169, 175, 176, 179, 246, 248, 249, 250, 272, 279, 298, 303),
             *(304, 308, 310, 311, 312, 313, 320, 321, 323, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442),
-            *(319, 447, 29, 68, 240),
+            *(319, 447, 29, 68, 240, 64, 253, 294, 254, 300, 278, 275, 276, 206, 438, 444, 445, 446),
         ),
     ),
     "aarch64": _Machine(
         0xC00000B7,
         *(220, 435),
-        *(198, 199, 208),
+        *(198, 199, 208, 25),
         (
             *(117, 41, 40, 39, 224, 225, 142, 105, 106, 60, 104, 217, 218, 219, 97, 239, 241, 264, 265, 268),
             *(270, 271, 272, 273, 294, 280, 282, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442),
-            *(279, 447, 194, 186, 180),
+            *(279, 447, 194, 186, 180, 190, 26, 27, 262, 75, 76, 77, 0, 438, 444, 445, 446),
         ),
     ),
 }
@@ -75,7 +84,8 @@ def program() -> bytes | None:
         _step(_AT_LEAST, _X32, 0, 1),
         _step(_RETURN, refuse),
         # Its flags are in memory, where a filter cannot look, so that libraries have to use `clone`.
-        _step(_EQUAL, machine.clone3, 0, 1),
+        _step(_EQUAL, machine.clone3, 1, 0),
+        _step(_AT_LEAST, _FIRST_UNKNOWN, 0, 1),
         _step(_RETURN, no_such_call),
     ]
     for number in machine.refused:
@@ -88,15 +98,20 @@ def program() -> bytes | None:
             _step(_RETURN, _ALLOW),
             _step(_RETURN, _REFUSE | errno.EAFNOSUPPORT),
         ]
+    options = [_step(_EQUAL, option, 0, 1) + _step(_RETURN, refuse) for option in _SOCKET_MEMORY]
     steps += [
-        _step(_EQUAL, machine.setsockopt, 0, 7),
+        _step(_EQUAL, machine.setsockopt, 0, 5 + 2 * len(options)),
         _step(_LOAD, _SECOND_ARGUMENT),
-        _step(_EQUAL, _SOL_SOCKET, 0, 3),
-        _step(_LOAD, _THIRD_ARGUMENT),
-        _step(_EQUAL, _SO_SNDBUF, 2, 0),
-        _step(_EQUAL, _SO_RCVBUF, 1, 0),
+        _step(_EQUAL, _SOL_SOCKET, 1, 0),
         _step(_RETURN, _ALLOW),
+        _step(_LOAD, _THIRD_ARGUMENT),
+        *options,
+        _step(_RETURN, _ALLOW),
+        _step(_EQUAL, machine.fcntl, 0, 4),
+        _step(_LOAD, _SECOND_ARGUMENT),
+        _step(_EQUAL, _F_SETPIPE_SZ, 0, 1),
         _step(_RETURN, refuse),
+        _step(_RETURN, _ALLOW),
         _step(_EQUAL, machine.clone, 0, 3),
         _step(_LOAD, _FIRST_ARGUMENT),
         _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),

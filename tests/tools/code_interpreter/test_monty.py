@@ -31,7 +31,7 @@ def engine() -> Monty:
 async def test_code_gives_what_it_prints_and_its_value(
     engine: Monty, tmp_path: Path, code: str, text: str
 ) -> None:
-    ran = await engine.run(code, tmp_path)
+    ran = await engine.run(code, tmp_path, tmp_path)
     assert (ran.text, ran.failed) == (text, False)
 
 
@@ -53,11 +53,11 @@ async def test_code_gives_what_it_prints_and_its_value(
     ],
 )
 async def test_what_it_may_not_do_is_told(engine: Monty, tmp_path: Path, code: str, says: str) -> None:
-    ran = await engine.run(code, tmp_path)
+    ran = await engine.run(code, tmp_path, tmp_path)
     assert ran.failed
     assert says in ran.text
 
 
 async def test_nothing_is_kept_between_calls(engine: Monty, tmp_path: Path) -> None:
-    await engine.run("x = 1", tmp_path)
-    assert "NameError" in (await engine.run("x", tmp_path)).text
+    await engine.run("x = 1", tmp_path, tmp_path)
+    assert "NameError" in (await engine.run("x", tmp_path, tmp_path)).text
