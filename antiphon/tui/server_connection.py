@@ -22,6 +22,8 @@ from antiphon.tui.status import StatusModel, facts_of
 
 _QUICK = Timeouts(connect=3.0, read=10.0, idle=10.0, total=15.0)
 _PAUSE = 1.0
+_HEADERS = {"X-Antiphon-Receipts": "1"}
+"""The inspector shows the receipts, and a gateway lists them only for those who ask."""
 
 
 class ServerConnection:
@@ -35,9 +37,11 @@ class ServerConnection:
         self.problem = ""
         self.models: dict[str, StatusModel] = {}
         if options.local:
-            self.client = AsyncClient(transport="local", config=options.config)
+            self.client = AsyncClient(transport="local", config=options.config, headers=_HEADERS)
         else:
-            self.client = AsyncClient(options.base_url, options.api_key, retries=Retries(times=1))
+            self.client = AsyncClient(
+                options.base_url, options.api_key, headers=_HEADERS, retries=Retries(times=1)
+            )
 
     @property
     def name(self) -> str:

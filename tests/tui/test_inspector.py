@@ -10,6 +10,7 @@ from antiphon.tui.event_list import EventList
 from antiphon.tui.inspector import Inspector
 from tests.client.scripted_server import Player, composed, error, events, say
 from tests.providers.fake_server import Received, Wire
+from tests.server.servers import Serving, configure
 from tests.tui.conftest import Chatting, Start, script
 
 
@@ -61,6 +62,31 @@ async def test_events_items_request_receipts_verdict_and_a_capture(chat: Start, 
         await chatting.until(capture.exists)
         report = audit_capture("it", read(capture.read_bytes()))
         assert report.exit_code == 0
+
+
+FAILOVER = """
+default_model = "over"
+[providers.down]
+type = "script"
+file = "down.toml"
+[providers.well]
+type = "script"
+file = "well.toml"
+[models]
+over = ["down/first", "well/second"]
+"""
+
+
+async def test_the_receipts_of_an_answer_are_shown(chat: Start, tmp_path: Path) -> None:
+    """It never asked for them, and said that there were none."""
+    (tmp_path / "down.toml").write_text('[[turns]]\nsteps = [{error = {message = "later", status = 503}}]\n')
+    (tmp_path / "well.toml").write_text('[[turns]]\nsteps = [{text = "Good evening."}]\n')
+    with Serving(configure(tmp_path, FAILOVER)) as gateway:
+        async with chat(base_url=f"{gateway.url}/v1", model=None) as chatting:
+            await chatting.say("Hi")
+            screen = await inspect(chatting)
+            await chatting.until(lambda: "conforms" in told(screen, "verdict"))
+            assert "well/second answered, after 1 other attempt" in told(screen, "receipts")
 
 
 async def test_events_come_while_the_screen_is_open(chat: Start) -> None:

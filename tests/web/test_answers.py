@@ -77,6 +77,57 @@ def test_markdown_is_drawn(page: Page) -> None:
     assert page.evaluate("navigator.clipboard.readText()").startswith("def add(a, b):")
 
 
+# The words of the cells that stand on more than one line.
+BROKEN = """() => [...document.querySelectorAll("th, td")].flatMap((cell) => {
+    const text = cell.firstChild, range = document.createRange();
+    return [...text.data.matchAll(/\\S+/g)].filter(({0: word, index}) => {
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        return range.getClientRects().length > 1;
+    }).map(({0: word}) => word);
+})"""
+
+
+@pytest.mark.parametrize(("width", "scrolls"), [(1440, False), (1024, True), (390, True)])
+def test_words_in_a_table_stay_whole_and_a_wide_one_scrolls(
+    browser: Browser, gateway: Serving, width: int, scrolls: bool
+) -> None:
+    """A cell was as narrow as a letter, so that no table ever scrolled."""
+    visit = Visit(browser, gateway.url, viewport={"width": width, "height": 800})
+    page = visit.open()
+    answer = ask(page, "wide table")
+    if width == 1024:
+        page.keyboard.press("Control+.")
+        expect(page.get_by_role("complementary", name="Inspector")).to_be_visible()
+    assert page.evaluate(BROKEN) == []
+    box = answer.locator(".prose div:has(> table)")
+    assert box.evaluate("box => box.scrollWidth > box.clientWidth") == scrolls
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.close()
+    assert visit.complaints == []
+
+
+def test_the_box_of_a_task_stands_before_its_words(page: Page) -> None:
+    """In a list with blank lines the box had a line of its own, and its brackets stood in the words."""
+    answer = ask(page, "loose tasks")
+    items = answer.get_by_role("listitem")
+    expect(items).to_have_text(["open", "done"])
+    expect(answer.get_by_role("checkbox")).to_have_count(2)
+    for n in range(2):
+        box, words = (items.nth(n).locator(part).bounding_box() for part in ("input", "p"))
+        assert box
+        assert words
+        assert abs(box["y"] + box["height"] / 2 - words["y"] - words["height"] / 2) < words["height"] / 2
+
+
+def test_a_formula_asks_for_no_style_that_the_page_refuses(page: Page) -> None:
+    """The styles of broken and of framed formulas were refused, each with an error in the console."""
+    answer = ask(page, "styled formulas")
+    expect(answer.locator(".katex-error")).to_have_count(3)
+    expect(answer.locator("math")).to_have_count(1)
+    assert answer.locator("[style]").count() == 0
+
+
 def test_what_a_model_writes_runs_nothing_and_loads_nothing(visit: Visit, page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -147,6 +147,31 @@ def test_chats_are_found_named_exported_and_deleted(page: Page, gateway: Serving
     assert gateway.client().get(f"/v1/antiphon/chats/{chat}").status_code == 404
 
 
+def test_a_chat_that_the_list_does_not_reach_has_its_title_and_can_be_deleted(
+    visit: Visit, gateway: Serving
+) -> None:
+    """The list shows 40; any other was "Untitled", and Delete did nothing."""
+    client = gateway.client()
+    chat = client.ok("POST", "/v1/antiphon/chats", json={"title": "An old one"})["id"]
+    for n in range(41):
+        client.ok("POST", "/v1/antiphon/chats", json={"title": f"Newer {n}"})
+    page = visit.open(f"/c/{chat}")
+    title = page.get_by_role("heading", level=1)
+    expect(title).to_have_text("An old one")
+    chats = page.get_by_role("navigation", name="Chats")
+    expect(chats.get_by_role("button", name="Newer 40", exact=True)).to_be_visible()
+    expect(chats.get_by_role("button", name="An old one", exact=True)).to_have_count(0)
+    page.get_by_role("searchbox").fill("no such words")
+    expect(chats.get_by_text("No chat has")).to_be_visible()
+    expect(title).to_have_text("An old one")
+    page.get_by_role("button", name="Options of this chat").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    expect(page.get_by_role("dialog")).to_contain_text("An old one")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(f"{gateway.url}/")
+    assert client.get(f"/v1/antiphon/chats/{chat}").status_code == 404
+
+
 def test_a_chat_that_is_gone_is_told(visit: Visit) -> None:
     page = visit.open("/c/chat_000000000000000000000000")
     expect(page.get_by_text("This chat is not here.")).to_be_visible()

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from antiphon.cli import main
-from tests.server.servers import Serving
+from tests.server.servers import Serving, configure
 from tests.web.browser import Visit, ask, needs_browser, say
 
 pytestmark = needs_browser
@@ -61,6 +61,59 @@ def test_it_shows_the_newest_answer_of_the_chat_in_view(page: Page) -> None:
     expect(panel).to_contain_text("Events of the answer are shown here")
     page.get_by_role("button", name="the first question", exact=True).click()
     expect(panel).to_contain_text("previous_response_id")
+
+
+FAILOVER = """
+default_model = "over"
+[providers.down]
+type = "script"
+file = "down.toml"
+[providers.well]
+type = "script"
+file = "well.toml"
+[models]
+over = ["down/first", "well/second"]
+"""
+
+
+def test_it_shows_every_attempt_of_a_request_that_failed_over(browser: Browser, tmp_path: Path) -> None:
+    """It said "One target, one attempt" of every request."""
+    (tmp_path / "down.toml").write_text('[[turns]]\nsteps = [{error = {message = "later", status = 503}}]\n')
+    (tmp_path / "well.toml").write_text('[[turns]]\nsteps = [{text = "Good evening."}]\n')
+    with Serving(configure(tmp_path, FAILOVER)) as gateway:
+        visit = Visit(browser, gateway.url)
+        page = visit.open()
+        ask(page, "hello")
+        page.get_by_role("button", name="Inspect", exact=True).click()
+        panel = page.get_by_role("complementary", name="Inspector")
+        panel.get_by_role("tab", name="Route").click()
+        attempts = panel.get_by_role("listitem")
+        expect(attempts).to_have_count(2)
+        expect(attempts.first).to_contain_text("down/first")
+        expect(attempts.last).to_contain_text(re.compile(r"well/second\s*answered · \d+ ms"))
+        expect(panel).not_to_contain_text("one attempt")
+        visit.close()
+        assert visit.complaints == []
+
+
+def test_of_one_target_it_says_so(page: Page) -> None:
+    ask(page, "a question")
+    page.get_by_role("button", name="Inspect", exact=True).click()
+    panel = page.get_by_role("complementary", name="Inspector")
+    panel.get_by_role("tab", name="Route").click()
+    expect(panel).to_contain_text("One target, one attempt.")
+
+
+def test_it_claims_nothing_of_a_response_whose_receipts_were_not_kept(visit: Visit, gateway: Serving) -> None:
+    client = gateway.client()
+    chat = client.ok("POST", "/v1/antiphon/chats", json={})["id"]
+    client.ok("POST", "/v1/responses", json={"input": "a question", "antiphon:chat": chat})
+    page = visit.open(f"/c/{chat}")
+    page.get_by_role("button", name="Inspect", exact=True).click()
+    panel = page.get_by_role("complementary", name="Inspector")
+    panel.get_by_role("tab", name="Route").click()
+    expect(panel.get_by_text("The gateway keeps no receipts of this response")).to_have_count(2)
+    expect(panel).not_to_contain_text("One target, one attempt.")
 
 
 def test_it_lists_the_rules_that_a_response_breaks(page: Page) -> None:

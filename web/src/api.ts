@@ -31,9 +31,13 @@ export function headers(): Record<string, string> {
   return key === null ? {} : { Authorization: `Bearer ${key}` };
 }
 
+/** Responses keep their receipts for the inspector only if they were asked for when the responses were made. */
+const RECEIPTS = "X-Antiphon-Receipts";
+
 /** `fetch` with the key; a 401 leads back to the question for one, and any error is an `ApiError`. */
 export async function ask(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
   const sent = new Headers(init.headers);
+  sent.set(RECEIPTS, "1");
   for (const [name, value] of Object.entries(headers())) sent.set(name, value);
   let answer: Response;
   try {

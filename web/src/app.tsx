@@ -12,9 +12,9 @@ import { asJson, asMarkdown, download, fileName } from "./export";
 import { Dots, Mark, Panel, Plus, Sidebar as SidebarIcon } from "./icons";
 import { loadModels } from "./models";
 import { NewChat } from "./new_chat";
-import { useObservable } from "./observable";
+import { Observable, useObservable } from "./observable";
 import { warmUp } from "./parts";
-import type { SessionObject } from "./protocol";
+import type { ChatObject, SessionObject } from "./protocol";
 import { show, useChatId } from "./route";
 import { defaultProtocol, settings, useSettings } from "./settings";
 import { DeleteDialog, Sidebar } from "./sidebar";
@@ -158,6 +158,14 @@ function Room({ session, onLeft }: { session: SessionObject; onLeft: () => void 
 const day = (seconds: number) =>
   new Date(seconds * 1000).toLocaleDateString(undefined, { day: "numeric", month: "short" });
 
+/** The chat on the screen: as the list has it, or as it was read itself where the list does not reach it. */
+function useShownChat(id: string | null): ChatObject | null {
+  const { chats } = useObservable(list);
+  const { chat } = useObservable(id === null ? NOTHING : conversation(id).state);
+  return chats.find((one) => one.id === id) ?? chat;
+}
+const NOTHING = new Observable<{ chat: ChatObject | null }>({ chat: null });
+
 interface HeaderProps {
   id: string | null;
   isWide: boolean;
@@ -165,9 +173,8 @@ interface HeaderProps {
 }
 
 function Header({ id, isWide, onSidebar }: HeaderProps) {
-  const { chats } = useObservable(list);
   const { inspector } = useSettings();
-  const chat = chats.find((one) => one.id === id);
+  const chat = useShownChat(id);
   const [isDeleting, setDeleting] = useState(false);
   const save = (kind: "md" | "json") => {
     if (id === null) return;

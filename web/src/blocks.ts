@@ -41,8 +41,13 @@ const marked = new Marked({ gfm: true, breaks: false }, math);
 
 const DEEPEST = 50;
 const AS_IT_IS = "plain";
-/** Such quotations need not be read level by level to be found too deep, again with each word. */
-const TOO_DEEP = /^(?: {0,3}> ?){51}/m;
+/**
+ * A line that begins within more than 50 quotations and lists. The lexer takes the cube of the depth, again with each
+ * word, so such a text is not given to it. No blank can be matched in two ways, so this takes one look at each line.
+ */
+const TOO_DEEP =
+  /^ ?(?=[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]))(?: {2}|\t|>[ \t]*(?![ \t])|(?:[-*+]|\d{1,9}[.)])[ \t]+(?![ \t])){51}/m;
+const FENCED = /^ {0,3}(`{3,}|~{3,})[^\n]*\n(?:[\s\S]*?^ {0,3}\1|[\s\S]*)/gm;
 
 /** What is nested so deep that reading or drawing it would end the page is a block of plain words. */
 function lex(text: string): Block[] {
@@ -54,10 +59,15 @@ function lex(text: string): Block[] {
 
 function tokens(text: string): Token[] {
   try {
-    return TOO_DEEP.test(text) ? [{ type: AS_IT_IS, raw: text }] : marked.lexer(text);
+    return isTooDeep(text) ? [{ type: AS_IT_IS, raw: text }] : marked.lexer(text);
   } catch {
     return [{ type: AS_IT_IS, raw: text }];
   }
+}
+
+/** Code may begin its lines as it likes. */
+function isTooDeep(text: string): boolean {
+  return TOO_DEEP.test(text) && TOO_DEEP.test(text.replace(FENCED, ""));
 }
 
 function isWithin(token: Token, depth: number): boolean {

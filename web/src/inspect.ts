@@ -127,8 +127,7 @@ export class Inspection {
 
   private async read(): Promise<void> {
     const { signal } = this.abort;
-    const answer = await ask(`/v1/responses/${this.id}`, { headers: { "X-Antiphon-Receipts": "1" }, signal });
-    const response = (await answer.json()) as FullResponse;
+    const response = await call<FullResponse>("GET", `/v1/responses/${this.id}`, undefined, signal);
     const [input, verdict] = await Promise.all([
       call<{ data: Item[] }>(
         "GET",

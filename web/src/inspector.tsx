@@ -20,6 +20,8 @@ import { text } from "./text";
 
 const VIEWS = ["events", "items", "request", "route"] as const;
 type View = (typeof VIEWS)[number];
+/** The outcome of an attempt that did not fail. */
+const ANSWERED = "answered";
 const ROW = 24;
 const AROUND = 20;
 
@@ -210,36 +212,46 @@ function Events({ log }: { log: readonly Logged[] }) {
   );
 }
 
+interface Attempt {
+  target: string;
+  reason: string;
+  milliseconds: number;
+  outcome: string;
+}
+
 interface Receipt {
-  code?: string;
-  message?: string;
+  action?: string;
+  reason?: string;
+  attempts?: Attempt[];
   [field: string]: unknown;
 }
 
-function receiptsOf(response: FullResponse | null): Receipt[] {
+/** The receipts of a response; null where they were not kept, or are not read yet. */
+function receiptsOf(response: FullResponse | null): Receipt[] | null {
   const found = response?.["antiphon:receipts"];
-  return Array.isArray(found) ? (found as Receipt[]) : [];
+  return Array.isArray(found) ? (found as Receipt[]) : null;
 }
 
 function Route({ state }: { state: Inspected }) {
   const receipts = receiptsOf(state.response);
-  const routes = receipts.filter((receipt) => receipt.code === "route");
-  const others = receipts.filter((receipt) => receipt.code !== "route");
+  const routes = receipts?.filter((receipt) => receipt.action === "route") ?? [];
+  const others = receipts?.filter((receipt) => receipt.action !== "route") ?? [];
+  const notKept = state.response === null ? "" : text.inspector.notKept;
   return (
     <div className="h-full space-y-5 overflow-auto p-4 text-sm" tabIndex={0}>
       <section>
         <h3 className="label">{text.inspector.attempts}</h3>
         <p className="mt-1 font-mono text-xs">{state.response?.model}</p>
         {routes.length === 0 ? (
-          <p className="text-muted">{text.inspector.noRoute}</p>
+          <p className="text-muted">{receipts === null ? notKept : text.inspector.noRoute}</p>
         ) : (
-          <Receipts receipts={routes} />
+          routes.map((receipt, n) => <Attempts key={n} receipt={receipt} />)
         )}
       </section>
       <section>
         <h3 className="label">{text.inspector.receipts}</h3>
         {others.length === 0 ? (
-          <p className="text-muted">{text.inspector.noReceipts}</p>
+          <p className="text-muted">{receipts === null ? notKept : text.inspector.noReceipts}</p>
         ) : (
           <Receipts receipts={others} />
         )}
@@ -256,11 +268,32 @@ function Route({ state }: { state: Inspected }) {
   );
 }
 
+/** Each target that was asked, in order, and what came of it. */
+function Attempts({ receipt }: { receipt: Receipt }) {
+  return (
+    <>
+      <p>{receipt.reason}</p>
+      <ol className="mt-2 space-y-2">
+        {receipt.attempts?.map(({ target, outcome, milliseconds, reason }, n) => (
+          <li key={n} className="border-l-2 border-line pl-3">
+            <p className="font-mono text-xs break-words">{target}</p>
+            <p>
+              <span className={outcome === ANSWERED ? undefined : "text-accent"}>{outcome}</span>
+              <span className="text-muted"> · {milliseconds} ms</span>
+            </p>
+            <p className="text-muted break-words">{reason}</p>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
 function Receipts({ receipts }: { receipts: Receipt[] }) {
   return (
     <div className="mt-1 font-mono text-xs leading-relaxed">
       {receipts.map((receipt, n) => (
-        <JsonTree key={n} value={receipt} name={receipt.code} />
+        <JsonTree key={n} value={receipt} name={receipt.action} />
       ))}
     </div>
   );

@@ -8,6 +8,8 @@ import { text as words } from "./text";
 
 const Source = ({ source }: { source: string }) => <code>{source}</code>;
 const Formula = lazy(() => import("./formula").catch(() => ({ default: Source })));
+/** A cell with more characters is a sentence. */
+const SENTENCE = 28;
 const SAFE_LINK = /^(https?:|mailto:)/i;
 
 export default function Markdown({ text }: { text: string }) {
@@ -95,7 +97,7 @@ const ListItem = memo(
 function table(token: Tokens.Table): ReactNode {
   const cells = (row: Tokens.TableCell[], Tag: "th" | "td") =>
     row.map((cell, n) => (
-      <Tag key={n} style={cell.align ? { textAlign: cell.align } : undefined}>
+      <Tag key={n} className={widthOf(cell.text)} style={cell.align ? { textAlign: cell.align } : undefined}>
         {inline(cell.tokens)}
       </Tag>
     ));
@@ -115,6 +117,12 @@ function table(token: Tokens.Table): ReactNode {
   );
 }
 
+/** A name or a date is not broken at its hyphens, and a sentence not made as narrow as its longest word. */
+function widthOf(cell: string): string | undefined {
+  if (!/\s/.test(cell)) return "whitespace-nowrap";
+  return cell.length > SENTENCE ? "min-w-[14em]" : undefined;
+}
+
 function inline(tokens: Token[] | undefined): ReactNode[] {
   return (tokens ?? []).map((token, n) => <Inline key={n} token={token} />);
 }
@@ -129,6 +137,8 @@ function Inline({ token }: { token: Token }): ReactNode {
       return <del>{inline((token as Tokens.Del).tokens)}</del>;
     case "codespan":
       return <code>{(token as Tokens.Codespan).text}</code>;
+    case "checkbox":
+      return null; // the item of the list has drawn it
     case "br":
       return <br />;
     case "link":

@@ -202,6 +202,7 @@ export const text = {
     noReceipts: "None: nothing was dropped or changed on the way.",
     attempts: "Route and attempts",
     noRoute: "One target, one attempt.",
+    notKept: "The gateway keeps no receipts of this response, because its client did not ask for them.",
     audit: "Auditor",
     notJudged: "Not judged: the gateway has no events of this response in the specification's own form.",
     conforms: (n: number) => `Conforms: no rule is broken in its ${plural(n, "event", "events")}.`,

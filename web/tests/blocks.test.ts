@@ -67,3 +67,30 @@ test.each([60, 900, 20_000])("a quote within %i quotes is plain words", (depth) 
   const [deep] = new Blocks().read(text).flat();
   expect(deep?.token).toEqual({ type: "plain", raw: text });
 });
+
+const indented = (depth: number, step: string, mark: string) =>
+  Array.from({ length: depth }, (_, n) => `${step.repeat(n)}${mark} item ${n}`).join("\n");
+
+test.each([
+  ["two blanks", indented(800, "  ", "-")],
+  ["four blanks", indented(400, "    ", "*")],
+  ["tabs", indented(600, "\t", "1.")],
+  ["one line", `${"- ".repeat(20_000)}deep`],
+  ["wide gaps", `${"-   ".repeat(20_000)}deep`],
+  ["quotations too", `${"> 1) ".repeat(5_000)}deep`],
+])("a list that is nested too deep, by %s, is not read level by level", (_, text) => {
+  // 800 levels took 30 s, and again with each word that came.
+  const blocks = new Blocks();
+  for (let end = text.length - 20; end <= text.length; end += 1) blocks.read(text.slice(0, end));
+  expect(blocks.read(text).flat()).toEqual([{ token: { type: "plain", raw: text }, raw: text }]);
+});
+
+test("lists of a usual depth are lists, and code may be indented as deep as it likes", () => {
+  const [list] = new Blocks().read(indented(20, "  ", "-")).flat();
+  expect(list?.token.type).toBe("list");
+  const code = `\`\`\`yaml\n${" ".repeat(140)}- deep\n`;
+  for (const text of [code, `${code}\`\`\`\n`])
+    expect(new Blocks().read(text).flat()[0]?.token.type).toBe("code");
+  const rules = [`${"-".repeat(200)}\n`, `${"- ".repeat(20)}\n`, `${"* ".repeat(3)}\n`];
+  expect(rules.map((text) => new Blocks().read(text).flat()[0]?.token.type)).toEqual(["hr", "hr", "hr"]);
+});

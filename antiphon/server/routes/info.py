@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
+from antiphon.bridges.encoder import Headers
 from antiphon.bridges.messages.errors import speaks_messages
 from antiphon.catalogue import ModelInfo
 from antiphon.catalogue.codex import CodexModel, codex_catalogue
@@ -25,14 +26,23 @@ HTML = b"text/html; charset=utf-8"
 SVG = b"image/svg+xml"
 _PATIENCE = 2.0
 _HEALTHY = encode(Health())
-# The page needs nothing but itself and the description beside it.
-_PAGE_HEADERS = [
+PAGE_HEADERS: Headers = (
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+"""What each page and file for a browser is sent with, beside a policy of its own for its content."""
+# The page needs nothing but itself and the description beside it, and no other page can frame it.
+_DOCS_HEADERS: Headers = (
     (
         b"content-security-policy",
         b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
-        b"img-src 'self'",
-    )
-]
+        b"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    *PAGE_HEADERS,
+)
 
 
 async def models(gateway: Gateway, exchange: Exchange) -> None:
@@ -139,12 +149,12 @@ async def openapi(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def docs(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(_file("docs.html"), content_type=HTML, headers=_PAGE_HEADERS)
+    await exchange.answer(_file("docs.html"), content_type=HTML, headers=_DOCS_HEADERS)
 
 
 async def favicon(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(
-        _file("favicon.svg"), content_type=SVG, headers=[(b"cache-control", b"max-age=86400")]
+        _file("favicon.svg"), content_type=SVG, headers=((b"cache-control", b"max-age=86400"), *PAGE_HEADERS)
     )
 
 

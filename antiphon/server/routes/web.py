@@ -30,11 +30,7 @@ _SAFE: Headers = (
         b"img-src 'self' data: blob:; media-src data: blob:; base-uri 'none'; form-action 'none'; "
         b"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types antiphon",
     ),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
+    *info.PAGE_HEADERS,
 )
 _FOREVER = (b"cache-control", b"public, max-age=31536000, immutable")
 _ASK_AGAIN = (b"cache-control", b"no-cache")

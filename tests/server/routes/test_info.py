@@ -280,6 +280,17 @@ def test_where_there_is_nothing_to_answer_with_204_is_documented(client: Client)
         assert "204" in DOCUMENT["paths"][path][method.lower()]["responses"]
 
 
+@pytest.mark.parametrize("path", ["/docs", "/", "/favicon.svg"])
+def test_no_other_page_can_frame_a_page_or_take_it_for_something_else(client: Client, path: str) -> None:
+    """The API page had a policy for its content, and nothing else."""
+    headers = client.get(path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    if path != "/favicon.svg":
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+
+
 def test_the_page_needs_nothing_from_elsewhere(client: Client) -> None:
     for path in ("/docs", "/"):
         answer = client.get(path)
