@@ -19,6 +19,7 @@ from antiphon.engine.hosted.loop import HostedLoop
 from antiphon.engine.hosted.plan import HostedPlan, HostedTools
 from antiphon.engine.idempotency import KeyedRecords
 from antiphon.engine.media import MediaFetcher
+from antiphon.engine.messages_items import change_tools, told_plainly
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.receipt_log import ReceiptLog
 from antiphon.engine.routing.affinity import chain_keys, response_keys
@@ -46,6 +47,7 @@ from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import solicited
 from antiphon.stream.policy import check_tools
+from antiphon.wires.messages.vendor import FIELDS
 from antiphon.wires.schema.check import check_schema
 from antiphon.wires.schema.pool import SchemaPool
 from antiphon.wires.sealing import Seal
@@ -407,7 +409,15 @@ class Engine:
 
     def shown(self, resolved: Resolved, provider: Provider, turn: Turn) -> Awaitable[list[Item]]:
         """The items as this provider may see them."""
-        told = partial(self.hosted.history.told, takes=provider.capabilities, tenant=turn.tenant)
+        takes = provider.capabilities
+        speaks_messages = FIELDS in takes.parameters
+        if not resolved.is_plain and not speaks_messages:
+            change_tools(turn, resolved.items)
+
+        def told(items: list[Item]) -> list[Item]:
+            items = items if speaks_messages else told_plainly(items)
+            return self.hosted.history.told(items, takes=takes, tenant=turn.tenant)
+
         return shown(resolved, Proofs(self.seal, provider, turn), turn.tenant, self.seal, told)
 
     def resolve(

@@ -4,8 +4,11 @@ A request whose last item is a `compaction_trigger` is answered with that one it
 upstreams that know no such thing.
 """
 
+from typing import Any
+
 from msgspec.structs import replace
 
+from antiphon.engine.messages_items import told_plainly
 from antiphon.engine.truncation import blocks
 from antiphon.providers.base import (
     TRUNCATED,
@@ -24,7 +27,8 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import Usage
 from antiphon.stream.client_calls import COMPACTION_TRIGGER
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, ItemDelta, TextDelta, UsageDelta
-from antiphon.wires.compaction import sealed_summary
+from antiphon.wires.compaction import COMPACTION, sealed_summary
+from antiphon.wires.messages.vendor import BLOCK, with_block
 from antiphon.wires.sealing import Seal
 
 _TASK = (
@@ -40,6 +44,17 @@ def trigger() -> Opaque:
     return Opaque.make(type=COMPACTION_TRIGGER)
 
 
+def asks_for_plain_summary(items: list[Item]) -> bool:
+    """Does a client of the Messages API ask, who is given the words of the summary as well?"""
+    return asks_for_summary(items) and bool(_block_of(items[-1]))
+
+
+def _block_of(trigger: Item) -> dict[str, Any]:
+    """The beginnings of the block that such a client is given."""
+    found = trigger.fields.get(BLOCK) if isinstance(trigger, Opaque) else None
+    return found if isinstance(found, dict) else {}
+
+
 def asks_for_summary(items: list[Item]) -> bool:
     last = items[-1] if items else None
     return isinstance(last, Opaque) and last.type == COMPACTION_TRIGGER
@@ -53,9 +68,12 @@ class Summarising(WrappingProvider):
         self._seal = seal
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        items, request = turn.items[:-1], self._request(turn.request)
+        given, request = told_plainly(turn.items[:-1]), self._request(turn.request)
+        items = given
+        block = _block_of(turn.items[-1])
+        instructions = block.pop("instructions", None) or _TASK
         while True:
-            asked = replace(turn, request=request, items=[*items, _task()], tools=())
+            asked = replace(turn, request=request, items=[*items, _task(instructions)], tools=())
             heard = _Heard(sink)
             raised: UpstreamError | SpecError | None = None
             try:
@@ -75,13 +93,13 @@ class Summarising(WrappingProvider):
                 raise raised
             sink.put([Failure(failure)])
             return
-        if left_out := len(turn.items) - 1 - len(items):
+        if left_out := len(given) - len(items):
             reason = f"the {left_out} oldest items did not fit, so the summary is without them"
             turn.receipt("gateway", "input", reason, TRUNCATED)
         if heard.is_cut:
             reason = "the summary reached its limit of tokens, so its end is missing"
             turn.receipt("gateway", "output", reason, TRUNCATED)
-        sink.put([*heard.told(self._seal, turn.tenant), Finish()])
+        sink.put([*heard.told(self._seal, turn.tenant, block), Finish()])
 
     def _request(self, request: Request) -> Request:
         """What the model is asked: no tools, no format, and no more words than a small part of its window."""
@@ -119,17 +137,22 @@ class _Heard(WrappingSink):
                     self.is_cut = True
         return True
 
-    def told(self, seal: Seal, tenant: str) -> list[AnyDelta]:
+    def told(self, seal: Seal, tenant: str, block: dict[str, Any]) -> list[AnyDelta]:
+        """The summary as an item; with a `block`, its words stand beside the sealed ones."""
         text = "".join(self._words).strip()
         if not text:
             message = "the model wrote no summary; try again, or name another model"
             raise SpecError(ErrorPayload("model_error", message, code="empty_summary", param="model"), 502)
-        item: list[AnyDelta] = [ItemDelta(sealed_summary(text, seal, tenant))]
+        summary = sealed_summary(text, seal, tenant)
+        if block:
+            mark = seal.seal(b"", tenant=tenant, purpose=COMPACTION)
+            summary = with_block(summary, {**block, "content": text, "signature": mark})
+        item: list[AnyDelta] = [ItemDelta(summary)]
         return item if self._usage is None else [*item, UsageDelta(self._usage)]
 
 
-def _task() -> Message:
-    return Message(role="user", content=[InputText(_TASK)])
+def _task(instructions: str) -> Message:
+    return Message(role="user", content=[InputText(instructions)])
 
 
 def _newer_half(items: list[Item]) -> list[Item]:

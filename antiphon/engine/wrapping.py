@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from antiphon.engine.grammar import GrammarChecked, grammars_of
-from antiphon.engine.summary import Summarising, asks_for_summary
+from antiphon.engine.summary import Summarising, asks_for_plain_summary, asks_for_summary
 from antiphon.providers.base import Provider, Sink, Turn, WrappingProvider
 from antiphon.spec.items import Item
 from antiphon.wires.schema.pool import SchemaPool
@@ -13,7 +13,7 @@ from antiphon.wires.sealing import Seal
 def wrapped(seal: Seal, schemas: SchemaPool, provider: Provider, turn: Turn) -> Provider:
     """The provider to ask for this turn, whose items are known."""
     takes = provider.capabilities
-    if not takes.compacts and asks_for_summary(turn.items):
+    if asks_for_plain_summary(turn.items) or (not takes.compacts and asks_for_summary(turn.items)):
         return Summarising(provider, seal)
     if turn.tools and not takes.enforces_grammar and (grammars := grammars_of(turn.tools)):
         return GrammarChecked(provider, grammars, schemas)

@@ -54,6 +54,7 @@ _REASONS: dict[str, FinishReason] = {
     "content_filter": "content_filter",
     "max_tool_calls": "max_tool_calls",
     "cancelled": "cancelled",
+    "compaction": "compaction",
 }
 
 

@@ -17,7 +17,9 @@ from antiphon.stream.client_calls import CallKind
 
 Key = str | int
 WholeItem = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
-FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "max_tool_calls", "cancelled"]
+FinishReason = Literal[
+    "stop", "tool_calls", "length", "content_filter", "max_tool_calls", "cancelled", "compaction"
+]
 # Reasons that stop a provider in the middle of what it was saying.
 CUTS = frozenset({"length", "content_filter", "cancelled"})
 # Why the response is incomplete then, in the words of the specification.
@@ -26,6 +28,7 @@ INCOMPLETE: dict[str, str] = {
     "content_filter": "content_filter",
     "cancelled": "cancelled",
     "max_tool_calls": "max_tool_calls",
+    "compaction": "compaction",
 }
 
 

@@ -4,15 +4,20 @@ from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.errors import INVALID_ENCRYPTED_CONTENT, ErrorPayload, SpecError
-from antiphon.spec.items import Compaction, Item, Message
+from antiphon.spec.items import Compaction, Item, Message, Role
 from antiphon.wires.sealing import Seal, SealBroken
 
 COMPACTION = "compaction"
 _HEADING = "Summary of the conversation so far:\n\n"
 
 
+def summary_message(text: str, role: Role = "developer") -> Message:
+    """A summary as a model is told it. As the user's words it can be all that is said, on every wire."""
+    return Message(role=role, content=_HEADING + text)
+
+
 def sealed_summary(text: str, seal: Seal, tenant: str = "") -> Compaction:
-    summary: list[Item] = [Message(role="developer", content=_HEADING + text)]
+    summary: list[Item] = [summary_message(text)]
     sealed = seal.seal(encode(summary), tenant=tenant, purpose=COMPACTION)
     return Compaction(id=ids.new_id(ids.COMPACTION), encrypted_content=sealed)
 

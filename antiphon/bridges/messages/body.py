@@ -54,6 +54,8 @@ class MessagesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     cache_control: MessageBlock | None = None
     thread: MessageBlock | None = None
     """`create`, or `continue` with the `previous_message_id`: the gateway keeps the conversation."""
+    compaction: MessageBlock | None = None
+    """`summarize` has the model write a summary, which is the whole answer."""
     store: bool = True
     """`false` keeps nothing of the message, so that no thread goes on from it."""
 

@@ -14,6 +14,8 @@ from antiphon.bridges.messages.block_fields import (
 )
 from antiphon.bridges.messages.body import MessageBlock, MessageContent, MessageParam
 from antiphon.bridges.messages.searches import is_own_use, own_search
+from antiphon.bridges.messages.summaries import summary_items
+from antiphon.bridges.messages.tool_declarations import TOOL_CHANGES, tool_change
 from antiphon.bridges.messages.tool_ids import call_id, unique_id
 from antiphon.spec.codec import Opaque, encode, with_extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, ReasoningText
@@ -21,6 +23,7 @@ from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, Role
+from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.messages.citations import annotation
 from antiphon.wires.messages.vendor import BLOCK, FIELDS, SLUG, VENDOR, with_block, with_fields, without
 from antiphon.wires.sealing import is_sealed
@@ -36,6 +39,8 @@ class MessagesTranslation:
         self._calls: dict[str, str] = {}  # the ids of calls, by those that the client knows
         self._waiting: dict[str, list[str]] = {}  # those without a result, in their order
         self._taken: set[str] = set()  # the ids that calls have
+        self.tool_changes: list[MessageBlock] = []
+        """The blocks that add tools or take them away."""
         if system:
             self._system(system, "system")
         for n, message in enumerate(messages):
@@ -60,7 +65,12 @@ class MessagesTranslation:
             return
         for n, block in enumerate(content):
             place = f"{where}[{n}]"
-            if _type(block, place) != "text":
+            kind = _type(block, place)
+            if kind in TOOL_CHANGES:
+                self._add(tool_change(block, place), place)
+                self.tool_changes.append(block)
+                continue
+            if kind != "text":
                 raise _unknown(block, place)
             self._add(Message(role="system", content=[_text(block, place)]), place)
 
@@ -74,16 +84,25 @@ class MessagesTranslation:
         blocks: list[str] = []
         for n, block in enumerate(content):
             place = f"{where}[{n}]"
-            if _type(block, place) == "tool_result":
+            kind = _type(block, place)
+            if kind in ("tool_result", COMPACTION):
                 if parts:
                     self._say("user", parts, where, blocks)
                 parts, blocks = [], []
-                self._result(block, place)
+                if kind == COMPACTION:
+                    self._summary(block, place)
+                else:
+                    self._result(block, place)
             else:
                 parts.append(_part(block, place))
                 blocks.append(place)
         if parts:
             self._say("user", parts, where, blocks)
+
+    def _summary(self, block: MessageBlock, where: str) -> None:
+        for item in summary_items(block, where):
+            self._add(item, where)
+        self.tool_changes += block.get("tool_changes") or []
 
     def _say(
         self, role: Role, content: str | list[ContentPart], where: str, blocks: list[str] | None = None
@@ -129,6 +148,8 @@ class MessagesTranslation:
             texts, blocks = [], []
             if is_own_use(block):
                 used = block
+            elif block["type"] == COMPACTION:
+                self._summary(block, place)
             elif (search := own_search(block, used)) is not None:
                 self._add(search, place)
             else:

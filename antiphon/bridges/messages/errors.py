@@ -32,8 +32,9 @@ _TYPES = {
 THREAD_NOT_FOUND = "thread_not_found"
 THREAD_UNSUPPORTED = "thread_unsupported_request"
 THREAD_MISMATCH = "thread_fingerprint_mismatch"
+NOTHING_TO_SUMMARIZE = "compaction_nothing_to_summarize"
 # Codes that clients look for in `details`: on the first two, an SDK sends the whole conversation again.
-_DETAILED = frozenset({THREAD_NOT_FOUND, THREAD_UNSUPPORTED, THREAD_MISMATCH})
+_DETAILED = frozenset({THREAD_NOT_FOUND, THREAD_UNSUPPORTED, THREAD_MISMATCH, NOTHING_TO_SUMMARIZE})
 _NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+(?![\w-])|(?<![\w.,-])\d{3,8}(?![\w-])")
 _TOO_LONG = "prompt is too long"
 _OWN_WORDS = re.compile(rf"{_TOO_LONG}: \d+ tokens > \d+ maximum", re.IGNORECASE)

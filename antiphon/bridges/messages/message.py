@@ -14,19 +14,25 @@ from antiphon.bridges.untold_items import untold_items
 from antiphon.spec import ids
 from antiphon.spec.codec import UNREADABLE, Opaque, encode, to_builtins
 from antiphon.spec.content import OutputText, Refusal, text_of
-from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Reasoning
+from antiphon.spec.items import Compaction, CustomToolCall, FunctionCall, Item, Message, Reasoning
 from antiphon.spec.response import Receipt, Response
 from antiphon.stream.deltas import Finish
+from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.messages.citations import citation
 from antiphon.wires.messages.usage import told
-from antiphon.wires.messages.vendor import VENDOR
+from antiphon.wires.messages.vendor import VENDOR, block_of
 
 MessageJson = dict[str, Any]
 
 DOOR = "messages"
 """Whom a receipt names for what a response has and this API has not."""
 _PREFIX = "msg_"
-_CUT = {"max_output_tokens": "max_tokens", "content_filter": "refusal", "max_tool_calls": "pause_turn"}
+_CUT = {
+    "max_output_tokens": "max_tokens",
+    "content_filter": "refusal",
+    "max_tool_calls": "pause_turn",
+    COMPACTION: COMPACTION,
+}
 _OPEN_REASONS = ("end_turn", "max_tokens")
 
 
@@ -115,6 +121,9 @@ def _input(call: FunctionCall | CustomToolCall) -> MessageJson:
 
 def own_blocks(item: Item) -> list[MessageJson]:
     """Blocks that only this API has."""
+    if isinstance(item, Compaction):
+        summary = block_of(item)
+        return [] if summary is None else [summary]
     if not isinstance(item, Opaque) or not item.type.startswith(VENDOR):
         return search_blocks(item)
     block = item.fields.get("data")
@@ -155,6 +164,8 @@ def _reason(response: Response, has_refused: bool) -> str:
         return _CUT.get(incomplete_reason(response), "end_turn")
     if has_refused:
         return "refusal"
+    if any(isinstance(item, Compaction) and own_blocks(item) for item in response.output):
+        return COMPACTION
     return "tool_use" if open_calls(response.output) else "end_turn"
 
 

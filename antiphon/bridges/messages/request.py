@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from antiphon.bridges.error_paths import part_place, place_of, renamed
-from antiphon.bridges.messages.block_fields import expected, flag, optional_object, optional_string, string
+from antiphon.bridges.messages.block_fields import expected, flag, optional_string, string
 from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
 from antiphon.bridges.messages.conversation import MessagesTranslation
+from antiphon.bridges.messages.summaries import check_compaction, summary_trigger
 from antiphon.bridges.messages.threads import PREVIOUS, THREADS_BETA, followed_response
+from antiphon.bridges.messages.tool_declarations import read_tool
 from antiphon.spec.codec import Opaque, extras, with_extras
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.items import FunctionCallOutput
@@ -19,9 +21,8 @@ from antiphon.spec.response import Effort
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat, Tool, ToolChoice
 from antiphon.tools.web_search.declared import MESSAGES
 from antiphon.wires.messages.thinking import EFFORTS, effort_for
-from antiphon.wires.messages.vendor import BETAS, FIELDS, VENDOR, with_fields, without
+from antiphon.wires.messages.vendor import BETAS, FIELDS
 
-_LONGEST_NAME = 128
 _CHOICES: dict[str, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
 _TIERS: dict[str, ServiceTier] = {"auto": "auto", "standard_only": "default"}
 # Fields of the body that are carried as they are, for providers of the same API.
@@ -99,7 +100,9 @@ def read_messages(body: bytes, *, max_bytes: int = MAX_BODY, betas: str = "") ->
 
 def read_counted(body: bytes, *, max_bytes: int = MAX_BODY, betas: str = "") -> ReadMessages:
     """The body of `POST /v1/messages/count_tokens`, which has no limit."""
-    return to_request(decode_messages(body, max_bytes=max_bytes), betas)
+    asked = decode_messages(body, max_bytes=max_bytes)
+    asked.compaction = None  # which this API ignores here
+    return to_request(asked, betas)
 
 
 def to_request(asked: MessagesBody, betas: str = "", held: Sequence[Tool] | None = None) -> ReadMessages:
@@ -109,12 +112,16 @@ def to_request(asked: MessagesBody, betas: str = "", held: Sequence[Tool] | None
         raise wrong("messages", "at least one message is required", "no_messages")
     if asked.max_tokens is not None and asked.max_tokens < 1:
         raise wrong("max_tokens", f"expected at least 1, got {asked.max_tokens}")
+    if asked.compaction is not None:
+        asked = check_compaction(asked, goes_on=previous is not None)
     talk = MessagesTranslation(asked.system, asked.messages)
+    if asked.compaction is not None:
+        talk.items.append(summary_trigger(asked.compaction, talk.tool_changes))
     own = extras(asked) | {name: value for name in _CARRIED if (value := getattr(asked, name)) is not None}
     named = [one for name in betas.split(",") if (one := name.strip())]
     if named := [name for name in named if not name.startswith(THREADS_BETA)]:
         own[BETAS] = named
-    tools = list(held or ()) or [_tool(tool, f"tools[{n}]") for n, tool in enumerate(asked.tools)]
+    tools = list(held or ()) or [read_tool(tool, f"tools[{n}]") for n, tool in enumerate(asked.tools)]
     request = Request(
         model=asked.model,
         input=talk.items,
@@ -148,24 +155,6 @@ def to_request(asked: MessagesBody, betas: str = "", held: Sequence[Tool] | None
 
 
 # --- tools ------------------------------------------------------------------------------------------------
-
-
-def _tool(tool: MessageBlock, where: str) -> Tool:
-    kind = tool.get("type")
-    if kind not in (None, "custom"):
-        if not isinstance(kind, str):
-            raise wrong(f"{where}.type", f"expected a string, got {describe(kind)}")
-        return Opaque.make(**{**tool, "type": VENDOR + kind})
-    optional_object(tool, "cache_control", where)
-    name, about = tool.get("name"), optional_string(tool, "description", where)
-    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
-        raise wrong(f"{where}.name", f"expected a name of at most {_LONGEST_NAME} characters")
-    schema = tool.get("input_schema")
-    if not isinstance(schema, dict):
-        raise wrong(f"{where}.input_schema", f"expected a JSON schema, got {describe(schema)}")
-    made = FunctionTool(name, about, schema, flag(tool, "strict", where))
-    more = without(tool, "type", "name", "description", "input_schema", "strict")
-    return with_fields(made, more)
 
 
 def _choose(request: Request, choice: MessageBlock | None, own: MessageBlock) -> None:

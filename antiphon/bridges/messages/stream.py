@@ -23,6 +23,7 @@ from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Rea
 from antiphon.stream import sse
 from antiphon.stream.deltas import Finish
 from antiphon.stream.framing import single_line
+from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.messages.citations import citation
 
 PING = sse.encode("ping", b'{"type": "ping"}')
@@ -37,6 +38,7 @@ _KINDS: dict[type, bytes] = {
     ev.FunctionCallArgumentsDeltaEvent: b'{"type":"input_json_delta","partial_json":',
 }
 _GONE = server_error("the stream ended before the message was whole")
+_OF_A_SUMMARY = ("content", "encrypted_content")
 _delta = attrgetter("delta")
 
 
@@ -186,7 +188,14 @@ class MessageStream:
         yield from self._stop()
 
     def _own(self, block: MessageJson) -> Iterator[bytes]:
-        """A block that only this API has. Clients read what a tool is given out of deltas alone."""
+        """A block that only this API has. Clients read a tool's input, and a summary, out of deltas alone."""
+        if block["type"] == COMPACTION:
+            yield self._start({**block, "content": None})
+            told: MessageJson = {
+                name: block.get(name) for name in ("content", "encrypted_content") if name in block
+            }
+            yield self._delta({"type": "compaction_delta", **told})
+            return
         if block["type"] != USE:
             yield self._start(block)
             return

@@ -46,6 +46,7 @@ _CUTS: dict[str, FinishReason] = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
     "max_tool_calls": "max_tool_calls",
+    "compaction": "compaction",
 }
 
 

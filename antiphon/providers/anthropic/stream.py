@@ -53,6 +53,8 @@ _REASONS: dict[str, FinishReason] = {
     "refusal": "content_filter",
     # The provider's own tools have been called as often as they may in one answer.
     "pause_turn": "max_tool_calls",
+    # The turn pauses once the provider has summarised what was said before.
+    "compaction": "compaction",
 }
 _UNTOLD = frozenset({"stop_sequence", "model_context_window_exceeded"})
 """Reasons to stop that ours do not tell apart from others."""

@@ -4,6 +4,7 @@ The whole context is sent each time and stored nowhere upstream, so items go wit
 proof of reasoning keeps the id that it was given with.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -53,6 +54,7 @@ from antiphon.spec.tools import (
     JsonSchemaFormat,
     Tool,
 )
+from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.dialects import IMAGE, SHOWN_IMAGE
 from antiphon.stream.lifecycle import with_status
 from antiphon.wires.messages.vendor import FIELDS, VENDOR, parts_without_own, without_own
@@ -270,10 +272,17 @@ class _Preparing:
         keep = self._quirks.all_keys
         return [
             without_nulls(tool) if isinstance(tool, FunctionTool) and not keep else tool
-            # What its items bring stands in them.
-            for tool in map(_plain_tool, self._turn.request.tools)
+            for tool in map(_plain_tool, self._own_tools())
             if not _is_hosted(tool) or self._runs(tool)
         ]
+
+    def _own_tools(self) -> Sequence[Tool]:
+        """The tools of the turn without those that items of the input bring, where they stand already."""
+        tools = self._turn.tools
+        if tools is self._turn.request.tools:
+            return tools
+        brought = declared_tools((), self._turn.items)
+        return [tool for tool in tools if tool not in brought]
 
     def _runs(self, tool: Tool) -> bool:
         """Is it a tool that this server may run itself?"""
