@@ -87,6 +87,7 @@ class Exchange(ABC):
         "memory",
         "problem",
         "request_id",
+        "sign",
         "status",
         "task",
     )
@@ -109,6 +110,8 @@ class Exchange(ABC):
         """Has all of the request come?"""
         self.status = 0
         """Of the answer, once it has begun."""
+        self.sign = b""
+        """What may be put into a stream at any time, to show that it is alive."""
         self.problem: Problem | None = None
         """Why the response failed whose stream is the answer, if it did."""
         self.is_gone = False
@@ -218,7 +221,7 @@ class Exchange(ABC):
             self.task.cancel()
 
     def left(self) -> None:
-        """The client has gone: first it stops speaking, then it hangs up, and the work is cancelled once."""
+        """The client has gone, and the work is cancelled once."""
         if self.is_gone:
             return
         self.is_gone = True

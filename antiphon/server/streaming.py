@@ -67,6 +67,7 @@ class Stream:
         encoder, exchange = self._encoder, self._exchange
         headers = (*encoder.headers, *answer_headers(self._receipts))
         exchange.open_stream(encoder.content_type, headers)
+        exchange.sign = self._sign
         if self._tools is not None:
             self.audit = self._audits.of_stream(encoder, self._tools, exchange.caller)
         self._last = self._time()

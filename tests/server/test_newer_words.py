@@ -1,4 +1,4 @@
-"""Words of OpenAI's clients that are younger than the specification: taken from them, and from nobody else."""
+"""Words of OpenAI's clients that are younger than the specification: taken from them alone."""
 
 from collections.abc import Iterator
 from typing import Any

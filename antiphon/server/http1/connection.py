@@ -31,6 +31,10 @@ _PIPELINE = 8
 """With more requests than this in hand, nothing is read until some are answered."""
 _MOST = 1000
 """As many requests as may come in one piece."""
+_PROBES = 3
+"""How often a client that has closed its sending side is asked again whether it is still there."""
+_BETWEEN_PROBES = 0.1
+"""Seconds before the first time; then twice as many each time."""
 _READ = 256 * 1024
 """No piece is longer than this."""
 _BAD = ErrorPayload("invalid_request", "this is not a request of HTTP/1.1", code="invalid_http")
@@ -252,13 +256,23 @@ class ClientConnection(asyncio.Protocol):
                     self._refuse(_MANY, 429)
 
     def eof_received(self) -> bool:
-        """The client has closed its sending side: a long answer ends, a short one is still sent."""
-        self._is_deaf = self._said_all = self.is_leaving = True
+        """The client has closed its sending side: it may still read its answer, or be gone altogether."""
+        self._is_deaf = self._said_all = True
         current = self._current
         if current is None or not current.is_complete or self._ended:
             return False
-        current.left()
+        self._probe(_PROBES)
         return True
+
+    def _probe(self, more: int) -> None:
+        """Write what a client skips: one that is gone answers with a reset, which the next write notices."""
+        current = self._current
+        if current is None or self.transport is None or self.transport.is_closing():
+            return
+        if not current.probe():
+            current.left()
+        elif more:
+            self._loop.call_later(_BETWEEN_PROBES * 2 ** (_PROBES - more), self._probe, more - 1)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.state.connections.discard(cast(Any, self))

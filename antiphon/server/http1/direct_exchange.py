@@ -19,6 +19,7 @@ BODY_HIGH_WATER = 64 * 1024
 """With more of a body in hand than this, nothing is read until somebody takes it."""
 
 CLOSE = b"connection: close\r\n\r\n"
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 STATUS = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus
 }
@@ -88,6 +89,16 @@ class DirectExchange(Exchange):
         super().left()
         self.wake()
 
+    def probe(self) -> bool:
+        """Send what a client may skip, to find out whether it is there; False if there is no way to."""
+        if not self.started:
+            if self.head.is_old:
+                return False
+            self._connection.write(_GO_ON)
+        elif self.sign and not self.is_answered and self.has_room:
+            self.put(self.sign)
+        return True
+
     # --- for the routes -----------------------------------------------------------------------------------
 
     def over(self) -> None:
@@ -117,7 +128,7 @@ class DirectExchange(Exchange):
         """Until more has come, or the end."""
         if self._waits_for_go_ahead():
             self._has_sent_continue = True
-            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._connection.write(_GO_ON)
         self.news = asyncio.get_running_loop().create_future()
         self._connection.resume_reading()
         await self.news

@@ -108,15 +108,41 @@ def test_a_client_that_has_said_all_still_gets_what_is_short(
     assert answer.status == 200
 
 
-def test_a_client_that_has_said_all_is_taken_to_have_left_a_model(serve: Serve, upstream: Upstream) -> None:
+@pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])
+def test_a_client_that_has_said_all_gets_the_answer_of_a_model(
+    serve: Serve, upstream: Upstream, stream: bool
+) -> None:
+    server = serve(upstream.toml)
+    body = json.dumps({"model": "model", "input": "hello", "stream": stream}).encode()
+    with line(server) as connection:
+        connection.send(post(body=body))
+        call = upstream.next()
+        connection.socket.shutdown(socket.SHUT_WR)
+        connection.until(b"100 Continue\r\n\r\n")
+        call.finish("Late, but", " here.")
+        [answer] = answers(connection.rest(), "POST")
+    assert answer.status == 200
+    assert b"Late, but here." in answer.body
+    until(lambda: not server._server.server_state.tasks)
+
+
+def test_all_requests_of_a_client_that_has_said_all_are_answered(server: Serving) -> None:
+    with line(server) as connection:
+        connection.send(get() + get(b"/openapi.json") + get())
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert [one.status for one in answers(connection.rest(), "GET", "GET", "GET")] == [200] * 3
+
+
+def test_one_that_may_be_gone_and_understands_no_probe_is_taken_to_have_left(
+    serve: Serve, upstream: Upstream
+) -> None:
     server = serve(upstream.toml)
     with line(server) as connection:
-        connection.send(post(body=b'{"model": "model", "input": "hello"}'))
+        connection.send(post(body=b'{"model": "model", "input": "hello"}', version=b"1.0"))
         call = upstream.next()
         connection.socket.shutdown(socket.SHUT_WR)
         assert call.was_closed()
         assert connection.rest() == b""
-    until(lambda: not server._server.server_state.tasks)
 
 
 def test_a_large_body_waits_until_somebody_takes_it(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,3 +165,31 @@ def test_names_of_headers_are_remembered_in_lower_case_up_to_a_limit(names: list
     assert all(LOWERED[name] == name.lower() for name in LOWERED)
     assert len(LOWERED) <= 1000
     assert max(map(len, LOWERED)) <= 64
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://evil.example/healthz", b"Host: localhost", 400),
+        (b"http://evil.example/healthz", b"Host: evil.example", 403),
+        (b"http://evil.example:80/v1/models", b"Host: evil.example:80", 403),
+        (b"http://localhost/healthz", b"Host: evil.example", 400),
+        (b"http://localhost/healthz", b"Host: localhost:8080", 200),
+        (b"http://[::1]:8080/healthz", b"Host: [::1]:8080", 200),
+    ],
+)
+def test_a_host_in_the_request_line_is_checked_as_the_header_is(
+    server: Serving, target: bytes, host: bytes, status: int
+) -> None:
+    with line(server) as connection:
+        connection.send(b"GET %b HTTP/1.1\r\n%b\r\nConnection: close\r\n\r\n" % (target, host))
+        [answer] = answers(connection.rest(), "GET")
+    assert answer.status == status
+
+
+def test_a_websocket_whose_request_line_names_a_foreign_host_is_refused(server: Serving) -> None:
+    shake = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13")
+    key = b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
+    with line(server) as connection:
+        connection.send(get(b"http://evil.example/v1/responses", *shake, key))
+        assert connection.rest().startswith(b"HTTP/1.1 403")
