@@ -26,6 +26,8 @@ class Caller(Struct, eq=False):
     """The header by which somebody whom nobody knows shows that they come through a proxy."""
     hint: RouteHint | None = None
     """What a header says about the task, for routes that choose by it."""
+    skipped: list[str] = field(default_factory=list)
+    """Where texts stood among the items of the input; a lenient dialect lets them be passed over."""
     held: HeldKey | None = None
     """The idempotency key that the request has."""
     asked: Asked = field(default_factory=Asked)

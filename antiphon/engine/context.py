@@ -1,5 +1,6 @@
 """From a request to the one flat list of items that a provider is given."""
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 
@@ -31,6 +32,8 @@ from antiphon.wires.sealing import Seal, is_sealed
 from antiphon.wires.worker_thread import in_worker_thread
 
 _MOST_REFERENCES = 1000
+_BLOB = re.compile(r"[\w+/=.-]{40,}", re.ASCII)
+"""What something encrypted looks like, whoever made it."""
 _COMPACTIONS = frozenset({"compaction_summary", "context_compaction"})
 _ANSWERABLE = ("input", "previous_response_id", "conversation", "instructions")
 _INPUT_ELSEWHERE = frozenset({"messages", "prompt"})
@@ -257,5 +260,10 @@ def _opened(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proo
         if proofs.takes_foreign and not is_sealed(item.encrypted_content):
             opened.append(item)
             continue
-        opened += opened_summary(item, f"input[{n - start}]", seal, tenant)
+        try:
+            opened += opened_summary(item, f"input[{n - start}]", seal, tenant)
+        except SpecError as broken:
+            if _BLOB.fullmatch(item.encrypted_content):
+                raise  # it may stand for a whole conversation
+            proofs.pass_over(broken)
     return opened

@@ -32,7 +32,7 @@ from antiphon.engine.saving import Saving, encode_all, encode_around, stored
 from antiphon.engine.summary import asks_for_summary
 from antiphon.engine.truncation import fit
 from antiphon.engine.wrapping import FittedLater, wrapped
-from antiphon.providers.base import Capabilities, Provider, Sink, Turn
+from antiphon.providers.base import SUPPRESSED, Capabilities, Provider, Sink, Turn
 from antiphon.providers.discovery import advice_on
 from antiphon.providers.silent import Refusing, Silent
 from antiphon.spec.codec import extras
@@ -141,7 +141,13 @@ class Engine:
             plan.turn.keeps_chunks = keeps_chunks
             provider = self._loop(plan, provider, caller, resolved, memory, composer)
         save = self._saving(request, caller, memory, keep)
-        checks = checks_of(provider, turn, self.schemas, restricts_calls=plan is None)
+        checks = checks_of(
+            provider,
+            turn,
+            self.schemas,
+            restricts_calls=plan is None,
+            retells=caller.dialect.shows_summaries,
+        )
         return Run(turn, composer, resolved, provider, save, checks, told_in_stream)
 
     def _saving(
@@ -305,11 +311,14 @@ class Engine:
             tenant=caller.tenant,
             request_id=caller.request_id,
             strict=caller.strict,
+            is_lenient=caller.dialect.is_lenient,
             stream=stream,
             is_large=caller.is_large,
             log=self._receipt_log,
             key=caller.key,
         )
+        for place in caller.skipped:
+            turn.receipt("gateway", place, "a text is no item of an input, so it is passed over", SUPPRESSED)
         return self.providers[target.provider], turn
 
     def route_of(self, model: str) -> RouteInUse | None:

@@ -37,6 +37,13 @@ class Proofs(Struct, eq=False):
         """Does the upstream read what it sealed itself?"""
         return self._provider.capabilities.foreign_proofs
 
+    def pass_over(self, error: SpecError) -> None:
+        """Leave a receipt for a part of the history that cannot be read; a strict caller is refused."""
+        if not self._turn.is_lenient:
+            raise error
+        payload = error.payload
+        self._turn.receipt(self._provider.name, payload.param or "input", payload.message, SUPPRESSED)
+
     def sealed(self, blob: str) -> str:
         proof = _Proof(self._provider.name, self._turn.model, blob)
         return self._seal.seal(msgspec.json.encode(proof), tenant=self._turn.tenant, purpose=REASONING)
@@ -64,9 +71,9 @@ class Proofs(Struct, eq=False):
             raw = self._seal.open(blob, tenant=self._turn.tenant, purpose=REASONING)
         except SealBroken as broken:
             message = f"this reasoning cannot be opened: {broken}; leave it out"
-            raise SpecError(
-                ErrorPayload("invalid_request", message, code=INVALID_ENCRYPTED_CONTENT, param=param)
-            ) from None
+            payload = ErrorPayload("invalid_request", message, INVALID_ENCRYPTED_CONTENT, param)
+            self.pass_over(SpecError(payload))
+            return own
         proof = msgspec.json.decode(raw, type=_Proof)
         if (proof.provider, proof.model) == (self._provider.name, self._turn.model):
             own.encrypted_content = proof.blob

@@ -11,6 +11,7 @@ from msgspec import Struct
 from antiphon.engine import obfuscation
 from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
+from antiphon.engine.raw_reasoning import RetoldReasoning
 from antiphon.providers.base import UNMET, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
@@ -50,21 +51,35 @@ class Checks(Struct):
     schemas: SchemaPool | None
     """Where the answer is held to its schema, if that has to be done."""
     obfuscates: bool
+    retells: bool = False
+    """Is raw reasoning told as a summary, too?"""
+    makes_summaries: bool = False
+    """May an upstream make summaries of its own?"""
     calls_made: int = 0
     """How many calls another process has let through."""
 
 
 def checks_of(
-    provider: Provider, turn: Turn, schemas: SchemaPool, *, restricts_calls: bool = True
+    provider: Provider,
+    turn: Turn,
+    schemas: SchemaPool,
+    *,
+    restricts_calls: bool = True,
+    retells: bool = False,
 ) -> Checks | None:
-    """Without `restricts_calls` the provider itself sees to it that only allowed calls are made."""
+    """Without `restricts_calls` the provider itself sees to it that only allowed calls are made.
+
+    With `retells` the client shows nothing of reasoning but the summary that it asks for.
+    """
     request = turn.request
     restricted, checks_schema = restricts_calls and restricts(request), False
     if request.text is not None and not provider.capabilities.enforces_schema:
         checks_schema = needs_check(request)
     obfuscates = request.stream_options is not None and obfuscation.is_wanted(request)
-    if restricted or checks_schema or obfuscates:
-        return Checks(restricted, schemas if checks_schema else None, obfuscates)
+    retells = retells and request.reasoning is not None and request.reasoning.summary is not None
+    if restricted or checks_schema or obfuscates or retells:
+        makes_summaries = provider.capabilities.makes_summaries
+        return Checks(restricted, schemas if checks_schema else None, obfuscates, retells, makes_summaries)
     return None
 
 
@@ -183,6 +198,8 @@ class Run(Struct, eq=False, weakref=True):
         sink: Sink = self
         schema: SchemaCheck | None = None
         if (checks := self.checks) is not None:
+            if checks.retells:
+                sink = RetoldReasoning(sink, at_once=not checks.makes_summaries)
             if checks.schemas is not None:
                 unmet = partial(turn.receipt, POLICY, action=UNMET)
                 answered, pool = self.composer.snapshot, checks.schemas

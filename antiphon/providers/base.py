@@ -54,6 +54,8 @@ class Turn(Struct, eq=False):
     tenant: str = ""
     request_id: str = ""
     strict: bool = False
+    is_lenient: bool = False
+    """Is a part of the history that cannot be read passed over, with a receipt?"""
     stream: bool = True
     """Does somebody follow the answer while it is made? Otherwise it may be fetched whole."""
     is_large: bool = False
@@ -136,6 +138,8 @@ class Capabilities:
     """Can it read proofs that were not sealed here, because the upstream seals its own?"""
     prefill: re.Pattern[str] | None = None
     """Which models go on with a last message that is the model's own."""
+    makes_summaries: bool = False
+    """May it tell a summary of its reasoning behind the reasoning itself?"""
     extras: bool = False
     """Are parameters outside the specification passed on as they are?"""
     counts_tokens: bool = False

@@ -33,7 +33,7 @@ from antiphon.spec.limits import (
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
 from antiphon.spec.struct_reader import Reading, is_settled
-from antiphon.spec.tolerant_reader import TolerantReading
+from antiphon.spec.tolerant_reader import LenientReading, TolerantReading
 
 S = TypeVar("S", bound=Struct)
 
@@ -51,10 +51,13 @@ _of_messages = msgspec.json.Decoder(_OfMessages).decode
 _plain_event = msgspec.json.Decoder(reduce(or_, _PLAIN)).decode
 
 
-def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
-    """The body of `POST /v1/responses`."""
+def decode_request(body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str] | None = None) -> Request:
+    """The body of `POST /v1/responses`.
+
+    With `skipped`, texts among the items of the input are passed over, and listed there by their places.
+    """
     if len(body) > LARGE or len(body) > max_bytes:
-        return Reading().struct(Request, _checked(body, max_bytes), "")
+        return _reading(skipped).struct(Request, _checked(body, max_bytes), "")
     # Of a body that cannot be too large, msgspec alone finds whatever would be refused.
     try:
         try:
@@ -67,12 +70,14 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Request:
             return request
     except UNREADABLE:
         pass  # it says something in other words, or something wrong
-    return Reading().struct(Request, _checked(body, max_bytes), "")
+    return _reading(skipped).struct(Request, _checked(body, max_bytes), "")
 
 
-def decode_websocket_create(body: bytes, *, max_bytes: int = MAX_BODY) -> WebSocketCreate:
+def decode_websocket_create(
+    body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str] | None = None
+) -> WebSocketCreate:
     """A WebSocket message; what only makes sense over HTTP is ignored, because clients do send it."""
-    reading = Reading()
+    reading = _reading(skipped)
     fields = reading.split(_checked(body, max_bytes), "")
     if string(fields, "type") != "response.create":
         what = came(fields["type"]) if "type" in fields else "nothing"
@@ -139,6 +144,10 @@ def decode_event(raw: bytes, problems: list[str] | None = None, *, event_type: s
     if kind in EVENTS:
         return reading.fields(EVENTS[kind], fields, "")
     return reading.other_event(kind, fields)
+
+
+def _reading(skipped: list[str] | None) -> Reading:
+    return Reading() if skipped is None else LenientReading(skipped)
 
 
 def _checked(body: bytes, max_bytes: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Decodes what other servers send and what was stored: mistakes are collected, not raised."""
+"""Decodes what other servers send and what was stored, and what lenient callers send of a history."""
 
 from collections.abc import Callable
 from types import NoneType
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.spec.aliases import Fields
-from antiphon.spec.codec import UNREADABLE, Opaque
+from antiphon.spec.codec import QUOTE, UNREADABLE, Opaque, first_byte
 from antiphon.spec.error_paths import alternatives
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import OtherEvent
@@ -83,3 +83,23 @@ class TolerantReading(Reading):
         found.pop("type", None)
         number = found.pop("sequence_number", 0)
         return OtherEvent(kind, number if type(number) is int else 0, found)
+
+
+class LenientReading(Reading):
+    """Texts among the items of an input are passed over, and listed in `skipped`; items have to be well."""
+
+    def __init__(self, skipped: list[str]) -> None:
+        super().__init__()
+        self.skipped = skipped
+
+    def items(self, raw: Raw, path: str) -> list[Item]:
+        found = [item for item in self.each(raw, path, "a list of items", self._item) if item is not None]
+        if self.skipped and not found:
+            return super().items(raw, path)  # which says what is wrong
+        return found
+
+    def _item(self, raw: Raw, path: str) -> Item | None:
+        if first_byte(raw) == QUOTE:
+            self.skipped.append(path)
+            return None
+        return self.item(raw, path)

@@ -126,6 +126,8 @@ class Dialect:
     told_in_stream: frozenset[str] = frozenset()
     # Takes and tells words that are younger than the specification.
     is_lenient: bool = False
+    # Its clients show summaries of reasoning, and never the reasoning itself.
+    shows_summaries: bool = False
     # Has `cancelled` for a status of its own, not as a reason to be incomplete.
     cancelled_status: bool = False
     names_response: bool = False
@@ -394,11 +396,14 @@ OPENAI = Dialect(
     echoes_schema=True,
     counts_cache_writes=True,
     is_lenient=True,
+    shows_summaries=True,
     cancelled_status=True,
 )
 
 # OpenAI's names; but its errors are read only where they are nested.
-AI_SDK = replace(OPENAI, name="ai_sdk", flat_error_event=False, told_in_stream=frozenset())
+AI_SDK = replace(
+    OPENAI, name="ai_sdk", flat_error_event=False, told_in_stream=frozenset(), shows_summaries=False
+)
 
 VTCODE = Dialect("vtcode", slug="vtcode", custom_event="response.custom_event", names_response=True)
 

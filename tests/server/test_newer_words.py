@@ -1,4 +1,4 @@
-"""Words of OpenAI's clients that are younger than the specification: taken from them alone."""
+"""What OpenAI's clients say beside the specification: taken from them alone."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -110,3 +110,39 @@ def test_a_tier_is_sent_in_the_upstreams_own_word(
 
 def test_a_longer_identifier_is_refused_in_every_dialect(curious: Client) -> None:
     assert refusal(curious, safety_identifier="s" * 129)["param"] == "safety_identifier"
+
+
+GARBAGE: list[tuple[str, Any]] = [
+    ("input[0]", "garbage"),
+    ("input[0].encrypted_content", {"type": "compaction", "id": "cmp_1", "encrypted_content": "garbage"}),
+    (
+        "input[0].encrypted_content",
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "v1.garbage"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("place", "garbage"), GARBAGE, ids=["text", "compaction", "reasoning"])
+def test_garbage_in_a_history_is_passed_over_with_a_receipt(
+    curious: Client, server: Serving, voice: Voice, place: str, garbage: Any
+) -> None:
+    said = [garbage, {"role": "user", "content": "hi"}]
+    made = curious.create(model="model", input=said)
+    assert (place, "suppressed") in receipts(made)
+    assert [one["content"] for one in voice.last["messages"]] == ["hi"]
+    with dial(server, additional_headers={"originator": "codex_cli_rs"}) as socket:
+        assert turn(socket, model="model", input=said)["type"] == "response.completed"
+    error = server.client(X_Antiphon_Dialect="open_responses").refused(
+        400, "POST", "/v1/responses", json={"model": "model", "input": said}
+    )
+    assert (error["param"] or "").startswith("input[0]")
+
+
+def test_a_compaction_that_somebody_else_has_made_is_not_passed_over(curious: Client) -> None:
+    foreign = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAABo" * 20}
+    error = refusal(curious, model="model", input=[foreign, {"role": "user", "content": "hi"}])
+    assert (error["code"], error["param"]) == ("invalid_encrypted_content", "input[0].encrypted_content")
+
+
+def test_an_input_of_nothing_but_texts_is_refused(curious: Client) -> None:
+    assert refusal(curious, input=["hello"])["param"] == "input[0]"

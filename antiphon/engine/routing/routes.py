@@ -251,6 +251,7 @@ class RouteInUse:
             enforces_schema=enforces,
             hosted_tools=frozenset.intersection(*(one.hosted_tools for one in takes)),
             foreign_tools=all(one.foreign_tools for one in takes),
+            makes_summaries=any(one.makes_summaries for one in takes),
             counts_tokens=False,
             images=False,
             files=False,

@@ -94,6 +94,7 @@ class Profile:
             logprobs="logprobs" in self.takes,
             reasoning=self.reasoning,
             proofs=self.keeps_reasoning,
+            makes_summaries=self.details,
             counts_tokens=self.counts_tokens,
         )
 

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable
 from copy import copy
+from operator import is_
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from antiphon.config import ModelFacts
 from antiphon.providers import queries
-from antiphon.providers.base import FALLBACK, Environment, Sink, Turn, WrappingSink
+from antiphon.providers.base import FALLBACK, SUPPRESSED, Environment, Sink, Turn, UpstreamError, WrappingSink
 from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.profiles import choose as choose_profile
@@ -19,6 +20,7 @@ from antiphon.providers.responses.quirks import choose
 from antiphon.providers.responses.request import ResponsesRequest, prepare
 from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.providers.responses.stream import ResponsesStream
+from antiphon.spec.errors import INVALID_ENCRYPTED_CONTENT
 from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.request import PROVIDER_PARAMETERS
 from antiphon.stream.deltas import AnyDelta
@@ -64,6 +66,18 @@ class OpenResponses:
         self._sockets: Sockets | None = None
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
+        try:
+            await self._answer(turn, sink)
+        except UpstreamError as refusal:
+            items = [_unproved(item) for item in turn.items]
+            if not _refuses_proofs(refusal) or all(map(is_, items, turn.items)):
+                raise
+            reason = "the server cannot read encrypted reasoning of the input, so it was asked again without"
+            turn.receipt(self.name, "input", reason, SUPPRESSED)
+            turn.items = items
+            await self._answer(turn, sink)
+
+    async def _answer(self, turn: Turn, sink: Sink) -> None:
         missing: NotThere | None = None
         if time.monotonic() >= self._chat_until:
             try:
@@ -200,8 +214,15 @@ class _OnAnswer(WrappingSink):
             self._notify = None
 
 
+def _refuses_proofs(error: UpstreamError) -> bool:
+    """Did the server refuse the request for reasoning that others have encrypted?"""
+    told = error.payload
+    is_about = told.code == INVALID_ENCRYPTED_CONTENT or "encrypted content" in told.message.lower()
+    return error.status == 400 and (is_about or "encrypted_content" in f"{told.param} {told.message}")
+
+
 def _unproved(item: Item) -> Item:
-    """A proof of this wire means nothing to the other, which keeps what it wants back itself."""
+    """The item without a proof of this wire; what the other wire wants back is kept."""
     if isinstance(item, Reasoning) and item.encrypted_content and not put_by(item):
         item = copy(item)
         item.encrypted_content = None

@@ -102,6 +102,7 @@ class Quirks:
             reasoning=True,
             proofs=self.proofs,
             foreign_proofs=self.proofs,
+            makes_summaries=True,
             extras=True,
             counts_tokens=self.counts_tokens,
         )

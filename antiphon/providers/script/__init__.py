@@ -59,6 +59,7 @@ _EVERYTHING = Capabilities(
     logprobs=True,
     reasoning=True,
     proofs=True,
+    makes_summaries=True,
 )
 
 

@@ -1,5 +1,7 @@
 """`POST /v1/responses` and `POST /v1/responses/input_tokens`."""
 
+from functools import partial
+
 from antiphon.bridges.encoder import ServerSentEvents
 from antiphon.engine.token_counts import count_tokens, turn_to_count
 from antiphon.server.api.objects import InputTokens
@@ -16,9 +18,10 @@ from antiphon.store import StoredResponse
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    await create_once(
-        gateway, exchange, decode_request, _create, _repeat, waits=lambda request: request.background
-    )
+    caller, decode = exchange.caller, decode_request
+    if caller.dialect.is_lenient:
+        decode = partial(decode_request, skipped=caller.skipped)
+    await create_once(gateway, exchange, decode, _create, _repeat, waits=lambda request: request.background)
 
 
 async def _create(gateway: Gateway, exchange: Exchange, request: Request) -> None:

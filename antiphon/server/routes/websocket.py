@@ -1,6 +1,7 @@
 """The WebSocket on `/v1/responses`: its turns are runs of the engine."""
 
 import logging
+from functools import partial
 from time import perf_counter
 
 from antiphon.bridges.encoder import JsonLines
@@ -107,7 +108,11 @@ class GatewaySocket(ResponsesSocket[Context]):
         if self._gateway.stopping:
             raise SpecError(SHUTDOWN, 503)
         self._caller.is_large = len(message) > LARGE
-        return await decode_pieces(decode_websocket_create, message, self._gateway.config.server.body_limit)
+        caller, decode = self._caller, decode_websocket_create
+        if caller.dialect.is_lenient:
+            caller.skipped.clear()
+            decode = partial(decode_websocket_create, skipped=caller.skipped)
+        return await decode_pieces(decode, message, self._gateway.config.server.body_limit)
 
     async def turn(self, message: bytes | Pieces) -> None:
         caller, began = self._caller, perf_counter()

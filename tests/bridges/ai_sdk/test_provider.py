@@ -21,9 +21,9 @@ def server(serve_all: Serve) -> Serving:
     return serve_all(TOML)
 
 
-def ask(server: Serving, provider: str, prompt: str, *, stream: bool) -> Any:
+def ask(server: Serving, provider: str, prompt: str, *, stream: bool, summary: str | None = None) -> Any:
     plan = {"provider": provider, "base": f"{server.url}/v1", "model": "demo", "prompt": prompt}
-    return run_node("ai_provider.mjs", plan | {"stream": stream})
+    return run_node("ai_provider.mjs", plan | {"stream": stream, "summary": summary})
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -37,6 +37,16 @@ def test_open_responses_of_the_ai_sdk_reads_raw_reasoning(server: Serving, strea
 def test_openai_of_the_ai_sdk_reads_its_answer(server: Serving, stream: bool, dialect: str) -> None:
     told = ask(server, "openai", THOUGHT, stream=stream)
     assert (told["dialect"], told["text"], told["errors"]) == (dialect, "Yes.", [])
+
+
+@pytest.mark.parametrize(
+    "prompt", [THOUGHT, script({"reasoning": "Hm, hm."}, {"summary": "Let me see."}, {"text": "Yes."})]
+)
+def test_openai_of_the_ai_sdk_shows_the_reasoning_that_it_asks_a_summary_of(
+    server: Serving, prompt: str
+) -> None:
+    told = ask(server, "openai", prompt, stream=True, summary="auto")
+    assert (told["dialect"], told["reasoning"], told["text"]) == ("openai", "Let me see.", "Yes.")
 
 
 def test_openai_of_the_ai_sdk_hears_of_a_failure(server: Serving) -> None:

@@ -8,8 +8,9 @@ const PROVIDERS = {
   openai: (base) => createOpenAI({ baseURL: base, apiKey: "sk-any" }).responses,
 };
 
-export default async function run({ provider, base, model, prompt, stream }) {
+export default async function run({ provider, base, model, prompt, stream, summary }) {
   const request = { model: PROVIDERS[provider](base)(model), prompt, maxRetries: 0 };
+  if (summary) request.providerOptions = { openai: { reasoningSummary: summary, forceReasoning: true } };
   const told = { text: "", reasoning: "", errors: [] };
   if (!stream) {
     const answer = await generateText(request);

@@ -160,6 +160,39 @@ async def test_refusals(
 
 
 @pytest.mark.parametrize(
+    "told",
+    [
+        {"code": "invalid_encrypted_content", "message": "The encrypted content rs_1 could not be verified."},
+        {"code": None, "message": "no such key", "param": "input[0].encrypted_content"},
+    ],
+)
+async def test_reasoning_that_the_server_cannot_read_is_taken_out_once(
+    upstream: FakeResponses, made: Made, told: dict[str, Any]
+) -> None:
+    said = {"type": "invalid_request_error", "param": None, **told}
+    upstream.says(refusal(400, json.dumps({"error": said}).encode()), Script((Text("Hello."),)))
+    foreign = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAforeign"}
+    turn = make_turn({"input": [foreign, {"type": "message", "role": "user", "content": "Hi"}]})
+    assert TextDelta("Hello") in [delta for batch in await batches(made(), turn) for delta in batch]
+    first, second = (call.body["input"] for call in upstream.requests)
+    assert [item["type"] for item in first] == ["reasoning", "message"]
+    assert [item["type"] for item in second] == ["message"]
+    assert ("input", "suppressed") in [(one.param, one.action) for one in turn.receipts]
+
+
+async def test_a_server_that_cannot_read_it_is_asked_again_no_more_than_once(
+    upstream: FakeResponses, made: Made
+) -> None:
+    said = {"type": "invalid_request_error", "code": "invalid_encrypted_content", "message": "no"}
+    upstream.says(*[refusal(400, json.dumps({"error": said}).encode()) for _ in range(3)])
+    error = await failed(made(), request={"input": [{"type": "message", "role": "user", "content": "Hi"}]})
+    assert (error.payload.code, len(upstream.requests)) == ("invalid_encrypted_content", 1)
+    foreign = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAforeign"}
+    await failed(made(), request={"input": [foreign, {"type": "message", "role": "user", "content": "Hi"}]})
+    assert len(upstream.requests) == 3
+
+
+@pytest.mark.parametrize(
     ("pieces", "code"),
     [
         ([Step.CLOSE], "upstream_closed"),
