@@ -37,6 +37,39 @@ def is_exact(schema: dict[str, Any]) -> bool:
     return not left_out and made == schema
 
 
+class StrictBudget:
+    """What is left of the limits that this API sets to all strict schemas of one request together."""
+
+    def __init__(self) -> None:
+        self._left = {"strict tools": 20, "optional properties": 24, "properties of several types": 16}
+
+    def take(self, schema: dict[str, Any], *, is_tool: bool = True) -> str | None:
+        """Make room for a schema; if there is none, say which limit it would exceed."""
+        optional, unions = _count(schema)
+        wanted = dict(zip(self._left, (int(is_tool), optional, unions), strict=True))
+        if short := next((name for name, count in wanted.items() if count > self._left[name]), None):
+            return f"only {self._left[short]} more {short} fit into this request"
+        for name, count in wanted.items():
+            self._left[name] -= count
+        return None
+
+
+def _count(schema: Any) -> tuple[int, int]:
+    """How many properties a schema does not demand, and how many of its places take several types."""
+    if not isinstance(schema, dict):
+        return 0, 0
+    properties = schema.get("properties")
+    named = set(properties) if isinstance(properties, dict) else set()
+    optional = len(named - set(schema.get("required") or ()))
+    unions = int("anyOf" in schema or isinstance(schema.get("type"), list))
+    within = [schema.get("items")]
+    for word in (*_MAPS, *_LISTS):
+        value = schema.get(word) or ()
+        within += value.values() if isinstance(value, dict) else value
+    counts = [_count(one) for one in within]
+    return optional + sum(one for one, _ in counts), unions + sum(one for _, one in counts)
+
+
 def _fitted(schema: Any, left_out: set[str]) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise Inexpressible("a schema that is only true or false")

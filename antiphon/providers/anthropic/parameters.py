@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from antiphon.providers.anthropic.json_schema import Inexpressible, fitted, is_exact
+from antiphon.providers.anthropic.json_schema import Inexpressible, StrictBudget, fitted, is_exact
 from antiphon.providers.anthropic.messages import MessagesBuilder
 from antiphon.providers.anthropic.models import UNKNOWN, ClaudeModel
 from antiphon.providers.base import ADDED, DROPPED, REWRITTEN, SUPPRESSED, Turn
@@ -45,6 +45,7 @@ class AnthropicParameters:
         self._request = turn.request
         self._model = model
         self._provider = provider
+        self._strict = StrictBudget()
 
     def _receipt(self, param: str, why: str, action: str = DROPPED) -> None:
         self._turn.receipt(self._provider, param, why, action)
@@ -96,13 +97,14 @@ class AnthropicParameters:
             tool["description"] = function.description
         tool["input_schema"] = {"type": "object", **function.parameters}
         if function.strict and self._model.json_schema:
+            why: str | None = "this API takes fewer keywords"
             if is_exact(function.parameters):
+                why = self._strict.take(function.parameters)
+            if why is None:
                 tool["strict"] = True
             else:
-                why = (
-                    f"the arguments of {function.name!r} cannot be guaranteed: this API takes fewer keywords"
-                )
-                self._receipt(f"tools[{n}].strict", why, SUPPRESSED)
+                said = f"the arguments of {function.name!r} cannot be guaranteed: {why}"
+                self._receipt(f"tools[{n}].strict", said, SUPPRESSED)
         return tool
 
     def _choice(self, names: ToolNames) -> _Fields:
@@ -239,6 +241,8 @@ class AnthropicParameters:
         if not self._model.json_schema:
             raise Inexpressible("this model takes no schema")
         schema, left_out = fitted(wanted.schema or {})
+        if short := self._strict.take(schema, is_tool=False):
+            raise Inexpressible(short)
         if left_out:
             words = ", ".join(sorted(left_out))
             why = f"the model is not held to {words}, which the gateway checks"

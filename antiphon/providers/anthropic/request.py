@@ -59,11 +59,11 @@ def prepare(turn: Turn, shape: AnthropicOptions) -> AnthropicRequest:
     thoughts = not (settings.turns_thinking_off and model.off == "disabled")
     talk = MessagesBuilder(turn, model, shape.provider, names, thoughts=thoughts)
     limit = settings.limit(shape.max_tokens)
+    system = list(talk.system)
+    format = settings.format(system)  # before the tools, which share limits with it and may go without
     tools = settings.tools(names, talk.called)
     forced = tools.get("tool_choice", {}).get("type") in ("any", "tool")
     thinking, effort = settings.thinking(limit, talk, forced=forced)
-    system = list(talk.system)
-    format = settings.format(system)
     body: dict[str, Any] = {"model": turn.model, "max_tokens": limit}
     if system:
         body["system"] = system

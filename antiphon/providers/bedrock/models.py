@@ -29,6 +29,8 @@ class Family:
     """Where `top_k` goes among the model's own fields."""
     structured: bool = False
     """Does Bedrock hold it to a JSON schema, in its text and in the arguments of strict tools?"""
+    limits_strict: bool = False
+    """Do all strict tools of a request share the limits of Anthropic's own API?"""
     summarises: bool = False
     """Is what it shows of its reasoning a summary?"""
     video: bool = False
@@ -78,6 +80,7 @@ def _claude(model: models.ClaudeModel) -> Family:
         sampling=model.sampling,
         top_k="top_k" if model.sampling else None,
         structured=model.json_schema,
+        limits_strict=True,
         summarises=model.summarises,
         # Those that think are those that take cache points.
         cache=model.thinking is not None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.providers.anthropic.json_schema import is_exact
+from antiphon.providers.anthropic.json_schema import StrictBudget, is_exact
 from antiphon.providers.base import ADDED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock.citations import VENDOR, cited
 from antiphon.providers.bedrock.content import BedrockBlockBody, BedrockContent, text_blocks
@@ -225,7 +225,8 @@ def _tools(
     """No choice means no tools, except that a history with calls is refused without any."""
     if choice is None and not called:
         return []
-    declared = [_tool(turn, provider, function, family) for function in names.functions]
+    budget = StrictBudget() if family.limits_strict else None
+    declared = [_tool(turn, provider, function, family, budget) for function in names.functions]
     declared += [_own_tool(tool) for tool in turn.tools if isinstance(tool, Opaque) and _is_own(tool)]
     if declared:
         return declared
@@ -241,17 +242,22 @@ def _own_tool(tool: Opaque) -> BedrockBlockBody:
     return {"systemTool": {"name": tool.type.removeprefix(VENDOR)}}
 
 
-def _tool(turn: Turn, provider: str, function: UpstreamFunction, family: Family) -> BedrockBlockBody:
+def _tool(
+    turn: Turn, provider: str, function: UpstreamFunction, family: Family, budget: StrictBudget | None
+) -> BedrockBlockBody:
     spec: dict[str, Any] = {"name": function.name}
     if function.description and function.description.strip():
         spec["description"] = function.description
     spec["inputSchema"] = {"json": {"type": "object", **function.parameters}}
     if function.strict and family.structured:
-        if is_exact(function.parameters):
+        why = None if is_exact(function.parameters) else "Bedrock takes fewer keywords"
+        if why is None and budget is not None:
+            why = budget.take(function.parameters)
+        if why is None:
             spec["strict"] = True
         else:
-            why = f"the arguments of {function.name!r} cannot be guaranteed: Bedrock takes fewer keywords"
-            turn.receipt(provider, "tools.strict", why, SUPPRESSED)
+            said = f"the arguments of {function.name!r} cannot be guaranteed: {why}"
+            turn.receipt(provider, "tools.strict", said, SUPPRESSED)
     return {"toolSpec": spec}
 
 

@@ -116,6 +116,77 @@ def test_strict_tools() -> None:
     assert "strict" not in body({"input": "Hi", "tools": [exact]}, model="claude-sonnet-4-0")["tools"][0]
 
 
+def strict_tool(name: str, properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return {"type": "function", "name": name, "parameters": schema, "strict": True}
+
+
+TEXT: dict[str, Any] = {"type": "string"}
+SOME_TYPES: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+OPTIONAL = {f"p{n}": TEXT for n in range(12)}
+NESTED = {"type": "array", "items": strict_tool("", OPTIONAL)["parameters"]}
+UNIONS = {f"p{n}": SOME_TYPES if n % 2 else {"type": ["string", "null"]} for n in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("tools", "strict", "limit"),
+    [
+        ([strict_tool(f"f{n}", {}) for n in range(22)], [True] * 20 + [None] * 2, "0 more strict tools"),
+        (
+            [strict_tool("a", OPTIONAL), strict_tool("b", OPTIONAL), strict_tool("c", {"x": TEXT})],
+            [True, True, None],
+            "0 more optional properties",
+        ),
+        (
+            [
+                strict_tool("a", {"x": NESTED}),
+                strict_tool("b", OPTIONAL),
+                strict_tool("c", {"x": TEXT}, ("x",)),
+            ],
+            [True, None, True],
+            "11 more optional properties",
+        ),
+        (
+            [strict_tool(name, UNIONS, tuple(UNIONS)) for name in "abc"],
+            [True, True, None],
+            "0 more properties of several types",
+        ),
+    ],
+    ids=["tools", "optional", "nested", "unions"],
+)
+def test_a_tool_beyond_the_limits_is_less_strict_instead_of_refused(
+    tools: list[dict[str, Any]], strict: list[bool | None], limit: str
+) -> None:
+    made, turn = build({"input": "Hi", "tools": tools})
+    assert [tool.get("strict") for tool in made["tools"]] == strict
+    lost = [f"tools[{n}].strict" for n, kept in enumerate(strict) if kept is None]
+    assert [receipt.param for receipt in turn.receipts if receipt.param in lost] == lost
+    assert all(limit in receipt.reason for receipt in turn.receipts if receipt.param in lost)
+
+
+def test_a_format_shares_the_limits_with_the_tools() -> None:
+    schema = strict_tool("", OPTIONAL | {"more": TEXT})["parameters"]
+    format = {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
+    tools = [strict_tool("a", OPTIONAL)]
+    made, turn = build({"input": "Hi", "tools": tools, "text": {"format": format}})
+    assert made["output_config"]["format"]["type"] == "json_schema"
+    assert receipts(turn)["tools[0].strict"] == "suppressed"
+    assert "strict" not in made["tools"][0]
+
+
+def test_a_format_beyond_the_limits_is_asked_for_in_words() -> None:
+    schema = strict_tool("", {f"p{n}": TEXT for n in range(25)})["parameters"]
+    format = {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
+    made, turn = build({"input": "Hi", "text": {"format": format}})
+    assert "output_config" not in made
+    assert receipts(turn)["text.format"] == "rewritten"
+
+
 # --- thinking ---------------------------------------------------------------------------------------------
 
 

@@ -305,6 +305,16 @@ def test_a_model_that_cannot_be_forced() -> None:
     assert receipts == {"tool_choice": "rewritten"}
 
 
+@pytest.mark.parametrize(("model", "strict"), [(CLAUDE_4_5, 20), ("qwen.qwen3-32b-v1:0", 22)])
+def test_a_tool_of_claude_beyond_its_limits_is_less_strict(model: str, strict: int) -> None:
+    closed = {"type": "object", "properties": {}, "additionalProperties": False}
+    tools = [{**WEATHER, "name": f"f{n}", "strict": True, "parameters": closed} for n in range(22)]
+    made, receipts = sent({"input": "Hi", "tools": tools}, model)
+    specs = [tool["toolSpec"] for tool in made["toolConfig"]["tools"] if "toolSpec" in tool]
+    assert [spec.get("strict") for spec in specs] == [True] * strict + [None] * (22 - strict)
+    assert receipts == ({} if strict == 22 else {"tools.strict": "suppressed"})
+
+
 @pytest.mark.parametrize(
     ("model", "closed", "strict", "receipts"),
     [
