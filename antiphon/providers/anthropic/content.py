@@ -23,8 +23,16 @@ _TEXTUAL = frozenset(
 
 
 def text_block(text: str) -> list[BlockBody]:
-    """This API refuses a text that is empty or blank."""
+    """This API refuses a text that is empty, or that is blank and stands alone."""
     return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def is_blank(block: object) -> bool:
+    """Is it a text without words?"""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return not text.strip()
+    return False
 
 
 def own_block(own: Opaque) -> BlockBody | None:

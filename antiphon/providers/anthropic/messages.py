@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.providers.anthropic.content import AnthropicContent, BlockBody, own_block, text_block
+from antiphon.providers.anthropic.content import AnthropicContent, BlockBody, is_blank, own_block, text_block
 from antiphon.providers.anthropic.models import ClaudeModel
 from antiphon.providers.anthropic.wire import AnthropicCaller, Container, decode_kept
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
@@ -92,6 +92,7 @@ class MessagesBuilder:
                 case "assistant":
                     self._assistant(speech)
         self._answer_the_rest()
+        self._trim_end()
         self._place_held()
         if self._held:
             self._receipt("input", "a system message after the model's words is sent as the user's")
@@ -163,6 +164,8 @@ class MessagesBuilder:
 
     def _assistant(self, speech: Speech) -> None:
         blocks = [block for entry in speech.entries for block in self._said(entry)]
+        if all(kind in THINKING or is_blank(block) for kind, block in blocks):
+            blocks = [(kind, block) for kind, block in blocks if not is_blank(block)]
         if not blocks:
             return
         self._place_held()
@@ -178,6 +181,12 @@ class MessagesBuilder:
                 self._begins_thinking = blocks[0][0] in THINKING
             self.messages.append({"role": "assistant", "content": [block for _, block in blocks]})
 
+    def _trim_end(self) -> None:
+        """A last message of the model, which it is to go on with, may not end with white space alone."""
+        last = self.messages[-1] if self.messages else None
+        while last and last["role"] == "assistant" and last["content"] and is_blank(last["content"][-1]):
+            last["content"].pop()
+
     def _said(self, entry: InputEntry) -> list[tuple[str, Any]]:
         """Blocks with their types; those that are kept as they came are JSON already."""
         match entry.item:
@@ -192,16 +201,18 @@ class MessagesBuilder:
         return []
 
     def _text(self, message: Message) -> list[BlockBody]:
+        """White space is kept, as all that the model said: it may stand before what it has signed."""
         if isinstance(message.content, str):
-            return text_block(message.content)
+            return [{"type": "text", "text": message.content}] if message.content else []
         blocks: list[BlockBody] = []
         for part in message.content:
-            text = text_of([part])
-            for block in text_block(text):
-                if isinstance(part, OutputText) and part.annotations:
-                    cited = [citation(one, text) for one in part.annotations]
-                    block["citations"] = [one for one in cited if one is not None]
-                blocks.append(block if isinstance(part, Opaque) else block | fields_of(part))
+            if not (text := text_of([part])):
+                continue
+            block: BlockBody = {"type": "text", "text": text}
+            if isinstance(part, OutputText) and part.annotations:
+                cited = [citation(one, text) for one in part.annotations]
+                block["citations"] = [one for one in cited if one is not None]
+            blocks.append(block if isinstance(part, Opaque) else block | fields_of(part))
         return blocks
 
     def _call(self, call: AnyCall, where: str) -> BlockBody:

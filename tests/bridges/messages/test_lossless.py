@@ -144,6 +144,7 @@ ENDS: dict[str, Json] = {
     "tool_use": {},
     "max_tokens": {},
     "pause_turn": {},
+    "compaction": {},
     "model_context_window_exceeded": {},
     "stop_sequence": {"stop_sequence": "END"},
     "refusal": {"stop_details": {"type": "refusal", "category": "cyber", "explanation": "No."}},

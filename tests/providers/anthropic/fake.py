@@ -134,9 +134,11 @@ def _rules(body: dict[str, Any]) -> list[str]:
         if sorted(answered) != sorted(waiting):
             found.append(f"$.messages[{n}]: results {answered} for the calls {waiting}")
         waiting = [one["id"] for one in blocks if one.get("type") == "tool_use" and "id" in one]
-        for one in blocks:
-            if one.get("type") == "text" and not str(one.get("text")).strip():
-                found.append(f"$.messages[{n}]: a text block must not be blank")
+        # White space is taken beside something else that was said, and an empty text never.
+        others = [one for one in blocks if one.get("type") not in ("text", "thinking", "redacted_thinking")]
+        texts = [str(one.get("text")) for one in blocks if one.get("type") == "text"]
+        if "" in texts or (texts and not others and not "".join(texts).strip()):
+            found.append(f"$.messages[{n}]: a text block must not be blank")
         if message.get("role") == "system" and messages[n - 1].get("role") != "user":
             found.append(f"$.messages[{n}]: a system message follows one of the user")
     found += [f"$.messages[-1]: calls without results: {waiting}"] if waiting else []

@@ -153,6 +153,32 @@ def test_every_part_of_a_message_is_a_block_of_its_own() -> None:
     ]
 
 
+def said(*texts: str) -> dict[str, Any]:
+    parts = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+    return {"type": "message", "role": "assistant", "content": parts}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [said(" "), call("a"), output("a")],
+        [said("\n\n"), call("a"), output("a")],
+        [said("So it is", " ", "indeed."), user("Go on")],
+        [said(" ", "So it is."), user("Go on")],
+    ],
+)
+def test_white_space_of_the_model_goes_back_as_it_came(items: list[dict[str, Any]]) -> None:
+    made = body({"input": [user(), *items]})
+    blocks = made["messages"][1]["content"]
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    assert texts == [part["text"] for part in items[0]["content"]]
+
+
+def test_white_space_that_the_model_is_to_go_on_from_is_left_out() -> None:
+    made = body({"input": [user(), said("So it", " ")]}, model="claude-sonnet-4-0")
+    assert [block["text"] for block in made["messages"][-1]["content"]] == ["So it"]
+
+
 def test_blank_words_are_not_sent() -> None:
     made = body({"input": [user(), {"role": "assistant", "content": " "}, user("A"), user("\n")]})
     assert made["messages"] == [

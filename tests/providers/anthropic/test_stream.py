@@ -298,6 +298,7 @@ def test_blocks_that_only_anthropic_knows_are_kept() -> None:
         ("model_context_window_exceeded", "incomplete", "max_output_tokens"),
         ("refusal", "incomplete", "content_filter"),
         ("pause_turn", "incomplete", "max_tool_calls"),
+        ("compaction", "incomplete", "compaction"),
         ("something_new", "completed", None),
         (None, "completed", None),
     ],
