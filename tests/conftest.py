@@ -11,6 +11,10 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 from antiphon.embedded.child import cores
+from tests.postgres import empty_postgres_url, own_cluster, postgres_url, shared_cluster
+
+# Imported here alone: a fixture of the session that several modules import is made once for each of them.
+__all__ = ["empty_postgres_url", "own_cluster", "postgres_url", "shared_cluster"]
 
 # A slow machine is no failure. Everybody's run looks at new examples, except the one that a change must pass.
 settings.register_profile("exploring", deadline=None, print_blob=True)

@@ -1,7 +1,7 @@
 """A PostgreSQL of the tests' own: one cluster for each process that runs tests, a new database for each test.
 
 It lies in a folder of its own in the temporary folder, listens on a socket there and nowhere else, and runs
-as an unprivileged user where the tests run as root. A `conftest.py` imports the fixtures that it needs.
+as an unprivileged user where the tests run as root. `tests/conftest.py` gives its fixtures to all tests.
 """
 
 import asyncio

@@ -10,9 +10,7 @@ import pytest
 from antiphon.store.postgres.database import described
 from antiphon.store.postgres.store import PostgresStore
 from antiphon.wires.sealing import Seal
-from tests.postgres import needs_postgres, postgres_url, shared_cluster
-
-__all__ = ["postgres_url", "shared_cluster"]
+from tests.postgres import needs_postgres
 
 pytestmark = needs_postgres
 

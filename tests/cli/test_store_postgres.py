@@ -8,9 +8,7 @@ import pytest
 
 from antiphon.store.postgres.schema import MIGRATIONS
 from tests.cli.test_store import Run, fill, numbers
-from tests.postgres import empty_postgres_url, needs_postgres, shared_cluster
-
-__all__ = ["empty_postgres_url", "shared_cluster"]
+from tests.postgres import needs_postgres
 
 pytestmark = needs_postgres
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.postgres import needs_postgres, postgres_url, shared_cluster
+from tests.postgres import needs_postgres
 from tests.server.conftest import Serve
 from tests.server.servers import Client, Serving
 from tests.server.test_hosted_functions import call, script
 from tests.server.test_hosted_mcp import SCRIPTED, kinds, remote
 from tests.tools.mcp_servers import mcp_server
-
-__all__ = ["postgres_url", "shared_cluster"]
 
 KEYS = '["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="]'
 

@@ -15,13 +15,11 @@ import psycopg
 import pytest
 
 from antiphon.stream.auditor import audit_sse
-from tests.postgres import PostgresCluster, needs_postgres, own_cluster, postgres_url, shared_cluster
+from tests.postgres import PostgresCluster, needs_postgres
 from tests.server.routes.test_background import heard
 from tests.server.servers import DEADLINE, Client, Event, Serving, Spawned, configure, environment, until
 from tests.server.test_hosted_functions import hosted
 from tests.server.upstream import Upstream
-
-__all__ = ["own_cluster", "postgres_url", "shared_cluster"]
 
 pytestmark = needs_postgres
 

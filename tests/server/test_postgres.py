@@ -4,13 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import PostgresCluster, needs_postgres, own_cluster, postgres_url, shared_cluster
+from tests.postgres import PostgresCluster, needs_postgres
 from tests.server.conftest import Serve
 from tests.server.endings import over_json, over_sse
 from tests.server.servers import DEADLINE, until
 from tests.server.upstream import Upstream
-
-__all__ = ["own_cluster", "postgres_url", "shared_cluster"]
 
 pytestmark = needs_postgres
 

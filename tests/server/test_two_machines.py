@@ -6,13 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.postgres import needs_postgres, own_cluster, postgres_url, shared_cluster
+from tests.postgres import needs_postgres
 from tests.server.conftest import Serve
 from tests.server.http_calls import Json
 from tests.server.servers import Client, Serving, until
 from tests.server.upstream import Upstream
-
-__all__ = ["own_cluster", "postgres_url", "shared_cluster"]
 
 pytestmark = needs_postgres
 

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from antiphon.store import StoreError
-from tests.postgres import needs_postgres, postgres_url, shared_cluster
+from tests.postgres import needs_postgres
 from tests.server.conftest import Serve
 from tests.server.servers import Serving
 from tests.server.test_postgres import KEYS
 from tests.server.upstream import Upstream
-
-__all__ = ["postgres_url", "shared_cluster"]
 
 AHEAD = 40 * 86400.0
 

@@ -11,9 +11,7 @@ from antiphon.config import load
 from antiphon.config.schema import StoreSettings
 from antiphon.config.secret import Secret
 from antiphon.store import SqliteStore, StoreError, open_store
-from tests.postgres import needs_postgres, postgres_url, shared_cluster
-
-__all__ = ["postgres_url", "shared_cluster"]
+from tests.postgres import needs_postgres
 
 PAGE = (Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
 

@@ -34,10 +34,8 @@ from antiphon.store import (
     UploadedFile,
     VectorStore,
 )
-from tests.postgres import needs_postgres, postgres_url, shared_cluster
+from tests.postgres import needs_postgres
 from tests.store.conformance.values import item, response, running
-
-__all__ = ["postgres_url", "shared_cluster"]
 
 QUOTA = 10**6
 TENANTS = ("alice", "bob")

@@ -19,9 +19,7 @@ from antiphon.store import StoreBusy, StoredResponse, StoreUnavailable
 from antiphon.store.postgres.store import PostgresStore
 from antiphon.wires.sealing import Seal
 from tests.engine.background.owners import DEADLINE, QUICK, Spoken, heard
-from tests.postgres import needs_postgres, postgres_url, shared_cluster
-
-__all__ = ["postgres_url", "shared_cluster"]
+from tests.postgres import needs_postgres
 
 pytestmark = needs_postgres
 
