@@ -3,21 +3,24 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 
 class FairSlots:
-    """A number of slots. A tenant has half of them at most, and a free one goes to whoever has the fewest.
+    """A number of slots, which tenants take in turns.
 
-    So one who sends any number of calls makes another wait for one of them to end, and not for all.
+    A tenant has half of them at most, and the last free one only if it has no other: so two tenants together
+    cannot hold all of them, for as long as their calls take, against a third. Of those that wait, the next
+    is the tenant with the fewest slots, and then the one that has waited longest since it came, or since it
+    last took or gave back a slot.
     """
 
     def __init__(self, slots: int) -> None:
         self._free = slots
         self._most = max(1, slots // 2)
         self._running: Counter[str] = Counter()
-        self._served: dict[str, int] = {}
+        self._since: dict[str, int] = {}
         self._turns = count(1)
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
@@ -33,35 +36,53 @@ class FairSlots:
     async def _take(self, tenant: str) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(waiter)
+        self._since.setdefault(tenant, next(self._turns))
         self._hand_out()
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self._give_back(tenant)
+            else:
+                self._take_out(tenant, waiter)
+                self._forget(tenant)
             raise
 
     def _give_back(self, tenant: str) -> None:
         self._free += 1
         self._running[tenant] -= 1
+        self._since[tenant] = next(self._turns)
         self._hand_out()
+        self._forget(tenant)
+
+    def _forget(self, tenant: str) -> None:
+        """Keep nothing of a tenant that neither has a slot nor waits for one."""
         if not self._running[tenant] and tenant not in self._waiting:
             del self._running[tenant]
-            self._served.pop(tenant, None)
+            self._since.pop(tenant, None)
 
     def _hand_out(self) -> None:
         while self._free and (tenant := self._next()) is not None:
-            waiting = self._waiting[tenant]
-            waiter = waiting.popleft()
-            if not waiting:
-                del self._waiting[tenant]
-            if not waiter.cancelled():
-                self._free -= 1
-                self._running[tenant] += 1
-                self._served[tenant] = next(self._turns)
-                waiter.set_result(None)
+            waiter = self._waiting[tenant][0]
+            self._take_out(tenant, waiter)
+            if waiter.cancelled():  # its task has not come to see that yet
+                continue
+            self._free -= 1
+            self._running[tenant] += 1
+            self._since[tenant] = next(self._turns)
+            waiter.set_result(None)
+
+    def _take_out(self, tenant: str, waiter: "asyncio.Future[None]") -> None:
+        waiting = self._waiting.get(tenant, deque())
+        with suppress(ValueError):
+            waiting.remove(waiter)
+        if not waiting:
+            self._waiting.pop(tenant, None)
 
     def _next(self) -> str | None:
-        """The tenant with the fewest; of those, the one whose last turn was longest ago."""
-        able = [tenant for tenant in self._waiting if self._running[tenant] < self._most]
-        return min(able, key=lambda one: (self._running[one], self._served.get(one, 0)), default=None)
+        able = [
+            tenant
+            for tenant in self._waiting
+            if (running := self._running[tenant]) < self._most and (self._free > 1 or not running)
+        ]
+        return min(able, key=lambda one: (self._running[one], self._since[one]), default=None)

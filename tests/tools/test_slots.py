@@ -55,6 +55,47 @@ async def test_whoever_comes_late_waits_for_one_run_and_not_for_all_that_came_be
     assert all(task.done() for task in runs.tasks)
 
 
+async def test_two_tenants_leave_a_slot_for_a_third() -> None:
+    """They held all eight for as long as their code ran, up to a minute, and the third waited for that."""
+    runs = Runs(8)
+    await runs.start(*["one"] * 10, *["two"] * 10)
+    assert Counter(runs.running) == {"one": 4, "two": 3}
+    await runs.start("three")
+    assert runs.running[-1] == "three"
+    while runs.ends:
+        await runs.end_first()
+    assert all(task.done() for task in runs.tasks)
+
+
+async def test_tenants_that_come_again_and_again_do_not_keep_one_waiting() -> None:
+    """Each was taken for one that never had a turn, and went before those that had one long ago."""
+    runs = Runs(1)
+    await runs.start("patient", "patient", "new 1")
+    order: list[str] = []
+    for n in range(2, 6):
+        order += runs.running
+        await runs.start(f"new {n}")
+        await runs.end_first()
+    assert order == ["patient", "new 1", "new 2", "patient"]
+    while runs.ends:
+        await runs.end_first()
+    assert all(task.done() for task in runs.tasks)
+
+
+async def test_nothing_is_kept_of_tenants_that_are_gone() -> None:
+    runs = Runs(2)
+    await runs.start("one", "one", "two")
+    runs.tasks[1].cancel()
+    await runs.start("three")
+    runs.tasks[-1].cancel()
+    await runs.settle()
+    while runs.ends:
+        await runs.end_first()
+    assert not runs.slots._running
+    assert not runs.slots._since
+    assert not runs.slots._waiting
+
+
 async def test_a_tenant_alone_has_half_of_the_slots_and_at_least_one() -> None:
     for count, most in ((8, 4), (3, 1), (1, 1)):
         runs = Runs(count)
