@@ -208,6 +208,32 @@ def test_uploaded_files_are_there_for_the_code(serve: Serve) -> None:
 
 
 @needs_sandbox
+def test_files_of_every_turn_fill_a_container_to_its_bound_and_no_further(serve: Serve) -> None:
+    """With new `file_ids` in each turn a container of 64 MiB held 361 MB, and no code ran in it any more."""
+    client = serve(FULL + 'disk = "1 MiB"\n').client()
+
+    def upload(name: str) -> str:
+        form = {"file": (name, bytes(400_000)), "purpose": (None, "user_data")}
+        return str(client.ok("POST", "/v1/files", files=form)["id"])
+
+    count = "import os; print(sorted(os.listdir('.')))"
+    before: dict[str, Any] = {}
+    for turn, name in enumerate("ab"):
+        tool = {"type": "code_interpreter", "container": {"type": "auto", "file_ids": [upload(name)]}}
+        said = script([code(count)], [{"echo": True}], first=2 * turn + 1)
+        before = client.create(input=said, tools=[tool], **before)
+        before = {"previous_response_id": before["id"]}
+    tool = {"type": "code_interpreter", "container": {"type": "auto", "file_ids": [upload("c")]}}
+    asked = {"input": "More.", "tools": [tool], **before}
+    error = client.refused(400, "POST", "/v1/responses", json=asked)
+    assert error["param"] == "tools[0].container.file_ids"
+    assert "may hold 1,048,576 bytes" in error["message"]
+    said = script([code(count)], [{"echo": True}], first=5)
+    after = client.create(input=said, tools=[TOOL], **before)
+    assert after["output"][-1]["content"][0]["text"].startswith("['a', 'b']")
+
+
+@needs_sandbox
 def test_a_file_that_was_uploaded_as_a_folder_is_there_under_another_name(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

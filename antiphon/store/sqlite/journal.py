@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from mmap import mmap
 from pathlib import Path
 from secrets import token_hex
+from weakref import finalize
 
 from antiphon.store.base import StoreError, StoreFull
 from antiphon.store.sqlite.disk_space import make_room, reason
@@ -179,11 +180,12 @@ def _is_unversioned(path: Path) -> bool:
 
 
 class Abandoned:
-    """A journal whose process is gone, held until it is `done`."""
+    """A journal whose process is gone, held until it is `done`, or nothing refers to it any more."""
 
     def __init__(self, path: Path, file: int) -> None:
         self.path = path
-        self._file = file
+        # Closes it once, whoever asks for that first: the number may be that of another file afterwards.
+        self._close = finalize(self, os.close, file)
         self._bad: list[tuple[Record, str]] = []
 
     def records(self) -> list[Record]:
@@ -202,7 +204,7 @@ class Abandoned:
 
     def release(self) -> None:
         """Leaves the journal to whoever comes next."""
-        os.close(self._file)
+        self._close()
 
     def _keep(self) -> None:
         name, _, rest = self.path.name.replace(UNVERSIONED, SUFFIX).partition(SUFFIX)

@@ -165,6 +165,21 @@ async def test_a_row_of_a_newer_version_is_read_by_that_version(
     assert await found(tmp_path, "r1") == ["r1"]
 
 
+def test_a_journal_is_released_once_and_with_whoever_has_found_it(tmp_path: Path) -> None:
+    """A cancelled request kept the lock for ever; a second release closed a file of somebody else."""
+    left_behind(tmp_path, Record(VERSION, _encode(row("r1"))))
+    found = abandoned(tmp_path / "antiphon.db")
+    assert abandoned(tmp_path / "antiphon.db") == []
+    del found
+    (held,) = abandoned(tmp_path / "antiphon.db")
+    held.release()
+    with open(os.devnull, "rb") as other:  # which gets the number that is free now
+        held.release()
+        assert other.read() == b""
+    (held,) = abandoned(tmp_path / "antiphon.db")
+    held.release()
+
+
 async def test_what_is_set_aside_needs_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left_behind(tmp_path, Record(VERSION, b"\xc1"), Record(VERSION, _encode(row("r1"))))
     (held,) = abandoned(tmp_path / "antiphon.db")
