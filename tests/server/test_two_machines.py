@@ -46,7 +46,7 @@ def test_a_target_that_fails_on_one_is_left_alone_by_the_other(
     until(lambda: first_target(there)["retries_left"] == 5)  # each has half of them
     with ThreadPoolExecutor(1) as pool:
         sent = pool.submit(here.client().create, model="pair", input="hi")
-        upstream.next().refuse(500)
+        upstream.next().refuse(503)
         assert sent.result()["status"] == "completed"
     until(lambda: first_target(there)["state"] == "open")
     asked = upstream.count
