@@ -47,6 +47,14 @@ _CARRYING = {
     "moderation": "it moderates nothing",
 }
 
+# The same of the Messages API, for a provider of another one.
+_CARRYING_MESSAGES = {
+    "mcp_servers": "only the Messages API asks them; name each as a tool of type `mcp` on `/v1/responses`",
+    "inference_geo": "it cannot promise where the model runs; leave it out, or choose another model",
+    "billing_policy": "it bills nobody else; leave it out, or choose another model",
+    "container.skills": "it has no skills; leave them out, or choose another model",
+}
+
 # Parameters of the Messages API that a request of the specification says in its own words, too.
 _TOLD_OTHERWISE = frozenset({BETAS, "metadata"})
 
@@ -159,7 +167,9 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
             continue
         if name == FIELDS:
             for own, given in value.items() if isinstance(value, dict) else ():
-                if not _is_told_otherwise(own, given):
+                if (carrying := _carrying(own, given)) is not None:
+                    yield Loss(carrying, _CARRYING_MESSAGES[carrying], REFUSED)
+                elif not _is_told_otherwise(own, given):
                     yield Loss(own, "only the Messages API has this parameter")
         elif name in _CARRYING:
             yield Loss(name, _CARRYING[name], REFUSED)
@@ -174,6 +184,16 @@ def _nested_extras(request: Request) -> Iterator[Loss]:
         if (given := getattr(request, name)) is not None:
             for own in extras(given):
                 yield Loss(f"{name}.{own}", "this parameter is not part of the specification")
+
+
+def _carrying(name: str, given: Any) -> str | None:
+    """The parameter of the Messages API without which the answer would be to something else, if it is one."""
+    match name, given:
+        case (_, None | []) | ("billing_policy", {"bill_to": "self"}):
+            return None
+        case ("container", {"skills": [_, *_]}):
+            return "container.skills"
+    return name if name in _CARRYING_MESSAGES else None
 
 
 def _is_told_otherwise(name: str, given: Any) -> bool:
