@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from antiphon.store.base import StoreError
 from antiphon.store.postgres.connection import Connection, Row, execute, one, rows
-from antiphon.store.postgres.queue import jobs
+from antiphon.store.postgres.queue import jobs, turns
 
 LOCKS = 0x416E746D
 """The class of this store's advisory locks."""
@@ -262,7 +262,9 @@ SEALING = SchemaChange(
     ),
 )
 
-MIGRATIONS: tuple[SchemaChange, ...] = (FIRST, JOBS, SHARED, SEALING)
+TURNS = SchemaChange("which tenants have background responses that wait", (turns.INDEX,))
+
+MIGRATIONS: tuple[SchemaChange, ...] = (FIRST, JOBS, SHARED, SEALING, TURNS)
 
 TABLE = """
     CREATE TABLE IF NOT EXISTS antiphon_schema (

@@ -53,17 +53,17 @@ class Worked:
             await self._news.wait_for(lambda: set(given) <= set(self.given))
 
 
-Hire = Callable[[], Awaitable[Worked]]
+Hire = Callable[..., Awaitable[Worked]]
 
 
 @pytest.fixture
 async def hire(postgres_url: str) -> AsyncIterator[Hire]:
     hired: list[Worked] = []
 
-    async def start() -> Worked:
+    async def start(slots: int = 4) -> Worked:
         store = await PostgresStore.open(postgres_url, connections=2)
         hired.append(Worked(store))
-        await store.work_queue.open(hired[-1], 4)
+        await store.work_queue.open(hired[-1], slots)
         return hired[-1]
 
     yield start
@@ -116,6 +116,53 @@ async def test_a_stored_response_is_worked_on_once_and_its_job_goes(hire: Hire, 
         for ended in one.ended.values():
             ended.set()
     await until_found(postgres_url, "SELECT 1 FROM procrastinate_jobs")
+
+
+async def give_next(worked: Worked, ending: str) -> str:
+    """End the work on one response; the one that is worked on instead."""
+    count = len(worked.given)
+    worked.ended[ending].set()
+    await until(lambda: len(worked.given) == count + 1)
+    return worked.given[-1][0]
+
+
+async def test_a_tenant_with_sixty_responses_makes_no_other_wait_for_more_than_one(hire: Hire) -> None:
+    worked = await hire()
+    for n in range(60):
+        await worked.store.save(queued(f"alice{n}", tenant="alice"))
+    await until(lambda: len(worked.given) == 4)
+    for name in ("bob0", "bob1", "carol0"):
+        await worked.store.save(queued(name, tenant=name[:-1]))
+    assert await give_next(worked, "alice0") == "bob0"
+    assert await give_next(worked, "alice1") == "carol0"
+    # Each has one now, besides Alice, who has two.
+    assert await give_next(worked, "alice2") == "alice4"
+    assert await give_next(worked, "carol0") == "bob1"
+
+
+async def test_where_one_response_is_worked_on_at_a_time_tenants_take_turns(hire: Hire) -> None:
+    worked = await hire(slots=1)
+    for n in range(10):
+        await worked.store.save(queued(f"alice{n}", tenant="alice"))
+    await until(lambda: len(worked.given) == 1)
+    for n in range(2):
+        await worked.store.save(queued(f"bob{n}", tenant="bob"))
+    order = ["alice0"]
+    for _ in range(5):
+        order.append(await give_next(worked, order[-1]))
+    assert order == ["alice0", "bob0", "alice1", "bob1", "alice2", "alice3"]
+
+
+async def test_a_tenant_is_served_though_those_before_it_wait_for_their_conversations(hire: Hire) -> None:
+    worked = await hire(slots=64)
+    for n in range(20):
+        for part in "ab":
+            await worked.store.save(queued(f"t{n}{part}", tenant=f"t{n:02}", conversation=f"c{n}"))
+    await until(lambda: len(worked.given) == 20)
+    for n in range(2):
+        await worked.store.save(queued(f"last{n}", tenant="zed"))
+    await until(lambda: len(worked.given) == 22)
+    assert {id for id, _ in worked.given} == {f"t{n}a" for n in range(20)} | {"last0", "last1"}
 
 
 async def test_there_is_no_response_without_its_job(

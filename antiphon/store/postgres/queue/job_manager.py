@@ -18,6 +18,7 @@ from procrastinate.manager import JobManager, NotificationCallback
 
 from antiphon.store.postgres.listening import Listener
 from antiphon.store.postgres.queue.presence import Presence
+from antiphon.store.postgres.queue.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class LastingJobManager(JobManager):
         self._listener = listener
         self._presence = presence
         self._left: set[int | None] = set()
+        self._turns = Turns()
 
     def leave(self, job: Job) -> None:
         """Let a job stay as it is when its task ends: others find that its worker is gone."""
@@ -64,12 +66,14 @@ class LastingJobManager(JobManager):
             log.warning("the heartbeat of background work failed: %s", error.__cause__)
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """The job whose turn it is; what procrastinate would give is the oldest."""
         try:
-            return await super().fetch_job(queues, worker_id)
+            row = await self._turns.take_job(self.connector, list(queues or ()), worker_id)
         except ConnectorException as error:
             if not is_away(error):
                 raise
             return None  # it polls, so it asks again soon
+        return None if row is None else Job.from_row(row)
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:
         try:

@@ -11,7 +11,7 @@ from procrastinate.job_context import AbortReason
 from procrastinate.worker import Worker
 
 from antiphon.store.base import StoreError
-from antiphon.store.postgres.connection import SETTINGS
+from antiphon.store.postgres.connection import SETTINGS, Connection
 from antiphon.store.postgres.database import Database
 from antiphon.store.postgres.listening import Listener
 from antiphon.store.postgres.queue.dead_workers import STALLED, DeadWorkerSearch
@@ -33,6 +33,11 @@ _PAUSE = 1.0
 """Seconds before the next try after something has failed."""
 
 
+async def _do_not_compile(db: Connection) -> None:
+    """Keep PostgreSQL from compiling the look for a job, which takes ten times as long as the look itself."""
+    await db.execute("SET jit = off")
+
+
 class JobWorker:
     """A `WorkQueue` on procrastinate, with connections of its own: a heartbeat must not wait for others."""
 
@@ -42,6 +47,7 @@ class JobWorker:
         self._pool = psycopg_pool.AsyncConnectionPool(
             database.url,
             kwargs=SETTINGS,
+            configure=_do_not_compile,
             min_size=1,
             max_size=2,
             open=False,
