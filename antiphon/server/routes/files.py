@@ -22,15 +22,16 @@ _SECONDS = range(3600, 2592001)
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     """A form: the file goes to the disk as it comes."""
-    library, now = gateway.library, gateway.engine.clock()
-    async with library.receiving() as incoming:
+    library, tenant, now = gateway.library, exchange.caller.tenant, gateway.engine.clock()
+    async with library.receiving(tenant) as (incoming, slot):
 
         async def take(pieces: Sequence[bytes]) -> None:
             await asyncio.to_thread(incoming.write, pieces)
+            slot.moved()
 
         form = await read_form(exchange, library.limit, take)
         purpose, seconds = _purpose(form), _seconds(form)
-        kept = await library.keep(incoming, exchange.caller.tenant, form.filename, purpose, now, seconds)
+        kept = await library.keep(incoming, tenant, form.filename, purpose, now, seconds)
     await exchange.answer(encode(_shown(kept)))
 
 

@@ -10,10 +10,9 @@ from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.store import Store, UploadedFile
 from antiphon.tools.file_search.content_folder import ContentFolder, Incoming
+from antiphon.tools.file_search.upload_slots import UploadSlot, UploadSlots
 
 FILE = "file-"
-_UPLOADS = 16
-"""How many files may come at once."""
 _WAIT = 0.01
 _AT_ONCE = 500
 
@@ -24,23 +23,17 @@ class Library:
         self._quota = settings.quota
         self._store = store
         self._contents = ContentFolder(folder / "files")
-        self._coming = 0
+        self._uploads = UploadSlots()
 
     @asynccontextmanager
-    async def receiving(self) -> AsyncIterator[Incoming]:
+    async def receiving(self, tenant: str) -> AsyncIterator[tuple[Incoming, UploadSlot]]:
         """A place for a file that comes; what is not kept of it is gone afterwards."""
-        if self._coming >= _UPLOADS:
-            message = f"{_UPLOADS} files are being uploaded already; try again in a moment"
-            raise SpecError(ErrorPayload("too_many_requests", message, code="too_many_uploads"), 429)
-        self._coming += 1
-        try:
+        async with self._uploads.taken(tenant) as slot:
             incoming = await asyncio.to_thread(self._contents.begin)
             try:
-                yield incoming
+                yield incoming, slot
             finally:
                 await asyncio.shield(asyncio.to_thread(incoming.discard))
-        finally:
-            self._coming -= 1
 
     async def keep(
         self, incoming: Incoming, tenant: str, filename: str, purpose: str, now: float, seconds: int | None

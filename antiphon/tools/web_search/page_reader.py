@@ -14,7 +14,7 @@ LENGTH = 4
 LONGEST = 1024 * 1024
 """Characters of a text; more of it is cut off."""
 
-_MEMORY = 2 * 1024 * 1024 * 1024
+_MEMORY = 1024 * 1024 * 1024
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "head", "nav", "footer", "form"})
 _BLOCKS = frozenset(
     {"p", "div", "br", "li", "ul", "ol", "tr", "table", "section", "article", "header", "pre", "blockquote"}

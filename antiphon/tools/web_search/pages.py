@@ -14,6 +14,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.providers.errors import ForbiddenAddress
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.citations import without_marks
+from antiphon.tools.slots import FairSlots
 from antiphon.tools.web_search.declared import Domains
 from antiphon.tools.web_search.page_reader import LENGTH
 from antiphon.tools.web_search.settings import WebSearchSettings
@@ -33,6 +34,8 @@ _UNUSABLE = re.compile(r"[\x00-\x20\x7f\\]")
 _SESSIONS, _ADDRESSES = 256, 500
 _SLOWEST = 20.0
 """How many seconds it may take to read a page, so that one does not keep the next waiting."""
+_AT_ONCE = 4
+"""How many pages are read at once, half of them for one tenant."""
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]{2,40})", re.IGNORECASE)
 
 
@@ -84,6 +87,27 @@ class PageReader:
             await end_process(child)
 
 
+class PageReaders:
+    """Several readers: a tenant has half of them at most, whatever pages it has opened."""
+
+    def __init__(self) -> None:
+        self._slots = FairSlots(_AT_ONCE)
+        self._all = [PageReader() for _ in range(_AT_ONCE)]
+        self._free = list(self._all)  # the one that was used last is used next, so that few are started
+
+    async def read(self, page: bytes, tenant: str, *, is_html: bool, charset: str) -> tuple[str, str]:
+        async with self._slots.taken(tenant):
+            reader = self._free.pop()
+            try:
+                return await reader.read(page, is_html=is_html, charset=charset)
+            finally:
+                self._free.append(reader)
+
+    async def close(self) -> None:
+        for reader in self._all:
+            await reader.close()
+
+
 class Pages:
     """Fetches pages for everyone; nothing of them is kept here."""
 
@@ -93,12 +117,12 @@ class Pages:
         self._private = {host.lower() for host in settings.allow}
         seconds = settings.timeout
         self._limits = UpstreamTimeouts(connect=seconds, first_byte=seconds, idle=seconds)
-        self.reader = PageReader()
+        self.readers = PageReaders()
 
-    async def fetch(self, url: str, domains: Domains) -> WebPage:
+    async def fetch(self, url: str, domains: Domains, tenant: str) -> WebPage:
         """The page at an address, or wherever that leads. What is in the way is a `ToolFailure`."""
         for _ in range(_MOST_REDIRECTS + 1):
-            found = await self._ask(checked(url, domains))
+            found = await self._ask(checked(url, domains), tenant)
             if isinstance(found, WebPage):
                 return found
             if url[:6].lower() == "https:" and found[:6].lower() != "https:":
@@ -106,7 +130,7 @@ class Pages:
             url = found
         raise ToolFailure(f"the page redirects more than {_MOST_REDIRECTS} times")
 
-    async def _ask(self, url: str) -> WebPage | str:
+    async def _ask(self, url: str, tenant: str) -> WebPage | str:
         """The page, or where it is."""
         private = self._may_be_private(url)
         asking = self._http.get(
@@ -129,7 +153,9 @@ class Pages:
             # Its words are for the owner of a provider, and this is anybody's address.
             raise ToolFailure(f"the page could not be opened ({error.payload.code})") from None
         is_html = kind in _HTML or (not kind and b"<" in body[:256])
-        title, text = await self.reader.read(body, is_html=is_html, charset=charset[1] if charset else "")
+        title, text = await self.readers.read(
+            body, tenant, is_html=is_html, charset=charset[1] if charset else ""
+        )
         return WebPage(url, without_marks(title) or url, without_marks(text))
 
     async def _read(self, response: "UpstreamExchange") -> bytes:

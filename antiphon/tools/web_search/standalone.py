@@ -96,10 +96,10 @@ class StandaloneSearch:
         told = [await self._done(self._search(one, declared, found)) for one in _first(commands.search_query)]
         pages: dict[str, WebPage] = {}
         for opened in _first(commands.open):
-            page = self._page(opened.ref_id, declared, found, said, pages)
+            page = self._page(opened.ref_id, declared, found, said, pages, tenant)
             told.append(await self._done(self._shown(page, opened.lineno, declared)))
         for sought in _first(commands.find):
-            page = self._page(sought.ref_id, declared, found, said, pages)
+            page = self._page(sought.ref_id, declared, found, said, pages, tenant)
             told.append(await self._done(self._finds(page, sought.pattern)))
         told += [_time(one.utc_offset) for one in _first(commands.time)]
         told += [f"{name}: not available here; use search_query." for name in _absent(commands)]
@@ -147,6 +147,7 @@ class StandaloneSearch:
         found: dict[str, None],
         said: Sequence[Item],
         pages: dict[str, WebPage],
+        tenant: str,
     ) -> WebPage:
         if not declared.opens_pages:
             raise ToolFailure("pages are not opened in this session, only searched for")
@@ -158,7 +159,7 @@ class StandaloneSearch:
                 raise ToolFailure(
                     "only pages are opened that a search of this session has found or that the user has named"
                 )
-            pages[address] = await self._tool.pages.fetch(address, declared.domains)
+            pages[address] = await self._tool.pages.fetch(address, declared.domains, tenant)
         return pages[address]
 
     async def _shown(self, page: Awaitable[WebPage], line: int | None, declared: Declared) -> str:

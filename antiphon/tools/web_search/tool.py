@@ -94,7 +94,7 @@ class WebSearch(HostedTool):
         return await search(self._backend, self.environment.http, query, asked, self.settings.timeout)
 
     async def close(self) -> None:
-        await self.pages.reader.close()
+        await self.pages.readers.close()
 
 
 class _Session(ToolSession):
@@ -171,7 +171,7 @@ class _Session(ToolSession):
                 "only pages are opened that a search in this response has found or that the conversation "
                 f"names; call {SEARCH} first"
             )
-        page = await self._tool.pages.fetch(address, self._asked.domains)
+        page = await self._tool.pages.fetch(address, self._asked.domains, self._scope.tenant)
         while len(self._pages) >= _KEPT_PAGES:
             del self._pages[next(iter(self._pages))]
         self._pages[address] = page

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.web_search.page_reader import decoded, read_plainly
-from antiphon.tools.web_search.pages import PageReader
+from antiphon.tools.web_search.pages import PageReader, PageReaders
 from tests.tools.search_servers import ARTICLE
 
 
@@ -98,3 +98,32 @@ async def test_pages_are_read_without_trafilatura(tmp_path: Path, monkeypatch: p
     finally:
         await reader.close()
     assert read == read_plainly(ARTICLE)
+
+
+SLOW_READER = """
+import pathlib, time
+def extract(page, include_comments):
+    while "slow" in page and not pathlib.Path({go!r}).exists():
+        time.sleep(0.01)
+    return "read"
+"""
+
+
+async def test_pages_that_are_slow_to_read_make_no_other_tenant_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    (tmp_path / "trafilatura.py").write_text(SLOW_READER.format(go=str(go)), encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    readers = PageReaders()
+    try:
+        slow = [
+            asyncio.ensure_future(readers.read(b"<p>slow</p>", "alice", is_html=True, charset=""))
+            for _ in range(4)
+        ]
+        assert await readers.read(b"<p>fast</p>", "bob", is_html=True, charset="") == ("", "read")
+        assert not any(one.done() for one in slow)
+        go.touch()
+        assert await asyncio.gather(*slow) == [("", "read")] * 4
+    finally:
+        await readers.close()

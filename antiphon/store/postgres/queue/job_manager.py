@@ -18,7 +18,7 @@ from procrastinate.manager import JobManager, NotificationCallback
 
 from antiphon.store.postgres.listening import Listener
 from antiphon.store.postgres.queue.presence import Presence
-from antiphon.store.postgres.queue.turns import Turns
+from antiphon.store.postgres.queue.turns import JobTurns
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class LastingJobManager(JobManager):
         self._listener = listener
         self._presence = presence
         self._left: set[int | None] = set()
-        self._turns = Turns()
+        self._turns = JobTurns()
 
     def leave(self, job: Job) -> None:
         """Let a job stay as it is when its task ends: others find that its worker is gone."""

@@ -1,9 +1,9 @@
 """Which job a worker takes next: tenants take turns, whatever each of them has queued.
 
-procrastinate gives the oldest job, so that a tenant with sixty made every other wait for all of them. Here the
-tenant comes first of which the fewest jobs are worked on, on all machines; of those that have the same number,
-the one that this process has served longest ago. What else decides is as in procrastinate: the priority, the
-order within a lock, and that no two workers take one job.
+procrastinate gives the oldest job, so that a tenant with sixty made every other wait for all of them. Here
+the tenant comes first of which the fewest jobs are worked on, on all machines; of those that have the same
+number, the one that this process has served longest ago. What else decides is as in procrastinate: the
+priority, the order within a lock, and that no two workers take one job.
 """
 
 from collections import OrderedDict
@@ -68,7 +68,7 @@ _FETCH: LiteralString = """
 """
 
 
-class Turns:
+class JobTurns:
     """Takes jobs, and remembers whom it has served."""
 
     def __init__(self) -> None:
