@@ -28,6 +28,7 @@ from bench.measure import SETTLE
 from bench.options import Options
 from bench.processes import Program, free_port, tree_cpu
 
+MB = 1024 * 1024
 TOKENS = 48
 STREAMS = 6
 """Streams of each in a round."""
@@ -62,6 +63,7 @@ def run(record: Recorder, options: Options) -> None:
     if reason := available():
         print(reason)
         return
+    measure_memory(record)
     with (
         folder() as where,
         start_gateway(where, slots=SLOTS, context=CONTEXT) as gateway,
@@ -95,7 +97,19 @@ def run(record: Recorder, options: Options) -> None:
     print(f"{'gateway / bindings':<28}{rate!s:>24}{'':9}{spent!s:>24}")
 
 
-def start_gateway(where: Path, *, slots: int, context: int) -> Program:
+def measure_memory(record: Recorder) -> None:
+    """The process of the model after one question, with the slots and the context that are the default."""
+    with folder() as where, start_gateway(where) as gateway:
+        gateway.wait_until_up("/healthz")
+        without = gateway.resident()
+        _stream(gateway.port)
+        resident = record.add("resident after one question", [(gateway.resident() - without) / MB], "MB")
+    print(f"the model's process after one question: {resident.median:.0f} MB")
+
+
+def start_gateway(
+    where: Path, *, slots: int = LocalSettings().slots, context: int = LocalSettings().context
+) -> Program:
     """Ours, with nothing but the embedded model."""
     config = where / "antiphon.toml"
     key = hashlib.sha256(KEY.encode()).hexdigest()

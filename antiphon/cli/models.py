@@ -96,7 +96,7 @@ def list_models(arguments: argparse.Namespace) -> int:
             (
                 model.name,
                 _size(model.size),
-                _size(known.memory(local.slots, local.context)) if known else "",
+                _size(known.memory(local.context)) if known else "",
                 str(known.context) if known else "",
                 ("template" if known.tools else "grammar") if known else "",
                 "yes" if known and known.thinking else "",

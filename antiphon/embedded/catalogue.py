@@ -28,9 +28,9 @@ class CatalogueModel:
     thinking: bool = False
     """It can think before it answers."""
 
-    def memory(self, slots: int, context: int) -> int:
-        """Bytes it needs, about: the weights, and what all slots remember of their conversations."""
-        return self.source.size + slots * min(context, self.context) * self.cache
+    def memory(self, context: int) -> int:
+        """Bytes it needs, about: the weights, and the cache that all requests share."""
+        return self.source.size + min(context, self.context) * self.cache
 
 
 CATALOGUE: Final[dict[str, CatalogueModel]] = {

@@ -74,10 +74,10 @@ def serve(settings: ChildSettings, say: Say) -> Any:
     parameters.cors_origins = ""
     parameters.endpoint_slots = False
     parameters.n_parallel = settings.slots
-    # A slot may use its own share and no more: an overflow of the common cache would end every stream.
+    # All slots share one cache, and each may fill it alone. The gateway starts no request that would not fit.
     parameters.kv_unified = True
     parameters.kv_unified_per_slot = settings.context
-    parameters.n_ctx = settings.slots * settings.context
+    parameters.n_ctx = settings.context
     parameters.fit_params = False
     parameters.n_batch = parameters.n_ubatch = BATCH
     # The cache of finished prompts grows without a limit that suits a small machine.
@@ -109,7 +109,7 @@ def _weights(model: str, progress: Milestones) -> Path:
 
 
 def _told(url: str, key: str) -> dict[str, Any]:
-    """What the server says of the loaded model: its context in each slot, and what its template knows.
+    """What the server says of the loaded model: its context, and what its template knows.
 
     The context is what was asked for, unless the model knows fewer tokens.
     """

@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from antiphon.config import LocalSettings
+from antiphon.embedded.cache_shares import CacheShares
 from antiphon.embedded.process_sharing import Sharing
 from antiphon.embedded.spawn import Child, Endpoint, ModelError
 from antiphon.embedded.weights import models_folder
@@ -60,6 +61,7 @@ class ModelProcess:
         self._folder = folder / "model"
         self._slots = asyncio.Semaphore(local.slots)
         self._sharing_: Sharing | None = None
+        self._shares_: CacheShares | None = None
         self._child: Child | None = None
         self._ending = False
         self._starting: asyncio.Task[Endpoint] | None = None
@@ -97,6 +99,22 @@ class ModelProcess:
             finally:
                 self._sharing.touch()
                 use.release()
+
+    @property
+    def shares_cache(self) -> bool:
+        """Do several requests run at once? One alone has the whole cache."""
+        return self._local.slots > 1
+
+    @asynccontextmanager
+    async def reserve(self, tokens: int, on_wait: Callable[[], None]) -> AsyncIterator[None]:
+        """Room in the cache for a prompt and its answer, first come, first served. Hold a lease meanwhile."""
+        if not self.shares_cache:
+            yield
+            return
+        if self._shares_ is None:
+            self._shares_ = CacheShares(self._sharing.path, self._local.context)
+        async with self._shares_.hold(tokens, on_wait):
+            yield
 
     async def endpoint(self) -> Endpoint:
         """Where the model answers; starts it if it does not run. Hold a lease while using it."""

@@ -21,6 +21,7 @@ class Sharing:
     def __init__(self, folder: Path, *settings: object) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+        self.path = folder / name
         self._address = folder / f"{name}.json"
         self._use = folder / f"{name}.use"
         self._owner = FileLock(folder / f"{name}.owner")

@@ -213,7 +213,7 @@ EVENTS: Mapping[str, ProviderEvents] = {
                 "`delta.tool_calls[].function.arguments` from a model whose template takes tools"
             ),
             "custom": _WRAPPED,
-            "queued": "all slots of the model are taken",
+            "queued": "all slots of the model are taken, or its context is not free for so many tokens",
         },
         omits={
             "annotation": "the model cites nothing",

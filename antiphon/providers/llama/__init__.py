@@ -46,6 +46,7 @@ from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 from antiphon.wires.worker_thread import in_worker_thread
 
 _PROFILE = PROFILES["llamacpp"]
+_PROMPT_FIELDS = ("messages", "tools", "chat_template_kwargs")
 _TOOL_FIELDS = ("tools", "tool_choice", "parallel_tool_calls")
 _PROGRESS = re.compile(rb'"prompt_progress":\{"total":(\d+),"cache":(\d+)')
 
@@ -68,6 +69,7 @@ class Llama:
             context_window=local.context,
             defaults=self._defaults.sampling,
         )
+        self._context = local.context
         self._describes = local.images == "describe"
         self._http = environment.http
         self._process = ModelProcess(local, self.alias, environment.folder)
@@ -79,8 +81,10 @@ class Llama:
             await in_worker_thread(self._check_schemas, schemas)
         try:
             async with self._process.lease(sink.queued) as endpoint:
-                call = await self._call(turn, body, names, endpoint)
-                await ask(self._http, turn, lambda _: call, sink)
+                call = await self._call(turn, body, names, endpoint, sink)
+                tokens = await self._most_tokens(turn, body, endpoint)
+                async with self._process.reserve(tokens, sink.queued):
+                    await ask(self._http, turn, lambda _: call, sink)
         except ModelError as error:
             raise _unavailable(error) from None
 
@@ -93,10 +97,9 @@ class Llama:
                 else:
                     asked = {"messages": self._conversation(turn, body)}
                 sent = await apart(turn, encoded, turn, asked)
-                answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", sent)
+                return await self._prompt_tokens(endpoint, sent)
         except ModelError as error:
             raise _unavailable(error) from None
-        return int(answer["input_tokens"])
 
     @property
     def loaded(self) -> bool:
@@ -149,7 +152,25 @@ class Llama:
         told = answering(body["messages"])
         return told if turn.tools or "response_format" in body else self._defaults.opened(told)
 
-    async def _call(self, turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint) -> Call:
+    async def _prompt_tokens(self, endpoint: Endpoint, asked: bytes) -> int:
+        answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", asked)
+        return int(answer["input_tokens"])
+
+    async def _most_tokens(self, turn: Turn, body: dict[str, Any], endpoint: Endpoint) -> int:
+        """How many tokens of the cache a request may fill: its prompt and the longest answer it allows."""
+        longest = body.get("max_tokens")
+        if longest is None or not self._process.shares_cache:
+            return self._context
+        asked = {name: body[name] for name in _PROMPT_FIELDS if name in body}
+        prompt = await self._prompt_tokens(endpoint, await apart(turn, encoded, turn, asked))
+        return (
+            0 if prompt >= self._context else prompt + int(longest)
+        )  # llama.cpp refuses one that is too long
+
+    async def _call(
+        self, turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint, sink: Sink
+    ) -> Call:
+        """The request, which `body` becomes."""
         parser = ChatStream(
             names, note=turn.note(self.name), keeps_chunks=turn.keeps_chunks, provider=self.name
         )
@@ -159,7 +180,7 @@ class Llama:
             body["tools"] = _offered(body, _candidates(turn, names))
             body["tool_choice"] = "auto"
             body["parallel_tool_calls"] = turn.request.parallel_tool_calls is not False
-        elif functions := await self._functions(turn, names, body["messages"], endpoint):
+        elif functions := await self._functions(turn, names, body["messages"], endpoint, sink):
             reader = CallStream(parser, names, last_question(body["messages"]))
             _hold_to_calls(turn, body, functions)
             thinking = False if endpoint.thinks else None
@@ -200,7 +221,12 @@ class Llama:
         return effort not in ("none", "minimal")
 
     async def _functions(
-        self, turn: Turn, names: ToolNames, told: Sequence[PromptMessage], endpoint: Endpoint
+        self,
+        turn: Turn,
+        names: ToolNames,
+        told: Sequence[PromptMessage],
+        endpoint: Endpoint,
+        sink: Sink,
     ) -> list[UpstreamFunction]:
         """The function that this answer is to call; none when it is to be words."""
         candidates = _candidates(turn, names)
@@ -209,7 +235,13 @@ class Llama:
             return []
 
         async def post(path: str, body: dict[str, Any]) -> Any:
-            return await self._post(endpoint, path, msgspec.json.encode(body))
+            sent = msgspec.json.encode(body)
+            if path != "/completion":
+                return await self._post(endpoint, path, sent)
+            # A token is at least one byte. The prompts run side by side, each with its own answer.
+            tokens = len(sent) + len(body["prompt"]) * int(body["n_predict"])
+            async with self._process.reserve(tokens, sink.queued):
+                return await self._post(endpoint, path, sent)
 
         chosen = await choose(post, candidates, last_question(told), must=must)
         return [] if chosen is None else [chosen]
