@@ -44,7 +44,7 @@ _SMALLEST = 100
 
 def speaks_messages(path: str, headers: Mapping[bytes, bytes]) -> bool:
     """Does a request come from a client of this API? Some paths have other clients, too."""
-    if path.startswith("/v1/models"):
+    if path.startswith(("/v1/models", "/v1/files")):
         return b"anthropic-version" in headers
     return path.startswith("/v1/messages")
 

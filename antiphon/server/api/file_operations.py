@@ -5,7 +5,8 @@ from antiphon.server.api.operation import LIMIT, ORDER, Operation, Query
 
 GROUP = "Files"
 ABOUT = (
-    "Files that requests name by their id, vector stores that the hosted tool `file_search` looks "
+    "Files that requests name by their id, in the shape of the Messages API for a client that sends "
+    "`anthropic-version`; vector stores that the hosted tool `file_search` looks "
     "through, and containers in which `code_interpreter` keeps files. Everything belongs to the key's tenant."
 )
 

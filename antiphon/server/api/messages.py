@@ -58,6 +58,31 @@ class MessagesModelList(Struct, kw_only=True):
     has_more: bool
 
 
+class MessagesFile(Struct, kw_only=True):
+    """A file that was uploaded, as clients of the Messages API read it."""
+
+    type: Literal["file"] = "file"
+    id: str
+    created_at: str
+    expires_at: str | None
+    filename: str
+    mime_type: str
+    size_bytes: int
+    downloadable: bool = True
+
+
+class MessagesFileList(Struct, kw_only=True):
+    """One page of files; `next_page` is the `page` that follows it."""
+
+    data: list[MessagesFile]
+    next_page: str | None = None
+
+
+class DeletedMessagesFile(Struct, kw_only=True):
+    type: Literal["file_deleted"] = "file_deleted"
+    id: str
+
+
 MESSAGES: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/messages"): Operation(
         "createMessage",

@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from typing import get_args
 from urllib.parse import quote
 
+from antiphon.bridges.messages.errors import speaks_messages
 from antiphon.server.api.file_objects import DeletedFile, FileList, FileObject, FilePurpose
+from antiphon.server.api.messages import DeletedMessagesFile
 from antiphon.server.exchange import Exchange
 from antiphon.server.file_body import send_file
 from antiphon.server.forms import Form, read_form
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, unknown_cursor
+from antiphon.server.routes import messages_files
 from antiphon.spec.codec import encode
 from antiphon.spec.error_paths import wrong
 from antiphon.store import UnknownCursor, UploadedFile
@@ -30,12 +33,18 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
             slot.moved()
 
         form = await read_form(exchange, library.limit, take)
-        purpose, seconds = _purpose(form), _seconds(form)
+        if _speaks_messages(exchange):
+            purpose, seconds = messages_files.PURPOSE, messages_files.seconds_to_live(form)
+        else:
+            purpose, seconds = _purpose(form), _seconds(form)
         kept = await library.keep(incoming, tenant, form.filename, purpose, now, seconds)
-    await exchange.answer(encode(_shown(kept)))
+    await _answer(exchange, kept)
 
 
 async def listed(gateway: Gateway, exchange: Exchange) -> None:
+    if _speaks_messages(exchange):
+        await exchange.answer(encode(await messages_files.file_page(gateway, exchange)))
+        return
     paging, purpose = Paging.of(exchange), exchange.query("purpose")
     try:
         page = await gateway.store.files(
@@ -51,7 +60,7 @@ async def listed(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(encode(_shown(await _find(gateway, exchange))))
+    await _answer(exchange, await _find(gateway, exchange))
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
@@ -72,7 +81,17 @@ async def delete(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
     if not await gateway.library.delete(exchange.caller.tenant, id):
         raise missing_file(id)
-    await exchange.answer(encode(DeletedFile(id=id)))
+    deleted = DeletedMessagesFile(id=id) if _speaks_messages(exchange) else DeletedFile(id=id)
+    await exchange.answer(encode(deleted))
+
+
+def _speaks_messages(exchange: Exchange) -> bool:
+    return speaks_messages(exchange.head.path, exchange.head.headers)
+
+
+async def _answer(exchange: Exchange, file: UploadedFile) -> None:
+    shown = messages_files.file_object(file) if _speaks_messages(exchange) else _shown(file)
+    await exchange.answer(encode(shown))
 
 
 async def _find(gateway: Gateway, exchange: Exchange) -> UploadedFile:

@@ -39,7 +39,7 @@ def test_the_programs_work(server: Serving, capsys: pytest.CaptureFixture[str]) 
     names: dict[str, Any] = {}
     exec("\n".join(examples("python")).replace(ADDRESS, server.url), names)
     names["client"].close()
-    assert capsys.readouterr().out.splitlines()[-1] == "completed"
+    assert capsys.readouterr().out.splitlines()[-2:] == ["completed", "12"]
 
 
 def test_the_other_examples_are_what_they_say() -> None:

@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import pytest
 
 from tests.providers.anthropic import wire
 from tests.providers.anthropic.fake import FakeAnthropic
 from tests.providers.conformance.gateway import gateway
 from tests.server.conftest import Serve
-from tests.server.servers import Client
+from tests.server.servers import DEADLINE, Client
 from tests.server.upstream import Upstream
 
 PATH = "/v1/messages"
@@ -86,3 +87,57 @@ async def test_a_provider_of_this_api_may_know_a_file_that_the_gateway_does_not(
 
 def _said(fake: FakeAnthropic) -> Any:
     return fake.requests[-1].body["messages"][-1]["content"]
+
+
+# --- the file client of the SDK ---------------------------------------------------------------------------
+
+
+def sdk_of(client: Client, **options: Any) -> anthropic.Anthropic:
+    address = str(client.base_url)
+    return anthropic.Anthropic(base_url=address, api_key="sk-any", max_retries=0, timeout=DEADLINE, **options)
+
+
+def test_the_file_client_of_the_sdk_works(serve: Serve, upstream: Upstream) -> None:
+    """It was refused for want of a purpose; its dates and sizes were of another API."""
+    client = serve(upstream.toml).client()
+    with sdk_of(client) as sdk:
+        made = sdk.beta.files.upload(file=("a.png", PNG, "image/png"), expires_in_seconds=3600)
+        assert (made.type, made.filename, made.mime_type) == ("file", "a.png", "image/png")
+        assert (made.size_bytes, made.downloadable) == (len(PNG), True)
+        assert made.expires_at is not None
+        assert (made.expires_at - made.created_at).total_seconds() == 3600
+        assert sdk.beta.files.retrieve_metadata(made.id) == made
+        assert sdk.beta.files.download(made.id).read() == PNG
+        others = [sdk.beta.files.upload(file=(f"{n}.txt", b"x", "text/plain")) for n in range(3)]
+        ids = {made.id, *(one.id for one in others)}
+        assert {one.id for one in sdk.beta.files.list(limit=1)} == ids
+        assert {one.id for one in sdk.beta.files.list(ids=[made.id, "file_0"])} == {made.id}
+        assert list(sdk.beta.files.list(scope_id="session_1")) == []
+        assert client.ok("GET", f"/v1/files/{made.id}")["object"] == "file"
+        deleted = sdk.beta.files.delete(made.id)
+        assert (deleted.id, deleted.type) == (made.id, "file_deleted")
+        with pytest.raises(anthropic.NotFoundError) as missing:
+            sdk.beta.files.retrieve_metadata(made.id)
+        assert missing.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
+        assert missing.value.request_id
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "param"),
+    [
+        ("GET", "/v1/files?page=page_nothing", {}, "page"),
+        ("GET", "/v1/files?limit=1001", {}, "limit"),
+        ("GET", "/v1/files?" + "&".join(f"ids[]={n}" for n in range(101)), {}, "ids"),
+        ("POST", "/v1/files", {"files": {"file": ("a", b"x")}, "data": {"expires_in_seconds": "5"}}, None),
+        ("POST", "/v1/files", {"files": {"other": ("a", b"x")}}, "file"),
+    ],
+)
+def test_what_the_file_client_asks_wrongly_is_refused_in_its_shape(
+    serve: Serve, upstream: Upstream, method: str, path: str, options: Json, param: str | None
+) -> None:
+    client = serve(upstream.toml).client(anthropic_version="2023-06-01")
+    answer = client.request(method, path, **options)
+    assert answer.status_code == 400
+    body = answer.json()
+    assert (body["type"], body["error"]["type"]) == ("error", "invalid_request_error")
+    assert body["error"]["param"] == (param or "expires_in_seconds")
