@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -34,6 +34,14 @@ MOST_BYTES = 32 * 1024 * 1024
 MOST_ROWS = 500
 
 Work = Callable[[sqlite3.Connection], Any]
+
+
+class Submit(Protocol):
+    """Hands work to the writer; what is needed may use the room that is kept for a full disk."""
+
+    def __call__(self, work: Work, /, *, is_needed: bool = False) -> asyncio.Future[Any]: ...
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _Row = tuple[
     int, str, str, int, int, str, str, int, int, int, str, str, bytearray, bytearray, bytearray, int, str
@@ -55,15 +63,19 @@ class Backlog:
     """`submit` hands work to the writer, which keeps the order in which it was handed over."""
 
     def __init__(
-        self, journal: Journal, submit: Callable[[Work], asyncio.Future[Any]], soon: float = SHARED
+        self, journal: Journal, submit: Submit, has_room: Callable[[], bool], soon: float = SHARED
     ) -> None:
+        """`has_room` tells whether the last write found room for more, besides what is kept for removals."""
         self._soon = soon
+        self._has_room = has_room
         self._journal = journal
         self._submit = submit
         self._loop = asyncio.get_running_loop()
         self._plans: list[Plan] = []
         self._bytes = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._probe: asyncio.TimerHandle | None = None
         self._writing: asyncio.Future[Any] | None = None
         self._trouble: StoreError | None = None
         self.is_stuck = False
@@ -102,7 +114,8 @@ class Backlog:
         if self._plans and self._writing is None:
             plans, self._plans = self._plans, []
             size, side = self._bytes, self._journal.turn()
-            self._writing = self._submit(lambda db: insert_all(db, plans))
+            # They were acknowledged, so they may use the room that is kept; nothing new may.
+            self._writing = self._submit(lambda db: insert_all(db, plans), is_needed=True)
             self._writing.add_done_callback(lambda written: self._written(written, plans, size, side))
         return not self._plans
 
@@ -121,8 +134,10 @@ class Backlog:
         except StoreError as error:
             log.error("responses stay in the store's journal until the next start: %s", error)
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._is_closed = True
+            for timer in (self._timer, self._probe):
+                if timer is not None:
+                    timer.cancel()
             self._journal.close()
 
     def _written(self, written: asyncio.Future[Any], plans: list[Plan], size: int, side: int) -> None:
@@ -137,8 +152,30 @@ class Backlog:
             self._trouble = error if isinstance(error, StoreError) else StoreError(str(error))
             self._plans = plans + self._plans
         self.is_stuck = error is not None or self._bytes > MOST_BYTES
+        if error is None and not self._has_room():
+            self._wait_for_room()
         if self._plans and self._timer is None:
             self._timer = self._loop.call_later(self._soon if error is None else AGAIN, self.begin)
+
+    def _wait_for_room(self) -> None:
+        """Take nothing new before the writer has found room for it."""
+        self.is_stuck = True
+        if self._probe is None and not self._is_closed:
+            self._probe = self._loop.call_later(AGAIN, self._look_for_room)
+
+    def _look_for_room(self) -> None:
+        self._probe = None
+        self._submit(_write_nothing).add_done_callback(self._looked_for_room)
+
+    def _looked_for_room(self, looked: asyncio.Future[Any]) -> None:
+        if looked.exception() is not None:
+            self._wait_for_room()
+        else:
+            self.is_stuck = self._trouble is not None or self._bytes > MOST_BYTES
+
+
+def _write_nothing(db: sqlite3.Connection) -> None:
+    """Fails where there is no room for something new."""
 
 
 def insert_all(db: sqlite3.Connection, plans: Sequence[Plan]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 STEP = 1024 * 1024
 LEAST = 2 * STEP
 """What a few removals take, also when several processes make them."""
+PATIENCE = 5.0
+"""How many seconds to wait for another process that has the reserve."""
 
 
 def reason(error: OSError) -> str:
@@ -33,6 +36,8 @@ class Reserve:
         self._journals = f"{database.name}-journal*"
         self._held = 0
         self._for_start = 0
+        self.is_whole = True
+        """Was it large enough when it was looked at last? Other threads may read this."""
 
     def take(self) -> bool:
         """Makes it large enough; is it? While it is not, nothing new is to be stored.
@@ -44,10 +49,11 @@ class Reserve:
             self._held = size_of(self._path)
         if self._held < wanted:
             with suppress(OSError), _opened(self._path) as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _fill(file, wanted)
+                if _lock(file):
+                    _fill(file, wanted)
             self._held = size_of(self._path)
-        return self._held >= wanted
+        self.is_whole = self._held >= wanted
+        return self.is_whole
 
     def count_journals(self) -> None:
         """A start will need room for as many as there were at most; those of other processes come and go."""
@@ -71,6 +77,19 @@ class Reserve:
             finally:
                 fcntl.flock(file, fcntl.LOCK_UN)
                 self.take()
+
+
+def _lock(file: int) -> bool:
+    """Lock it. Another process that holds it fills the reserve, or has borrowed it: wait a while for that."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+        time.sleep(0.002)
 
 
 @contextmanager

@@ -124,7 +124,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._done.set_result(None)
         self._closed = False
-        self._backlog = Backlog(journal, self._submit, soon)
+        self._backlog = Backlog(journal, self._submit, lambda: reserve.is_whole, soon)
         for lane in (self._writer, *self._readers):
             lane.start()
 

@@ -1,11 +1,14 @@
-"""What is said about a file that could not be written."""
+"""What is said about a file that could not be written, and the reserve that several processes share."""
 
 import errno
+import fcntl
 import os
+import time
+from pathlib import Path
 
 import pytest
 
-from antiphon.store.sqlite.disk_space import reason
+from antiphon.store.sqlite.disk_space import PATIENCE, Reserve, reason
 
 
 @pytest.mark.parametrize(
@@ -20,3 +23,28 @@ from antiphon.store.sqlite.disk_space import reason
 )
 def test_a_reason_is_told_also_for_an_error_without_one(error: OSError, said: str) -> None:
     assert reason(error) == said
+
+
+def test_a_reserve_that_another_process_fills_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = tmp_path / "antiphon.db"
+    other = os.open(f"{database}-reserve", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(other, fcntl.LOCK_UN))
+    assert Reserve(database).take()
+    os.close(other)
+
+
+def test_a_reserve_that_another_process_keeps_counts_as_no_room_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, now = tmp_path / "antiphon.db", [0.0]
+    other = os.open(f"{database}-reserve", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda _: now.__setitem__(0, now[0] + PATIENCE / 2))
+    reserve = Reserve(database)
+    assert not reserve.take()
+    assert not reserve.is_whole
+    os.close(other)

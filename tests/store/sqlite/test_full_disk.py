@@ -104,7 +104,40 @@ async def two():
     assert check(folder).problems == []
     print("second", flush=True)
 
-asyncio.run({"one": one, "two": two}[sys.argv[2]]())
+async def last():
+    """What is acknowledged on a disk that gets full that moment is found, until nothing is taken."""
+    store = await SqliteStore.open(folder)
+    await store.save(new("first"))
+    await store._backlog.settled()
+    await store.save(new("last1"))
+    await store.save(new("last2"))
+    fill()
+    for id in ("first", "last1", "last2"):
+        assert await store.get("acme", id) is not None, id
+    for n in range(3000):
+        try:
+            await store.save(new(f"new{n}"))
+        except StoreFull:
+            break
+        fill()
+        assert await store.get("acme", f"new{n}") is not None, n
+    else:
+        raise AssertionError("it was stored on a full disk")
+    assert await store.get("acme", "last2") is not None
+    assert await store.delete("acme", "first") is True
+    filler.unlink()
+    while True:
+        try:
+            await store.save(new("after"))
+            break
+        except StoreFull:
+            await asyncio.sleep(0.01)
+    assert await store.get("acme", "after") is not None
+    await store.close()
+    assert check(folder).problems == []
+    print("third", flush=True)
+
+asyncio.run({"one": one, "two": two, "last": last}[sys.argv[2]]())
 '''
 
 
@@ -115,21 +148,33 @@ def can_mount(folder: Path) -> bool:
     return tried.returncode == 0
 
 
-def test_removing_and_restarting_work_on_a_full_disk(tmp_path: Path) -> None:
-    if not can_mount(tmp_path):
-        pytest.skip("NOT TESTED: no file system may be mounted here, so no disk can be filled")
-    (tmp_path / "life.py").write_text(LIFE)
-    life = f'"{sys.executable}" "{tmp_path}/life.py" "{tmp_path}/disk"'
-    lives = f"saved=$({life} one); echo first $saved; {life} two $saved"
-    (tmp_path / "disk").mkdir()
-    ran = subprocess.run(
-        ["unshare", "-Urm", "sh", "-c", MOUNT, tmp_path / "disk", "sh", "-c", lives],
+def live(folder: Path, lives: str) -> subprocess.CompletedProcess[str]:
+    """Run these commands beside a small disk."""
+    (folder / "life.py").write_text(LIFE)
+    (folder / "disk").mkdir()
+    return subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", MOUNT, folder / "disk", "sh", "-c", lives],
         env=dict(os.environ, PYTHONPATH=str(ROOT)),
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,
     )
+
+
+def test_what_was_acknowledged_before_the_disk_was_full_is_found(tmp_path: Path) -> None:
+    if not can_mount(tmp_path):
+        pytest.skip("NOT TESTED: no file system may be mounted here, so no disk can be filled")
+    ran = live(tmp_path, f'"{sys.executable}" "{tmp_path}/life.py" "{tmp_path}/disk" last')
+    assert "third" in ran.stdout, ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_removing_and_restarting_work_on_a_full_disk(tmp_path: Path) -> None:
+    if not can_mount(tmp_path):
+        pytest.skip("NOT TESTED: no file system may be mounted here, so no disk can be filled")
+    life = f'"{sys.executable}" "{tmp_path}/life.py" "{tmp_path}/disk"'
+    ran = live(tmp_path, f"saved=$({life} one); echo first $saved; {life} two $saved")
     assert "first s0" in ran.stdout, ran.stderr
     assert "second" in ran.stdout, ran.stderr
     assert "Traceback" not in ran.stderr
