@@ -672,4 +672,6 @@ def test_a_sandbox_that_does_not_hold_is_not_used(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(seccomp, "program", lambda: allow)
     reason = Bubblewrap(5, 512 * MEGABYTE, 4096, MEGABYTE, 16).unavailable()
     assert reason is not None
-    assert "does not hold here: a namespace can be made" in reason
+    assert "does not hold here" in reason
+    assert "memory can be taken that no limit covers" in reason
+    assert "a namespace can be made" in reason or os.geteuid() != 0
