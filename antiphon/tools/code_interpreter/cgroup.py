@@ -1,7 +1,8 @@
 """Memory cgroups for sandboxes, where the kernel lets this process make them: version 1, or version 2.
 
 They bound exactly what no limit of a process does, such as memory of the kernel. A cgroup is made below the
-gateway's own, or, with version 2, beside it: there a cgroup that holds processes cannot have others below.
+gateway's own, or, with version 2, beside it: there a cgroup that holds processes cannot have others below
+that have limits. The one above must then be delegated to the gateway; systemd says so in an attribute.
 """
 
 import os
@@ -13,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 _PREFIX = "antiphon-"
+_OWN = Path("/proc/self/cgroup")
 _V1, _V2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
 _JOINING = 'echo $$ >"$1" || exit 1; shift; exec "$@"'
 _TRIES, _PAUSE = 20, 0.01
@@ -94,10 +96,22 @@ def find_parent() -> Path | None:
 
 def _candidates() -> Iterator[Path]:
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in _OWN.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers == "memory":
                 yield Path(f"{_V1}{path}")
             elif not controllers and (_V2 / "cgroup.controllers").exists():
                 own = Path(f"{_V2}{path}")
-                yield from (own, own.parent)
+                yield own
+                if _is_delegated(own.parent):
+                    with suppress(OSError):
+                        (own.parent / "cgroup.subtree_control").write_text("+memory")
+                    yield own.parent
+
+
+def _is_delegated(path: Path) -> bool:
+    for name in ("user.delegate", "trusted.delegate"):
+        with suppress(OSError):
+            if os.getxattr(path, name) == b"1":
+                return True
+    return False
