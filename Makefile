@@ -27,12 +27,13 @@ test: setup model clients web packages ## run every test, and hold the package t
 	@$(call FLOOR,antiphon:90)
 	@scripts/web_checks test
 
-check: setup web ## format, lint, strict types, layer rule, who may change a state and make an event
+check: setup web ## format, lint, strict types, layer rule, laws, and whether generated code is up to date
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy $(SOURCES)
 	.venv/bin/lint-imports
 	$(PY) scripts/laws.py antiphon
+	$(PY) -m scripts.sync_client --check
 	@scripts/web_checks check
 
 docs: export SETUP := serve

@@ -25,7 +25,8 @@ from antiphon.client.resources.parsing import Parsed
 from antiphon.client.session import AsyncSession
 from antiphon.client.settings import Retries, Timeouts
 from antiphon.client.streams import AsyncEventStream
-from antiphon.client.sync.client import Client, Session
+from antiphon.client.sync.client import Client
+from antiphon.client.sync.session import Session
 from antiphon.client.sync.streams import EventStream
 from antiphon.client.tools import Tool, ToolError, tool
 from antiphon.client.tools.mcp import MCPServer

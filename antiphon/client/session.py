@@ -60,7 +60,7 @@ class AsyncSession:
     ) -> None:
         _check(parameters)
         self.items: list[InputItem] = list(items)
-        self.creator = creator
+        self._creator = creator
         self._http = creator.http
         self._model = model
         self._parameters = parameters
@@ -203,7 +203,7 @@ class _Turn:
         self._session = session
         self._model = model
         self._parameters = parameters
-        self._limits = parameters.get("timeouts", session.creator.http.timeouts)
+        self._limits = parameters.get("timeouts", session._creator.http.timeouts)
         self._source: EventSource | None = None
 
     @property
@@ -238,7 +238,7 @@ class _Turn:
             if session.transport == "websocket":  # plain calls have had their retries
                 # The session knows the whole context, so a turn of which nothing came may be sent again.
                 repeatable = isinstance(failed, ConnectionFailed)
-                retries = session.creator.http.retries
+                retries = session._creator.http.retries
                 pause = pause_before_next(failed, attempt, retries, repeatable=repeatable, left=clock.left())
             if pause is None:
                 self.refused = isinstance(failed, StatusError)
@@ -272,13 +272,13 @@ class _Turn:
         if chained:
             body["previous_response_id"] = chained
         if socket is None:
-            self._source = await session.creator.open(encoded(body | {"stream": True}), self._parameters)
+            self._source = await session._creator.open(encoded(body | {"stream": True}), self._parameters)
             self.request_id = self._source.request_id
             return
         source = _SocketSource(socket, clock, self._limits)
         await socket.send(encoded({"type": "response.create"} | body))
         message = await source.receive("read")
-        refusal = envelope_in(message, session.creator.http.address)
+        refusal = envelope_in(message, session._creator.http.address)
         if refusal is not None:
             raise refusal
         source.message = message

@@ -68,9 +68,9 @@ class AsyncEventStream:
         return self
 
     async def __anext__(self) -> AnyEvent:
-        event = await self._next_event()
-        if event is None:
-            raise StopAsyncIteration
+        while (event := self._take_ready()) is None:
+            if not await self._fill():
+                raise StopAsyncIteration
         return event
 
     async def text_deltas(self) -> AsyncIterator[str]:
@@ -84,7 +84,7 @@ class AsyncEventStream:
 
         Raises `ResponseFailed` for one that failed; an incomplete one says so itself.
         """
-        while await self._next_event() is not None:
+        async for _ in self:
             pass
         response = self.response
         if response.status == "failed":
@@ -108,12 +108,6 @@ class AsyncEventStream:
         if self._state != "closed":
             self._state = "closed"
             await self._source.close()
-
-    async def _next_event(self) -> AnyEvent | None:
-        while (event := self._take_ready()) is None:
-            if not await self._fill():
-                return None
-        return event
 
     def _take_ready(self) -> AnyEvent | None:
         """An event that has come already; `response` goes on with it."""

@@ -12,7 +12,7 @@ from antiphon.client.agent.run import ModelStream
 from antiphon.client.agent.tasks import LLMClientWithOpenResponsesProtocol
 from antiphon.client.event_text import event_text
 from antiphon.client.router import provider_failed, task_word
-from antiphon.client.sync.streams import from_another_loop
+from antiphon.client.sync.other_loop import from_another_loop
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload, model_error
 from antiphon.spec.events import OutputTextDeltaEvent

@@ -10,9 +10,10 @@ from antiphon.client.agent.run import AgentModel, ModelStream
 from antiphon.client.async_client import AsyncClient
 from antiphon.client.errors import UsageError
 from antiphon.client.session import AsyncSession
-from antiphon.client.sync.client import Client, Session
+from antiphon.client.sync.client import Client
+from antiphon.client.sync.other_loop import from_another_loop
+from antiphon.client.sync.session import Session
 from antiphon.client.sync.streams import EventStream as SyncStream
-from antiphon.client.sync.streams import from_another_loop
 from antiphon.spec.request import Request
 
 AgentClient: TypeAlias = AsyncClient | AsyncSession | Client | Session | AgentModel

@@ -56,6 +56,16 @@ class AsyncResponses:
         **parameters: Unpack[Parameters],
     ) -> AsyncEventStream: ...
 
+    @overload
+    async def create(
+        self,
+        input: Input | None = None,
+        *,
+        model: str | None = None,
+        stream: bool,
+        **parameters: Unpack[Parameters],
+    ) -> Response | AsyncEventStream: ...
+
     async def create(
         self,
         input: Input | None = None,
@@ -114,6 +124,16 @@ class AsyncResponses:
         starting_after: int | None = None,
         **options: Unpack[RequestOptions],
     ) -> AsyncEventStream: ...
+
+    @overload
+    async def retrieve(
+        self,
+        id: str,
+        *,
+        stream: bool,
+        starting_after: int | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Response | AsyncEventStream: ...
 
     async def retrieve(
         self,

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -40,6 +40,18 @@ class Portal:
         except BaseException:
             future.cancel()
             raise
+
+    def each(self, found: AsyncIterator[T]) -> Iterator[T]:
+        """An asynchronous iterator, followed from outside."""
+
+        async def following() -> tuple[T, ...]:
+            # One item as a tuple, because what ends an iterator cannot be raised through a coroutine.
+            async for item in found:
+                return (item,)
+            return ()
+
+        while item := self.call(following()):
+            yield from item
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The same for another event loop; cancelling it cancels the work."""
