@@ -1,17 +1,14 @@
-"""Laws over the syntax tree of the package: who changes a state, who makes an event, who shares a name.
+"""Laws over the syntax tree of the package: who changes a state, and who makes an event.
 
     python scripts/laws.py antiphon
 
 1. Only `lifecycle` changes the status of a response, an item or a part. The machines that keep a state of
    their own (Composer, open items) take each new one from its tables.
 2. Only the Composer, with its open items, makes an event or numbers one.
-3. A public class or type alias has a name that no other module gives to something else.
-4. No file name stands in four packages.
 
-Whoever reads what another server wrote says what that server said: the decoder and the Reader are excepted,
-by name. So are the packages that offer the names of other projects: there a caller makes a response, or
-single events, by hand, through the decoder, and numbers them; and what they call things is not ours to
-choose. Exits with 1 and one line for each violation.
+The decoder and the Reader are excepted, by name, because they repeat what another server has sent. So are the
+packages that offer the names of other projects: there a caller makes a response, or single events, by hand,
+through the decoder, and numbers them. Exits with 1 and one line for each violation.
 """
 
 import ast
@@ -41,38 +38,6 @@ MOVES = {"step", "advance", "complete"}
 """The functions of `lifecycle` that give a new state."""
 
 SETTERS = {"setattr", "__setattr__", "force_setattr"}
-
-VOCABULARIES = {"vertice", "vtcode"}
-"""The packages that offer the names of other projects."""
-SHARED_CLASSES = {
-    "ChatResponse": "an object of the API: as the gateway describes it, and as the client reads it",
-    "InputTokens": "an object of the API: as the gateway describes it, and as the client reads it",
-    "Row": "a row of a database, in each store",
-    "FinishReason": "the values as a type, and as an enumeration for the vocabularies of others",
-    "ItemStatus": "the values as a type, and as an enumeration for the vocabularies of others",
-    "ResponseStatus": "the values as a type, and as an enumeration for the vocabularies of others",
-}
-"""Names that mean the same in each of their modules, and why there is more than one."""
-SHARED_FILES = {
-    "__init__": "the package itself",
-    "background": "a part of the API, on each layer",
-    "chats": "a part of the API, on each layer",
-    "compaction": "a part of the API, on each layer",
-    "conversations": "a part of the API, on each layer",
-    "embeddings": "a part of the API, on each layer",
-    "responses": "a part of the API, on each layer",
-    "websocket": "a part of the API, on each layer",
-    "content": "a part of a message, as each provider has it",
-    "errors": "what can go wrong on a layer",
-    "exchange": "one HTTP request and its answer, on each side",
-    "messages": "a conversation, as each provider, bridge and wire has it",
-    "models": "the models of each provider",
-    "request": "a part of each provider and bridge",
-    "settings": "a part of each provider and hosted tool",
-    "stream": "a part of each provider and bridge",
-}
-"""File names that mean the same in each of their packages."""
-MOST_PACKAGES = 3
 
 Violation = tuple[int, str]
 
@@ -197,41 +162,9 @@ def violations(package: Path) -> Iterator[str]:
             yield f"{path}:{line}: {what}"
 
 
-def public_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The classes and type aliases that a module defines, with their lines."""
-    for node in tree.body:
-        match node:
-            case ast.ClassDef(name=name):
-                pass
-            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                if name.isupper() or not name[0].isupper():  # a constant, a type variable, a value
-                    continue
-            case _:
-                continue
-        if not name.startswith("_"):
-            yield name, node.lineno
-
-
-def shared_names(package: Path) -> Iterator[str]:
-    """One line for each class name, and each file name, that stands for several things."""
-    classes: dict[str, str] = {}
-    folders: dict[str, list[Path]] = {}
-    for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] in VOCABULARIES:
-            continue
-        folders.setdefault(path.stem, []).append(path)
-        for name, line in public_names(ast.parse(path.read_text())):
-            here = f"{path}:{line}"
-            if (first := classes.setdefault(name, here)) != here and name not in SHARED_CLASSES:
-                yield f"{here}: {name} is a name in {first} too; give one of them another, or make it private"
-    for stem, paths in folders.items():
-        if len(paths) > MOST_PACKAGES and stem not in SHARED_FILES:
-            yield f"{paths[-1]}:1: {len(paths)} packages have a file of this name; say what this one holds"
-
-
 def main() -> int:
     package = Path(sys.argv[1])
-    found = [*violations(package), *shared_names(package)]
+    found = [*violations(package)]
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 

@@ -1,11 +1,10 @@
-"""Only `lifecycle` changes a state, only the Composer makes an event, and a name has one meaning."""
+"""Only `lifecycle` changes a state, and only the Composer makes an event."""
 
 import importlib
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -83,56 +82,6 @@ def test_a_planted_violation_is_found(tmp_path: Path, module: str, code: str, co
 )
 def test_reading_and_other_kinds_of_status_are_no_violation(tmp_path: Path, module: str, code: str) -> None:
     result = check(planted(tmp_path, module, code))
-    assert (result.returncode, result.stdout) == (0, "")
-
-
-def with_modules(folder: Path, modules: Mapping[str, str]) -> Path:
-    """A package with the project's events, and these modules."""
-    package = planted(folder, "engine/new.py", "")
-    for name, code in modules.items():
-        path = package / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(code)
-    return package
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("class Plan:\n    pass", "class Plan:\n    pass"),
-        ("class Plan:\n    pass", "Plan = dict[str, int]"),
-        ("Plan: TypeAlias = int", "class Plan(Protocol):\n    pass"),
-    ],
-)
-def test_a_public_name_of_two_modules_is_found(tmp_path: Path, first: str, second: str) -> None:
-    package = with_modules(tmp_path, {"client/a.py": first, "server/b.py": f"\n{second}"})
-    result = check(package)
-    assert result.returncode == 1
-    (line,) = result.stdout.splitlines()
-    assert line.startswith(f"{package / 'server/b.py'}:2: Plan is a name in {package / 'client/a.py'}:1 too")
-
-
-def test_a_file_name_of_four_packages_is_found(tmp_path: Path) -> None:
-    folders = ["client", "engine", "server", "store"]
-    assert check(with_modules(tmp_path, {f"{name}/plan.py": "" for name in folders[:3]})).returncode == 0
-    package = with_modules(tmp_path, {f"{name}/plan.py": "" for name in folders})
-    result = check(package)
-    assert result.returncode == 1
-    assert result.stdout.startswith(f"{package / 'store/plan.py'}:1: 4 packages have a file of this name")
-
-
-@pytest.mark.parametrize(
-    "modules",
-    [
-        {"client/a.py": "class _Plan:\n    pass", "server/b.py": "class _Plan:\n    pass"},
-        {"client/a.py": "class Plan:\n    pass", "vertice/b.py": "class Plan:\n    pass"},
-        {"client/a.py": "PLAN = 1\nT = TypeVar('T')", "server/b.py": "PLAN = 2\nT = TypeVar('T')"},
-        {"client/a.py": "class Plan:\n    pass", "server/b.py": "from antiphon.client.a import Plan"},
-        {f"{name}/settings.py": "" for name in ("client", "engine", "server", "store")},
-    ],
-)
-def test_private_and_conventional_names_may_be_shared(tmp_path: Path, modules: dict[str, str]) -> None:
-    result = check(with_modules(tmp_path, modules))
     assert (result.returncode, result.stdout) == (0, "")
 
 
