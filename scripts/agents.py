@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from antiphon.cli.setup.relay import relay_to  # noqa: E402
-from antiphon.compliance.docs import put_between  # noqa: E402
+from scripts.compliance_page import put_between  # noqa: E402
 from tests.agents.scenarios import SCENARIOS, Case  # noqa: E402
 from tests.agents.upstreams import upstream  # noqa: E402
 

@@ -1,5 +1,5 @@
 """`docs/compliance.md`: the tables of rules on it are written from the catalogue, by
-`python -m antiphon.compliance.docs`."""
+`python -m scripts.compliance_page`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from antiphon.compliance.catalog import OBSERVED, ServerRule, catalog
 from antiphon.compliance.checklist import SERVER
 from antiphon.compliance.client.verdicts import RULES
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "compliance.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "compliance.md"
 
 
 def put_between(page: Path, name: str, text: str) -> None:

@@ -27,12 +27,12 @@ sys.path.insert(0, str(ROOT))
 
 from antiphon import __version__  # noqa: E402
 from antiphon.compliance.catalog import LEVELS, select  # noqa: E402
-from antiphon.compliance.docs import PAGE, put_between  # noqa: E402
 from antiphon.compliance.probe import ServerUnderTest  # noqa: E402
 from antiphon.compliance.reports import html, machine  # noqa: E402
 from antiphon.compliance.results import Report  # noqa: E402
 from antiphon.compliance.runner import CouldNotRun, run  # noqa: E402
 from antiphon.embedded.child import ChildSettings  # noqa: E402
+from scripts.compliance_page import PAGE, put_between  # noqa: E402
 
 KEY = "a-key-for-judging"
 MODEL = "smollm2-135m-instruct"

@@ -2,7 +2,7 @@
 
 A provider puts deltas, and the Composer makes events of them, so what is listed here follows from what an
 upstream can say. The conformance suite holds every row to what really came. The pages are written by
-`python -m antiphon.providers.features`.
+`python -m scripts.provider_pages`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

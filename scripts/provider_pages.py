@@ -2,7 +2,7 @@
 
 Those of `README.md` are read off the capabilities of real providers, made from the smallest configuration
 that each type can have; each provider's own page has its events, between two marks:
-`python -m antiphon.providers.features`.
+`python -m scripts.provider_pages`.
 """
 
 import sys
@@ -13,14 +13,14 @@ from typing import Any
 from antiphon.config import LocalSettings, UpstreamTimeouts
 from antiphon.providers.base import Capabilities, Environment
 from antiphon.providers.chat.profiles import PROFILES
-from antiphon.providers.events import EVENTS, section, table
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import OURS, TYPES, create_provider
 from antiphon.spec.request import PROVIDER_PARAMETERS, Request
+from scripts.provider_events import EVENTS, section, table
 
-_MADE = "<!-- Made by `python -m antiphon.providers.features`; do not edit. -->"
-_BEGIN = "<!-- Made by `python -m antiphon.providers.features`, down to the next mark; do not edit. -->"
+_MADE = "<!-- Made by `python -m scripts.provider_pages`; do not edit. -->"
+_BEGIN = "<!-- Made by `python -m scripts.provider_pages`, down to the next mark; do not edit. -->"
 _END = "<!-- The end of what is made. -->"
 # What a type cannot be made without.
 _NEEDED: Mapping[str, Mapping[str, str]] = {"bedrock": {"region": "us-east-1"}, "vertex": {"project": "p"}}

@@ -1,4 +1,4 @@
-"""Draws the tables as pages of the documentation: `python -m antiphon.stream.diagrams [docs]`."""
+"""Draws the tables as pages of the documentation: `python -m scripts.stream_pages [docs]`."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.rules import RESPONSE_RULES, RULES, SPECIFICATION, StreamRule
 
-_MADE = "<!-- Written by `python -m antiphon.stream.diagrams`; change the tables instead. -->"
+_MADE = "<!-- Written by `python -m scripts.stream_pages`; change the tables instead. -->"
 
 
 def diagram(table: lc.Table) -> str:

@@ -2,7 +2,7 @@
 
 The Composer moves a response and its items only through `step`, `advance` and `complete`, nobody else writes
 a status into an item that exists (`with_status` does, which `scripts/laws.py` checks), the Auditor judges
-all by these tables, and `docs/lifecycle.md` is drawn from them by `python -m antiphon.stream.diagrams`.
+all by these tables, and `docs/lifecycle.md` is drawn from them by `python -m scripts.stream_pages`.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The rules that the Auditor checks a stream against, each with a stable id.
 
-`docs/rules.md` is written from this list by `python -m antiphon.stream.diagrams`.
+`docs/rules.md` is written from this list by `python -m scripts.stream_pages`.
 """
 
 from collections.abc import Mapping

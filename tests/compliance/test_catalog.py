@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.compliance import docs
 from antiphon.compliance.catalog import SPECS, UnknownRule, catalog, select
 from antiphon.compliance.checklist import SERVER
 from antiphon.compliance.checks.official import OFFICIAL
 from antiphon.compliance.client.verdicts import RULES as CLIENT_RULES
 from antiphon.stream import json_shapes
 from antiphon.stream.rules import RULES
+from scripts import compliance_page
 from tests.compliance.musts import CONTRADICTIONS, ELSEWHERE, POINTS, SECTIONS, SUMMARY
 
 SCHEMAS: dict[str, Any] = json.loads(
@@ -172,4 +172,6 @@ def test_a_rule_that_does_not_exist_is_a_mistake() -> None:
 
 
 def test_the_page_is_what_the_catalogue_says() -> None:
-    assert docs.PAGE.read_text(encoding="utf-8") == docs.page(), "run python -m antiphon.compliance.docs"
+    assert compliance_page.PAGE.read_text(encoding="utf-8") == compliance_page.page(), (
+        "run python -m scripts.compliance_page"
+    )

@@ -10,8 +10,8 @@ import pytest
 
 from antiphon.cli import main, parser
 from antiphon.compliance.catalog import catalog
-from antiphon.compliance.docs import PAGE
 from antiphon.compliance.reports.terminal import ProgressLine
+from scripts.compliance_page import PAGE
 from tests.compliance.two_tenants import KEYS
 from tests.providers.fake_server import refusing_address
 from tests.server.servers import Serving

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import ProviderSettings, load
-from antiphon.providers import features
 from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import TYPES
+from scripts import provider_pages
 from tests.providers.fake_server import FakeServer, Received, Wire
 
 ROOT = Path(__file__).parents[2]
@@ -42,18 +42,18 @@ def test_the_configurations_of_a_page_load(page: str, tmp_path: Path) -> None:
 
 def test_the_table_is_fresh() -> None:
     committed = (PAGES / "README.md").read_text()
-    assert committed == features.page(), "run: python -m antiphon.providers.features"
+    assert committed == provider_pages.page(), "run: python -m scripts.provider_pages"
 
 
 def test_the_table_has_every_type() -> None:
-    rows = {name.partition(",")[0] for name in features.capabilities()}
-    presets = set(re.findall(r"^\| `(\w+)` \|", features.page(), re.MULTILINE))
+    rows = {name.partition(",")[0] for name in provider_pages.capabilities()}
+    presets = set(re.findall(r"^\| `(\w+)` \|", provider_pages.page(), re.MULTILINE))
     assert presets == set(PRESETS)
     assert rows | presets == set(TYPES)
 
 
 def test_every_page_is_linked_from_the_table() -> None:
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", features.page()))
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", provider_pages.page()))
     assert linked == {page.name for page in PAGES.glob("*.md") if page.name != "README.md"}
 
 

@@ -16,9 +16,9 @@ import antiphon
 from antiphon.compliance.checks.inputs import WEATHER
 from antiphon.embedded.grammar_cost import objection
 from antiphon.providers import llama
-from antiphon.providers.events import EVENTS
 from antiphon.providers.llama import Llama
 from antiphon.vertice import VertexAIProvider, VerticeRouter
+from scripts.provider_events import EVENTS
 from tests.server.http_calls import key_table
 from tests.server.servers import Client, Serving, configure
 from tests.tools.mcp_servers import mcp_server, program_table

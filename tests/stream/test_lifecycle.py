@@ -6,8 +6,8 @@ import pytest
 
 from antiphon.spec.events import EXTENDED, STANDARD
 from antiphon.spec.response import Response
-from antiphon.stream import diagrams
 from antiphon.stream import lifecycle as lc
+from scripts import stream_pages
 
 ROOT = Path(__file__).parents[2]
 TABLES = {
@@ -159,32 +159,32 @@ def test_the_trigger_of_an_event(event_type: str, trigger: str) -> None:
     assert lc.response_trigger(event_type) == trigger
 
 
-@pytest.mark.parametrize("name", diagrams.PAGES)
+@pytest.mark.parametrize("name", stream_pages.PAGES)
 def test_the_committed_page_is_up_to_date(name: str) -> None:
     committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    assert committed == diagrams.PAGES[name](), "run: python -m antiphon.stream.diagrams"
+    assert committed == stream_pages.PAGES[name](), "run: python -m scripts.stream_pages"
 
 
 def test_the_diagrams_show_every_transition() -> None:
-    page = diagrams.lifecycle_page()
+    page = stream_pages.lifecycle_page()
     for table in TABLES.values():
-        drawn = diagrams.diagram(table)
+        drawn = stream_pages.diagram(table)
         assert drawn in page
         assert drawn.count(" : ") == sum(map(len, table.values()))
 
 
 def test_the_command_writes_the_pages(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "antiphon.stream.diagrams", str(tmp_path)]
+    command = [sys.executable, "-m", "scripts.stream_pages", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True)
-    for name, page in diagrams.PAGES.items():
+    for name, page in stream_pages.PAGES.items():
         assert (tmp_path / name).read_text(encoding="utf-8") == page()
 
 
 def test_the_command_writes_into_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
-    diagrams.main([])
-    assert sorted(p.name for p in (tmp_path / "docs").iterdir()) == sorted(diagrams.PAGES)
+    stream_pages.main([])
+    assert sorted(p.name for p in (tmp_path / "docs").iterdir()) == sorted(stream_pages.PAGES)
 
 
 def test_a_response_is_completed_at_once_only_before_it_has_begun() -> None:

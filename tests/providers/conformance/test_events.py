@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.providers import features
 from antiphon.providers.base import Provider
-from antiphon.providers.events import ALWAYS, EVENTS, KINDS
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import OURS
 from antiphon.providers.script import Scripted
 from antiphon.spec.events import EVENTS as SPECIFIED
+from scripts import provider_pages
+from scripts.provider_events import ALWAYS, EVENTS, KINDS
 from tests.providers.anthropic.fake import FakeAnthropic
 from tests.providers.build import build
 from tests.providers.compose import batches, composed, make_turn
@@ -143,5 +143,5 @@ def test_every_kind_of_event_is_given_or_left_out_with_a_reason() -> None:
 
 @pytest.mark.parametrize("kind", EVENTS)
 def test_the_events_on_a_page_are_fresh(kind: str) -> None:
-    committed = features.page_of(kind, DOCS).read_text(encoding="utf-8")
-    assert committed == features.with_events(kind, committed), "run: python -m antiphon.providers.features"
+    committed = provider_pages.page_of(kind, DOCS).read_text(encoding="utf-8")
+    assert committed == provider_pages.with_events(kind, committed), "run: python -m scripts.provider_pages"
