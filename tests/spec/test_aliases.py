@@ -283,6 +283,33 @@ def test_a_broken_response_format_is_reported_where_it_ends_up() -> None:
     assert caught.value.payload.param == "text"
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"user": "u-1"}, "u-1"),
+        ({"user": "u-1", "safety_identifier": "s-1"}, "s-1"),
+        ({"user": "u" * 64}, "u" * 64),
+        ({"user": "u" * 65}, None),
+        ({"user": ""}, None),
+    ],
+)
+def test_the_older_name_of_the_safety_identifier_is_read(given: Any, expected: str | None) -> None:
+    assert decode_request(json.dumps(given).encode()).safety_identifier == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "summary"),
+    [
+        ({"generate_summary": "concise"}, "concise"),
+        ({"generate_summary": "concise", "summary": "auto"}, "auto"),
+    ],
+)
+def test_the_older_name_of_the_reasoning_summary_is_read(given: Any, summary: str) -> None:
+    reasoning = decode_request(json.dumps({"reasoning": given}).encode()).reasoning
+    assert reasoning is not None
+    assert reasoning.summary == summary
+
+
 # --- content parts ------------------------------------------------------------------------------------------
 
 

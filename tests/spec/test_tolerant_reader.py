@@ -16,8 +16,10 @@ from antiphon.spec import (
     Usage,
     decode_compact_resource,
     decode_output_item,
+    decode_request,
     decode_response,
     decode_stored_items,
+    decode_websocket_create,
     encode,
     extras,
 )
@@ -25,7 +27,7 @@ from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import InputText, OutputText
 from antiphon.spec.errors import ResponseError
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemReference, Message, Reasoning
-from antiphon.spec.limits import MAX_PROBLEMS
+from antiphon.spec.limits import LARGE, MAX_PROBLEMS
 from antiphon.spec.response import IncompleteDetails
 from antiphon.spec.tools import FunctionTool, TextFormat
 from tests.spec import samples
@@ -247,3 +249,36 @@ def test_a_hostile_response_has_a_limited_number_of_problems() -> None:
     decode_response(raw({"output": [5] * 10_000}), problems)
     assert len(problems) == MAX_PROBLEMS
     assert problems[-1].startswith(f"output[{MAX_PROBLEMS - 1}]: ")
+
+
+# --- texts among the items of a history --------------------------------------------------------------------
+
+_TURN = {"type": "message", "role": "user", "content": "hi"}
+
+
+def test_texts_among_the_items_of_an_input_are_passed_over_with_their_places() -> None:
+    for padding in ("", "x" * 2 * LARGE):  # a large body is read in another way
+        skipped: list[str] = []
+        body = raw({"input": ["stray", _TURN, "more"], "instructions": padding})
+        items = decode_request(body, skipped=skipped).input
+        assert isinstance(items, list)
+        assert [type(item) for item in items] == [Message]
+        assert skipped == ["input[0]", "input[2]"]
+
+
+def test_an_input_of_texts_alone_is_refused_also_where_texts_are_passed_over() -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(raw({"input": ["stray", "more"]}), skipped=[])
+    assert caught.value.payload.param == "input[0]"
+
+
+def test_texts_among_items_are_refused_where_no_list_for_them_is_given() -> None:
+    with pytest.raises(SpecError) as caught:
+        decode_request(raw({"input": [_TURN, "stray"]}))
+    assert caught.value.payload.param == "input[1]"
+
+
+def test_texts_are_passed_over_in_a_websocket_message_too() -> None:
+    skipped: list[str] = []
+    decode_websocket_create(raw({"type": "response.create", "input": [_TURN, "stray"]}), skipped=skipped)
+    assert skipped == ["input[1]"]
