@@ -14,10 +14,8 @@ from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.response import Response
 from antiphon.store.base import Context, NewResponse, Store
 from antiphon.store.base import StoredItem as StoredItem
+from antiphon.store.bodies import join
 from antiphon.wires.worker_thread import in_worker_thread
-
-_OUTPUT = b'"output":['
-"""No field before it holds an object that could have the same name."""
 
 
 class RunRecords(Protocol):
@@ -66,9 +64,7 @@ def encode_all(items: list[Item], is_large: bool = False) -> bytes:
 
 def encode_around(response: Response, output: bytes) -> bytes:
     """A response in JSON; its output is encoded already, and put in where that belongs."""
-    around = encode(replace(response, output=[]))
-    at = around.find(_OUTPUT) + len(_OUTPUT)
-    return b"".join((around[:at], output, around[at:]))
+    return join(encode(replace(response, output=[])), output)
 
 
 def stored(items: list[Item], is_large: bool = False) -> list[StoredItem]:

@@ -9,6 +9,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 _OUTPUT = b'"output":['
+"""No field before it holds an object that could have the same name."""
+
+
+def join(body: bytes, output: bytes) -> bytes:
+    """Puts the output, as a fragment, into a body that was encoded with none."""
+    at = body.find(_OUTPUT) + len(_OUTPUT)
+    return b"".join((body[:at], output, body[at:]))
 
 
 def splice(body: bytes, output: bytes) -> tuple[bytearray, int]:

@@ -223,7 +223,7 @@ def adopt(db: sqlite3.Connection, journals: Sequence[Abandoned]) -> None:
 def row_of(record: Record) -> responses.Row:
     """The row in a record, in the shape that is written now; raises `ValueError` when it cannot be read.
 
-    Versions 0 and 1 have the same columns. When they change, the older ones are turned into the new here.
+    When the columns change, rows of an older version are turned into the new ones here.
     """
     if record.version == DAMAGED:
         raise ValueError(f"{len(record.data)} bytes are damaged, or were not written to their end")

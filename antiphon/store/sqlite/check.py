@@ -11,12 +11,14 @@ from pathlib import Path
 
 import msgspec
 
+from antiphon.store.base import StoreError
 from antiphon.store.bodies import whole
 from antiphon.store.sqlite.backlog import row_of
 from antiphon.store.sqlite.journal import journals, records_of, set_aside
 from antiphon.store.sqlite.journal_format import DAMAGED, Record
 from antiphon.store.sqlite.opening import FILE
 from antiphon.store.sqlite.responses import BODY
+from antiphon.store.sqlite.schema import check_version
 from antiphon.store.sqlite.writer import explain
 
 _JSON = msgspec.json.Decoder(msgspec.Raw).decode
@@ -38,8 +40,6 @@ LOST = (
         "WHERE conversation NOT IN (SELECT key FROM conversations)",
         "items are kept of conversation {0}, which is not there",
     ),
-)
-LOST_OF_CHATS = (
     (
         "SELECT DISTINCT chat FROM responses WHERE chat IS NOT NULL AND chat NOT IN (SELECT key FROM chats)",
         "responses are kept of chat {0}, which is not there",
@@ -54,8 +54,6 @@ LOST_OF_CHATS = (
         "the current response of chat {0}, {1}, is not in it",
     ),
 )
-CHATS_SINCE = 4
-"""The schema that has chats; a database is looked at as it is."""
 ROWS = f"""
     SELECT key, id, input, output, {BODY} FROM responses WHERE key > ? ORDER BY key LIMIT {_AT_ONCE}
 """
@@ -80,9 +78,10 @@ def check(folder: Path) -> Checked:
     if path.exists():
         try:
             with closing(sqlite3.connect(path, isolation_level=None)) as db:
+                check_version(db)
                 counts = _counts(db)
                 problems += _of_database(db)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, StoreError) as error:
             problems.append(str(explain(error)))
     waiting = 0
     for journal in journals(path):
@@ -98,15 +97,10 @@ def check(folder: Path) -> Checked:
     return Checked(*counts, waiting, kept, problems)
 
 
-def _has_chats(db: sqlite3.Connection) -> bool:
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    return bool(version >= CHATS_SINCE)
-
-
 def _counts(db: sqlite3.Connection) -> tuple[int, int, int]:
     (responses,) = db.execute("SELECT count(id) FROM responses").fetchone()
     (conversations,) = db.execute("SELECT count(*) FROM conversations").fetchone()
-    (chats,) = db.execute("SELECT count(*) FROM chats").fetchone() if _has_chats(db) else (0,)
+    (chats,) = db.execute("SELECT count(*) FROM chats").fetchone()
     return int(responses), int(conversations), int(chats)
 
 
@@ -115,7 +109,7 @@ def _of_database(db: sqlite3.Connection) -> Iterator[str]:
     if told != ["ok"]:
         yield from (f"{FILE}: {line}" for line in told)
         return
-    for query, sentence in LOST + LOST_OF_CHATS if _has_chats(db) else LOST:
+    for query, sentence in LOST:
         for row in db.execute(query):
             yield f"{FILE}: {sentence.format(*row)}"
     after = -1

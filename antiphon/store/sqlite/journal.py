@@ -29,14 +29,11 @@ from antiphon.store.sqlite.journal_format import (
     new_mark,
     opening,
     read,
-    read_unversioned,
 )
 
 log = logging.getLogger(__name__)
 
 SUFFIX = "-journal2-"
-UNVERSIONED = "-journal-"
-"""As they were named when rows had no version. A version that knows only these leaves the others alone."""
 SET_ASIDE = "-set-aside-"
 """Records that could not be brought into the database, kept for somebody to look at."""
 _ROOM = 256 * 1024
@@ -143,7 +140,7 @@ class Journal:
                 try:
                     with path.open("rb") as file:
                         start = file.read(START + len(END))
-                    holds = bool(records_of(path)) if _is_unversioned(path) else has_rows(start)
+                    holds = has_rows(start)
                 except OSError:
                     continue
                 if holds:
@@ -161,9 +158,7 @@ class Journal:
 def journals(database: Path) -> list[Path]:
     """Every journal beside this database, or beside this journal of it."""
     name = database.name.partition(SUFFIX)[0]
-    return [
-        path for suffix in (UNVERSIONED, SUFFIX) for path in sorted(database.parent.glob(f"{name}{suffix}*"))
-    ]
+    return sorted(database.parent.glob(f"{name}{SUFFIX}*"))
 
 
 def set_aside(database: Path) -> list[Path]:
@@ -172,11 +167,7 @@ def set_aside(database: Path) -> list[Path]:
 
 
 def records_of(path: Path) -> list[Record]:
-    return list((read_unversioned if _is_unversioned(path) else read)(path.read_bytes()))
-
-
-def _is_unversioned(path: Path) -> bool:
-    return UNVERSIONED in path.name
+    return list(read(path.read_bytes()))
 
 
 class Abandoned:
@@ -207,7 +198,7 @@ class Abandoned:
         self._close()
 
     def _keep(self) -> None:
-        name, _, rest = self.path.name.replace(UNVERSIONED, SUFFIX).partition(SUFFIX)
+        name, _, rest = self.path.name.partition(SUFFIX)
         kept = self.path.with_name(f"{name}{SET_ASIDE}{rest}")
         mark = new_mark()
         data = opening(mark) + b"".join(

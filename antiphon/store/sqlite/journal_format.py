@@ -17,7 +17,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 VERSION = 1
-"""Of the rows that are written now. 0 are those of the journals before it, which had no version."""
+"""Of the rows that are written now."""
 DAMAGED = 255
 """Instead of a version: bytes that are no record, or not a whole one."""
 
@@ -74,21 +74,6 @@ def read(file: bytes) -> Iterator[Record]:
         if not _is_blank(file[at : at + _HEAD.size]):
             yield Record(DAMAGED, file[at : _claimed_end(file, at)])
         return
-
-
-def read_unversioned(file: bytes) -> Iterator[Record]:
-    """The layout without versions: a counter, then length, checksum and row, up to the first that is void.
-
-    There a damaged record looks like a void one of an earlier round, so nothing can be told about it.
-    """
-    counter, at = int.from_bytes(file[:8]), 8
-    while at + 8 <= len(file):
-        length, checksum = int.from_bytes(file[at : at + 4]), int.from_bytes(file[at + 4 : at + 8])
-        row = file[at + 8 : at + 8 + length]
-        if len(row) < length or crc32(row, counter) != checksum:
-            return
-        yield Record(0, row)
-        at += 8 + length
 
 
 def _mark(file: bytes) -> bytes | None:

@@ -2,17 +2,21 @@
 
 A row of `responses` is one turn of a chain. A row without an id belongs to no response any more: it is the
 copied beginning of a branch, or what a later turn of the chain still needs of a deleted response.
+
+Until 0.1.0 the first schema is edited, and a database that was made with another one is refused: its
+`application_id` is the checksum of the first schema that it was made with.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from zlib import crc32
 
 from antiphon.store.base import StoreError
-from antiphon.store.sqlite.ai_sdk_chats import carry_over
 
-FIRST = (
+Migration = tuple[str, ...]
+
+FIRST: Migration = (
     """
     CREATE TABLE responses (
         key INTEGER PRIMARY KEY,
@@ -26,10 +30,15 @@ FIRST = (
         expires_at INTEGER,
         background INTEGER NOT NULL,
         owner TEXT,
+        attempt INTEGER NOT NULL DEFAULT 0,  -- how often it was taken over while it ran
+        job BLOB,              -- what is needed to go on with it, NULL once it has ended
         cancel_requested INTEGER NOT NULL DEFAULT 0,
+        dialect TEXT,          -- how its event log is spelled
         conversation INTEGER,
         conversation_from INTEGER,
-        items TEXT NOT NULL,   -- [[id, 0 for input or 1 for output, offset, length], …]
+        chat INTEGER,          -- the one chat that it is in, which decides how long it lives
+        previous TEXT,         -- the response before it in that chat
+        items TEXT NOT NULL,   -- the ids of its items, in JSON
         input BLOB,            -- fragments, NULL when empty
         output BLOB,
         body BLOB,
@@ -39,39 +48,20 @@ FIRST = (
     """,
     "CREATE INDEX responses_expiry ON responses (expires_at) WHERE expires_at IS NOT NULL",
     "CREATE INDEX responses_owner ON responses (owner) WHERE owner IS NOT NULL",
-    # Where an item lies, derived from responses.items by the triggers.
-    """
-    CREATE TABLE items (
-        id TEXT NOT NULL,
-        response INTEGER NOT NULL,
-        side INTEGER NOT NULL,
-        start INTEGER NOT NULL,
-        length INTEGER NOT NULL,
-        PRIMARY KEY (id, response)
-    ) WITHOUT ROWID
-    """,
-    """
-    CREATE TRIGGER items_in AFTER INSERT ON responses WHEN new.items != '[]' BEGIN
-        INSERT OR IGNORE INTO items (id, response, side, start, length)
-        SELECT json_extract(value, '$[0]'), new.key, json_extract(value, '$[1]'),
-               json_extract(value, '$[2]'), json_extract(value, '$[3]')
-        FROM json_each(new.items);
-    END
-    """,
+    "CREATE INDEX responses_chat ON responses (chat, key) WHERE chat IS NOT NULL",
+    "CREATE INDEX responses_running ON responses (chat, key) WHERE chat IS NOT NULL AND owner IS NOT NULL",
+    # Only the ids of a response's items, because finding an item is rare and storing one is not.
+    "CREATE TABLE items (id TEXT, response INTEGER, PRIMARY KEY (id, response)) WITHOUT ROWID",
+    # No trigger for new rows: with one, SQLite copies all rows of a statement before it writes any.
     """
     CREATE TRIGGER items_out AFTER DELETE ON responses WHEN old.items != '[]' BEGIN
-        DELETE FROM items WHERE response = old.key
-        AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(old.items));
+        DELETE FROM items WHERE response = old.key AND id IN (SELECT value FROM json_each(old.items));
     END
     """,
     """
     CREATE TRIGGER items_anew AFTER UPDATE OF items ON responses BEGIN
-        DELETE FROM items WHERE response = old.key
-        AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(old.items));
-        INSERT OR IGNORE INTO items (id, response, side, start, length)
-        SELECT json_extract(value, '$[0]'), new.key, json_extract(value, '$[1]'),
-               json_extract(value, '$[2]'), json_extract(value, '$[3]')
-        FROM json_each(new.items);
+        DELETE FROM items WHERE response = old.key AND id IN (SELECT value FROM json_each(old.items));
+        INSERT OR IGNORE INTO items (id, response) SELECT value, new.key FROM json_each(new.items);
     END
     """,
     # One row holds the events of one write: lines numbered from seq to last.
@@ -107,39 +97,6 @@ FIRST = (
     )
     """,
     "CREATE UNIQUE INDEX conversation_items_id ON conversation_items (id, conversation)",
-)
-
-# Only the ids of a response's items, because finding an item is rare and storing one is not.
-SECOND = (
-    "DROP TRIGGER items_in",
-    "DROP TRIGGER items_out",
-    "DROP TRIGGER items_anew",
-    "DROP TABLE items",
-    """
-    UPDATE responses SET items = (SELECT json_group_array(json_extract(value, '$[0]')) FROM json_each(items))
-    WHERE items != '[]'
-    """,
-    "CREATE TABLE items (id TEXT, response INTEGER, PRIMARY KEY (id, response)) WITHOUT ROWID",
-    "INSERT OR IGNORE INTO items (id, response) SELECT value, responses.key FROM responses, json_each(items)",
-    # No trigger for new rows: with one, SQLite copies all rows of a statement before it writes any.
-    """
-    CREATE TRIGGER items_out AFTER DELETE ON responses WHEN old.items != '[]' BEGIN
-        DELETE FROM items WHERE response = old.key AND id IN (SELECT value FROM json_each(old.items));
-    END
-    """,
-    """
-    CREATE TRIGGER items_anew AFTER UPDATE OF items ON responses BEGIN
-        DELETE FROM items WHERE response = old.key AND id IN (SELECT value FROM json_each(old.items));
-        INSERT OR IGNORE INTO items (id, response) SELECT value, new.key FROM json_each(new.items);
-    END
-    """,
-)
-
-# How the event log of a background response is spelled; NULL for one that is older than this column.
-THIRD = ("ALTER TABLE responses ADD COLUMN dialect TEXT",)
-
-# A response is in one chat at most, and lives as long as it does; all that costs the others nothing.
-FOURTH = (
     """
     CREATE TABLE chats (
         key INTEGER PRIMARY KEY,
@@ -155,20 +112,10 @@ FOURTH = (
     """,
     "CREATE INDEX chats_recent ON chats (tenant, updated_at, key)",
     "CREATE INDEX chats_expiry ON chats (expires_at) WHERE expires_at IS NOT NULL",
-    "ALTER TABLE responses ADD COLUMN chat INTEGER",
-    "ALTER TABLE responses ADD COLUMN previous TEXT",
-    "CREATE INDEX responses_chat ON responses (chat, key) WHERE chat IS NOT NULL",
-    "CREATE INDEX responses_running ON responses (chat, key) WHERE chat IS NOT NULL AND owner IS NOT NULL",
     # What is searched: what was said in a response, under its key; the title of a chat, under minus its key.
     "CREATE TABLE chat_texts (key INTEGER PRIMARY KEY, chat INTEGER NOT NULL, text TEXT NOT NULL)",
     "CREATE INDEX chat_texts_chat ON chat_texts (chat)",
-)
-
-# The chats of the AI SDK bridge were conversations before.
-FIFTH = (carry_over,)
-
-# Of a browser that stays signed in, only the digest of its cookie.
-SIXTH = (
+    # Of a browser that stays signed in, only the digest of its cookie.
     """
     CREATE TABLE sessions (
         digest TEXT PRIMARY KEY,
@@ -177,10 +124,7 @@ SIXTH = (
         expires_at INTEGER NOT NULL
     ) WITHOUT ROWID
     """,
-)
-
-# Calls that wait for the client's approval: what would be run is known by its digest alone.
-SEVENTH = (
+    # Calls that wait for the client's approval: what would be run is known by its digest alone.
     """
     CREATE TABLE approvals (
         tenant TEXT NOT NULL,
@@ -191,11 +135,7 @@ SEVENTH = (
     ) WITHOUT ROWID
     """,
     "CREATE INDEX approvals_expiry ON approvals (expires_at)",
-)
-
-# Uploaded files, whose bytes are in a folder under their digest, and the vector stores that search them. Each
-# tenant with chunks has an index of FTS5 of its own, `chunk_search_KEY`, with the texts in it.
-EIGHTH = (
+    # Uploaded files, whose bytes are in a folder under their digest, and the vector stores that search them.
     """
     CREATE TABLE files (
         key INTEGER PRIMARY KEY,
@@ -244,13 +184,11 @@ EIGHTH = (
     )
     """,
     "CREATE INDEX indexed_files_file ON indexed_files (file)",
+    # Each tenant with chunks has an index of FTS5 of its own, `chunk_search_KEY`, with the texts in it.
     "CREATE TABLE chunks (key INTEGER PRIMARY KEY, indexed INTEGER NOT NULL, vector BLOB)",
     "CREATE INDEX chunks_indexed ON chunks (indexed)",
     "CREATE TABLE chunk_searches (key INTEGER PRIMARY KEY, tenant TEXT NOT NULL UNIQUE)",
-)
-
-# What has been answered, or is being answered, under an idempotency key; key and body are digests.
-NINTH = (
+    # What has been answered, or is being answered, under an idempotency key; key and body are digests.
     """
     CREATE TABLE idempotency_keys (
         tenant TEXT NOT NULL,
@@ -264,16 +202,7 @@ NINTH = (
     """,
     "CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at)",
     "CREATE INDEX idempotency_keys_holder ON idempotency_keys (holder) WHERE response IS NULL",
-)
-
-# How often a running response was taken over, and what is needed to go on with it; NULL once it has ended.
-TENTH = (
-    "ALTER TABLE responses ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE responses ADD COLUMN job BLOB",
-)
-
-# Numbers that machines tell each other, as JSON.
-ELEVENTH = (
+    # Numbers that processes tell each other, as JSON.
     """
     CREATE TABLE shared_state (
         writer TEXT PRIMARY KEY,
@@ -283,40 +212,44 @@ ELEVENTH = (
     """,
 )
 
-Migration = tuple[str, ...] | tuple[Callable[[sqlite3.Connection], None], ...]
-MIGRATIONS: tuple[Migration, ...] = (
-    FIRST,
-    SECOND,
-    THIRD,
-    FOURTH,
-    FIFTH,
-    SIXTH,
-    SEVENTH,
-    EIGHTH,
-    NINTH,
-    TENTH,
-    ELEVENTH,
+MIGRATIONS: tuple[Migration, ...] = (FIRST,)
+
+OTHER_SCHEMA = (
+    "A development version of Antiphon made this database with a schema that this version does not know: "
+    "move the file away, or configure another data folder."
 )
 
 
+def checksum(migrations: tuple[Migration, ...] = MIGRATIONS) -> int:
+    """The checksum of the first schema, as an `application_id`, which is a signed number of 32 bits."""
+    return crc32("\n".join(migrations[0]).encode()) & 0x7FFF_FFFF
+
+
+def check_version(db: sqlite3.Connection, migrations: tuple[Migration, ...] = MIGRATIONS) -> int:
+    """How many migrations a database has had; a `StoreError` if this version cannot use it."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (made_with,) = db.execute("PRAGMA application_id").fetchone()
+    if version and made_with != checksum(migrations):
+        raise StoreError(OTHER_SCHEMA)
+    if version > len(migrations):
+        raise StoreError(
+            f"The database was written by a newer version of Antiphon (schema {version}, this version "
+            f"knows {len(migrations)}). Upgrade Antiphon, or configure another data folder."
+        )
+    return int(version)
+
+
 def migrate(db: sqlite3.Connection, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:
-    """Brings a database forward to the newest schema, in one transaction; refuses one that is newer still."""
+    """Brings a database forward to the newest schema, in one transaction, if this version can use it."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version > len(migrations):
-            raise StoreError(
-                f"The database was written by a newer version of Antiphon (schema {version}, this version "
-                f"knows {len(migrations)}). Upgrade Antiphon, or configure another data folder."
-            )
+        version = check_version(db, migrations)
         for migration in migrations[version:]:
-            for step in migration:
-                if isinstance(step, str):
-                    db.execute(step)
-                else:
-                    step(db)
+            for statement in migration:
+                db.execute(statement)
         if version < len(migrations):
             db.execute(f"PRAGMA user_version = {len(migrations)}")
+            db.execute(f"PRAGMA application_id = {checksum(migrations)}")
         db.execute("COMMIT")
     except BaseException:
         db.rollback()

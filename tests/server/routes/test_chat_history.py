@@ -13,7 +13,6 @@ from tests.server.http_calls import key_table
 from tests.server.routes.chat_calls import CHAT, HELLO, chunks, history, post, said_in, text_of, tree, user
 from tests.server.servers import Client, Serving, configure, until
 from tests.server.upstream import Upstream
-from tests.store.sqlite.written import write
 
 
 @pytest.fixture(scope="module")
@@ -234,35 +233,6 @@ def test_a_question_without_an_answer_is_asked_again_beside_it(serve: Serve, ups
     assert again["previous_response_id"] is None
     assert history(client, "b3") == ["One", "Here"]
     assert len(tree(client, "b3")) == 2
-
-
-def test_a_chat_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
-    write(tmp_path / "data", "before_chats")
-    with Serving(configure(tmp_path, TOML)) as server:
-        client = server.client()
-        before = history(client, "sea")
-        assert before == [text for word in SEA for text in (word, word)]
-        messages = [message for word in SEA for message in (user(word), told(word))]
-        post(client, messages=[*messages, user("More")], id="sea")
-        assert history(client, "sea") == [*before, "More", "More"]
-        post(client, message=user("And more"), id="sea")
-        assert history(client, "sea")[-2:] == ["And more", "And more"]
-        dying = until(
-            lambda: [chat for chat in stored_chats(client) if chat["title"].startswith("```script")]
-        )
-        until(lambda: all(chat["running"] is None for chat in stored_chats(client)))
-        assert len(dying) == 2
-
-
-SEA = ("Where does the octopus sleep?", "And the whale?", "Thanks")
-
-
-def told(text: str) -> Json:
-    return {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": text}]}
-
-
-def stored_chats(client: Client) -> list[Json]:
-    return list(client.ok("GET", "/v1/antiphon/chats")["data"])
 
 
 def words(body: Json) -> list[str]:

@@ -59,6 +59,16 @@ async def test_a_database_of_a_newer_version_that_is_not_compatible_is_refused(p
     await store.close()
 
 
+async def test_a_database_of_a_development_version_is_refused(postgres_url: str) -> None:
+    store = await PostgresStore.open(postgres_url)
+    rename = "UPDATE antiphon_schema SET name = 'the first schema' WHERE version = 1"
+    await store.database.write(lambda db: execute(db, rename))
+    with pytest.raises(StoreError, match="development version of Antiphon") as refused:
+        await PostgresStore.open(postgres_url)
+    assert "give [store] url the address of an empty database" in str(refused.value)
+    await store.close()
+
+
 async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -> None:
     store = await PostgresStore.open(postgres_url)
     broken = SchemaChange("broken", ("CREATE TABLE extra (x INTEGER)", "SELECT 1 / 0"))

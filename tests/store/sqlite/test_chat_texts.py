@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.store import SqliteStore, check
+from antiphon.store import SqliteStore
 from antiphon.store.chat_words import MOST_TEXT, TITLE, said_in, title_of
 from antiphon.store.sqlite.chat_texts import condition, has_fts5
 from tests.store.conformance.chats import chat, titles, turn
-from tests.store.sqlite.written import write
 
 
 @pytest.fixture
@@ -60,12 +59,6 @@ async def test_an_index_that_was_left_behind_is_built_again(
     await store.delete_chat("acme", "t20")
     assert len(await titles(store, "octopus")) == 2
     await store.close()
-
-
-def test_a_folder_without_chats_can_be_checked_as_it_is(tmp_path: Path) -> None:
-    write(tmp_path, "before_chats")
-    found = check(tmp_path)
-    assert (found.responses, found.conversations, found.chats, found.problems) == (14, 6, 0, [])
 
 
 def items(*texts: object, role: str = "user") -> bytes:

@@ -4,9 +4,7 @@ import logging
 import os
 from itertools import pairwise
 from pathlib import Path
-from zlib import crc32
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +24,7 @@ from antiphon.store.sqlite.journal_format import (
     read,
 )
 from antiphon.store.sqlite.responses import Row, plan
-from tests.store.conformance.values import chain, response, said
+from tests.store.conformance.values import chain, response
 
 SECRET = "what the user asked in confidence"
 
@@ -190,48 +188,6 @@ async def test_what_is_set_aside_needs_no_room(tmp_path: Path, monkeypatch: pyte
     (kept,) = set_aside(tmp_path / "antiphon.db")
     assert Record(VERSION, b"\xc1") in list(read(kept.read_bytes()))
     assert journals(tmp_path / "antiphon.db") == []
-
-
-def unversioned(counter: int, *rows: bytes) -> bytes:
-    """A journal as it was written before rows had a version, byte by byte."""
-    file = counter.to_bytes(8, "big")
-    for data in rows:
-        file += len(data).to_bytes(4, "big") + crc32(data, counter).to_bytes(4, "big") + data
-    return file
-
-
-def row_of_then(id: str, key: int, chain: int, position: int, follows: str) -> bytes:
-    facts = (key, id, "acme", chain, position, "completed", "tiny", 1, -1, 0, "")
-    names = f'["{id}_in","{id}_out"]'
-    input, output = (b'{"id":"%b_%b"}' % (id.encode(), side) for side in (b"in", b"out"))
-    return msgspec.msgpack.encode((*facts, names, input, output, b'{"output":[]}', 11, follows))
-
-
-async def test_the_journal_of_a_version_without_versions_is_brought_in(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path)
-    context = await chain(store, "r1")
-    await store.close()
-    assert context.place is not None
-    written = row_of_then("r2", 2, context.place.chain, 1, "r1"), row_of_then("r3", 3, 3, 0, "")
-    old = unversioned(7, *written) + unversioned(6, row_of_then("void", 4, 4, 0, ""))[8:] + bytes(100)
-    (tmp_path / "antiphon.db-journal-0123456789abcdef").write_bytes(old)
-    (tmp_path / "antiphon.db-journal-fedcba9876543210").write_bytes(unversioned(1) + bytes(1000))
-    store = await SqliteStore.open(tmp_path)
-    assert said(await store.context("acme", "r2")) == ["r1_in", "r1_out", "r2_in", "r2_out"]
-    assert await store.get("acme", "r3") is not None
-    assert await store.get("acme", "void") is None
-    await chain(store, "r4")
-    await store.close()
-    assert journals(tmp_path / "antiphon.db") == []
-    assert check(tmp_path).problems == []
-
-
-def test_an_older_version_does_not_see_journals_that_it_cannot_read(tmp_path: Path) -> None:
-    """It would take them for empty, and remove them: it looks for the name that they had then."""
-    journal = Journal(tmp_path / "antiphon.db")
-    journal.append(b"new")
-    assert list(tmp_path.glob("antiphon.db-journal-*")) == []
-    journal.close()
 
 
 async def test_check_finds_nothing_wrong_with_what_is_in_use(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import sqlite3
@@ -25,11 +24,12 @@ from antiphon.store import (
     StoredItem,
     StoreError,
     StoreFull,
+    check,
 )
 from antiphon.store.sqlite import opening
 from antiphon.store.sqlite.backlog import LARGE
 from antiphon.store.sqlite.opening import use_log
-from antiphon.store.sqlite.schema import MIGRATIONS, migrate
+from antiphon.store.sqlite.schema import MIGRATIONS, checksum, migrate
 from tests.store.conformance import Conformance
 from tests.store.conformance.values import chain, item, response, running, said
 
@@ -96,25 +96,19 @@ async def test_an_older_database_moves_forward(tmp_path: Path, monkeypatch: pyte
         await store.close()
 
 
-async def test_items_of_the_first_schema_are_found_in_the_second(tmp_path: Path) -> None:
-    asked, answered = item("asked"), item("answered", "Ärger")
-    db = sqlite3.connect(tmp_path / "antiphon.db", isolation_level=None)
-    migrate(db, MIGRATIONS[:1])
-    places = [["asked", 0, 0, len(asked.data)], ["answered", 1, 0, len(answered.data)]]
-    db.execute(
-        "INSERT INTO responses (key, id, tenant, chain, position, status, model, created_at, background, "
-        "items, input, output, body) VALUES (1, 'r1', 'acme', 1, 0, 'failed', 'm', 1, 0, ?, ?, ?, x'7b7d')",
-        (json.dumps(places), asked.data, answered.data),
-    )
-    assert db.execute("SELECT count(*) FROM items").fetchone() == (2,)
-    db.close()
-    store = await SqliteStore.open(tmp_path)
-    found = {"asked": asked.data, "answered": answered.data}
-    assert await store.items("acme", ["asked", "answered", "other"]) == found
-    assert await store.delete("acme", "r1") is True
-    assert await store.items("acme", ["asked", "answered"]) == {}
-    assert store._writer._db.execute("SELECT count(*) FROM items").fetchone() == (0,)
-    await store.close()
+@pytest.mark.parametrize(("version", "made_with"), [(1, 0), (len(MIGRATIONS) + 10, 0), (1, checksum() ^ 1)])
+async def test_a_database_of_a_development_version_is_refused(
+    tmp_path: Path, version: int, made_with: int
+) -> None:
+    await (await SqliteStore.open(tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / "antiphon.db")) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+        db.execute(f"PRAGMA application_id = {made_with}")
+    with pytest.raises(StoreError, match="development version of Antiphon") as refused:
+        await SqliteStore.open(tmp_path)
+    assert "move the file away, or configure another data folder" in str(refused.value)
+    (problem,) = check(tmp_path).problems
+    assert "development version of Antiphon" in problem
 
 
 async def test_a_new_database_that_another_just_makes_is_waited_for(tmp_path: Path) -> None:
