@@ -43,7 +43,7 @@ def test_a_call_over_http(server: Serving, address: str, path: str) -> None:
     assert kinds(response) == ["mcp_list_tools", "mcp_call", "message"]
     listed, called, message = response["output"]
     assert "get_weather" in [tool["name"] for tool in listed["tools"]]
-    assert (listed["server_label"], listed["error"]) == ("w", None)
+    assert (listed["status"], listed["server_label"], listed["error"]) == ("completed", "w", None)
     assert called["output"] == message["content"][0]["text"] == "18 degrees in Rome"
     assert (called["name"], called["status"], called["error"]) == ("get_weather", "completed", None)
 
@@ -97,7 +97,7 @@ def test_a_call_runs_once_the_client_has_approved_it(server: Serving, address: s
     first = client.create(input=said, tools=tools)
     assert (first["status"], kinds(first)) == ("completed", ["mcp_list_tools", "mcp_approval_request"])
     asked = first["output"][1]
-    assert (asked["name"], asked["server_label"]) == ("append", "w")
+    assert (asked["status"], asked["name"], asked["server_label"]) == ("completed", "append", "w")
     assert not file.exists()
     answer = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
     follow = {"previous_response_id": first["id"], "input": [answer], "tools": tools}

@@ -383,6 +383,7 @@ def test_credentials_reach_the_server_and_nobody_else(
         until(lambda: client.get(path).json()["status"] == "completed")
         wrong = client.create(input=said, tools=[remote(guarded, authorization="token-wrong")])
         assert wrong["output"][0]["error"] == "the server answered with HTTP 401"
+        assert wrong["output"][0]["status"] == "failed"
         seen = plain.text + stream.body.decode() + client.get(path).text + caplog.text
     server.stop()
     files = b"".join(file.read_bytes() for file in (tmp_path / "server").rglob("*") if file.is_file())

@@ -149,8 +149,9 @@ class McpSession(ToolSession):
         except Exception as raised:
             error = self._trouble = str(self._told(raised)["message"])
         shown = [tool.fields() for tool in tools]
-        scope.event(key, f"response.{LIST}.{'failed' if error else 'completed'}")
-        done = {**begun, "tools": shown, "error": error, _SERVER: self._address}
+        status = "failed" if error else "completed"
+        scope.event(key, f"response.{LIST}.{status}")
+        done = {**begun, "status": status, "tools": shown, "error": error, _SERVER: self._address}
         scope.item(key, done, done=True)
         return tools
 
@@ -261,6 +262,7 @@ class McpSession(ToolSession):
         asked = {
             "type": REQUEST,
             "id": id,
+            "status": "completed",
             "arguments": call.arguments,
             "name": tool.name,
             "server_label": label,
