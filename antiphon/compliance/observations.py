@@ -84,8 +84,8 @@ for _rule in (
     ServerRule(
         "error.type_and_status",
         "SHOULD",
-        "The error's type fits the HTTP status: invalid_request 400, not_found 404, too_many_requests 429, "
-        "server_error and model_error 500.",
+        "The error's type fits the HTTP status: invalid_request 400 or another 4xx, not_found 404, "
+        "too_many_requests 429, model_error 500, server_error 500 or another 5xx.",
         "Error Types",
         ("json",),
         ERRORS,
@@ -122,6 +122,10 @@ _INTERNALS: Final = re.compile(
     r"Traceback \(most recent|File \"/|\bat [\w.$<>]+ \(.*:\d+:\d+\)|site-packages/"
 )
 _OTHERS_TYPES: Final = frozenset({"authentication_error", "permission_denied", "insufficient_quota"})
+_EXACT: Final = frozenset({"not_found", "too_many_requests", "model_error"})
+"""Types with a status of their own."""
+_TYPED: Final = frozenset({404, 429})
+"""Statuses with a type of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +296,7 @@ def _error(exchange: RecordedExchange, body: object, notes: _Notes) -> None:
     if expected is None:
         if official not in _OTHERS_TYPES:
             notes.report("error.type_and_status", f"{show(kind)} is no error type of the specification")
-    elif status // 100 != expected // 100 or (status in (404, 429) and status != expected):
+    elif status != expected and (status // 100 != expected // 100 or official in _EXACT or status in _TYPED):
         notes.report("error.type_and_status", f"HTTP {status} with the type {show(kind)}")
     _no_internals(error, notes)
 

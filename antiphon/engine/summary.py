@@ -142,7 +142,7 @@ class _Heard(WrappingSink):
         text = "".join(self._words).strip()
         if not text:
             message = "the model wrote no summary; try again, or name another model"
-            raise SpecError(ErrorPayload("model_error", message, code="empty_summary", param="model"), 502)
+            raise SpecError(ErrorPayload("model_error", message, code="empty_summary", param="model"))
         summary = sealed_summary(text, seal, tenant)
         if block:
             mark = seal.seal(b"", tenant=tenant, purpose=COMPACTION)

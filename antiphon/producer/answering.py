@@ -157,7 +157,7 @@ class Answers:
             log.error("a summary failed with %s", type(error).__name__, exc_info=True)
             raise SpecError(FAILED) from None
         if not text:
-            raise SpecError(_NO_SUMMARY, 502)
+            raise SpecError(_NO_SUMMARY)
         return CompactResource(
             id=ids.new_id(ids.RESPONSE),
             output=[sealed_summary(text, self._seal)],

@@ -272,7 +272,7 @@ def _in_our_words(provider: str, status: int, told: _Told, secrets: Collection[s
         return error("invalid_request", REQUEST_TOO_LARGE, 413)
     if 400 <= status < 500:
         return error("invalid_request", told.code or "upstream_rejected", 400)
-    return error("model_error", UPSTREAM_ERROR, 502)
+    return error("model_error", UPSTREAM_ERROR, 500)
 
 
 def _implied_status(words: str) -> int:

@@ -97,7 +97,7 @@ def test_the_same_key_opens_what_another_process_made_and_no_other_does() -> Non
     [
         ("refuse", 429, "rate_limit_exceeded"),
         ("break", 500, "generation_failed"),
-        ("nothing", 502, "empty_summary"),
+        ("nothing", 500, "empty_summary"),
     ],
 )
 def test_a_summary_that_fails_is_an_error(word: str, status: int, code: str) -> None:

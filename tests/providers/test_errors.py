@@ -170,8 +170,8 @@ def test_a_bad_request_that_mentions_a_model_stays_one(message: str) -> None:
         ),
         (413, b"", (413, "invalid_request", "request_too_large")),
         # the server's own trouble
-        (500, body("boom"), (502, "model_error", "upstream_error")),
-        (502, b"<html>Bad gateway</html>", (502, "model_error", "upstream_error")),
+        (500, body("boom"), (500, "model_error", "upstream_error")),
+        (502, b"<html>Bad gateway</html>", (500, "model_error", "upstream_error")),
         (503, body("Loading model"), (503, "server_error", "model_overloaded")),
         (529, body("x"), (503, "server_error", "model_overloaded")),
         (500, body("The model is overloaded"), (503, "server_error", "model_overloaded")),

@@ -31,7 +31,7 @@ KINDS: Final[dict[str, tuple[str, str, int]]] = {
     "timeout": ("server_error", "timeout", 504),
     "rate_limit": ("too_many_requests", "rate_limit_exceeded", 429),
     "overloaded": ("server_error", "model_overloaded", 503),
-    "server_error": ("model_error", "upstream_error", 502),
+    "server_error": ("model_error", "upstream_error", 500),
     "auth": ("server_error", "upstream_auth", 502),
     "request": ("invalid_request", "upstream_rejected", 400),
 }

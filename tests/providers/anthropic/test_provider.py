@@ -261,7 +261,7 @@ async def test_models_are_asked_for_once(upstream: FakeAnthropic, claude: Made) 
         (404, "not_found_error", "model: claude-nine", 404, "model_not_found", "model"),
         (413, "request_too_large", "Too large.", 413, "request_too_large", None),
         (429, "rate_limit_error", "Slow down.", 429, "rate_limit_exceeded", None),
-        (500, "api_error", "Internal server error", 502, "upstream_error", None),
+        (500, "api_error", "Internal server error", 500, "upstream_error", None),
         (504, "timeout_error", "Timed out.", 504, "timeout", None),
         (529, "overloaded_error", "Overloaded", 503, "model_overloaded", None),
     ],

@@ -261,9 +261,9 @@ async def test_never_answers(upstream: FakeChat, chat: Made) -> None:
         (refusal(200, wire.error("Rate limit", code=429)), 429, "rate_limit_exceeded"),
         (refusal(429, wire.error("slow down"), retry_after="7"), 429, "rate_limit_exceeded"),
         (refusal(400, wire.error("no", code="context_length_exceeded")), 400, "context_length_exceeded"),
-        (refusal(500, b"boom"), 502, "upstream_error"),
+        (refusal(500, b"boom"), 500, "upstream_error"),
         (refusal(503, b"busy"), 503, "model_overloaded"),
-        (Wire([b"half an err", Step.RESET], 500), 502, "upstream_error"),
+        (Wire([b"half an err", Step.RESET], 500), 500, "upstream_error"),
         (Wire([], 301, {"location": "http://127.0.0.1:1/"}), 502, "upstream_error"),
     ],
 )

@@ -153,7 +153,7 @@ TOO_LONG = "The input token count (1200293) exceeds the maximum number of tokens
         (429, "RESOURCE_EXHAUSTED", "Slow.", (), (429, "too_many_requests", "rate_limit_exceeded")),
         (429, "RESOURCE_EXHAUSTED", QUOTA, (RETRY,), (429, "too_many_requests", "rate_limit_exceeded")),
         (429, "RESOURCE_EXHAUSTED", QUOTA, (), (429, "too_many_requests", "insufficient_quota")),
-        (500, "INTERNAL", "Oh.", (), (502, "model_error", "upstream_error")),
+        (500, "INTERNAL", "Oh.", (), (500, "model_error", "upstream_error")),
         (503, "UNAVAILABLE", "The model is overloaded.", (), (503, "server_error", "model_overloaded")),
         (504, "DEADLINE_EXCEEDED", "Late.", (), (504, "server_error", "timeout")),
     ],

@@ -119,7 +119,7 @@ async def test_models_of_a_server_that_is_not_there(http: UpstreamClient) -> Non
         (401, f"unauthorized {KEY}", "upstream_auth", 502),
         (429, "you have reached your hourly usage limit", "rate_limit_exceeded", 429),
         (503, "server busy, please try again.  maximum pending requests exceeded", "model_overloaded", 503),
-        (500, "llama runner process has terminated", "upstream_error", 502),
+        (500, "llama runner process has terminated", "upstream_error", 500),
     ],
 )
 async def test_errors(

@@ -145,7 +145,7 @@ async def test_nobody_listens(made: Made) -> None:
         (404, wire.error("The model `m` does not exist", code="model_not_found"), 404, "model_not_found"),
         (429, wire.error("slow down", code="rate_limit_exceeded"), 429, "rate_limit_exceeded"),
         (429, wire.error("no money", code="insufficient_quota"), 429, "insufficient_quota"),
-        (500, wire.error("boom", "server_error"), 502, "upstream_error"),
+        (500, wire.error("boom", "server_error"), 500, "upstream_error"),
         (503, wire.error("The engine is currently overloaded", "server_error"), 503, "model_overloaded"),
     ],
 )
