@@ -8,6 +8,7 @@ from tests.bridges.scripts import ENDLESS, TOML, Json, said
 from tests.server.conftest import Serve
 from tests.server.http_calls import key_table
 from tests.server.servers import Client, Serving, until
+from tests.wires.hashbrown.frame_reader import unframed
 
 ROUTES = {
     "/api/v1/chat": "user",
@@ -18,6 +19,8 @@ ROUTES = {
     "/api/vscode/chat": 1,
     "/v1/messages": "user",
 }
+
+JSON = {"Content-Type": "application/json"}
 
 pytestmark = pytest.mark.parametrize("route", ROUTES)
 
@@ -38,6 +41,15 @@ def body(route: str, text: str = "Hi") -> Json:
     return {**asked, "model": "demo", "max_tokens": 100, "stream": True} if "/v1/messages" in route else asked
 
 
+def mistake(client: Client, route: str, content: bytes) -> Json:
+    """The error of a body that is refused: with a status, or as the one frame of Hashbrown's route."""
+    if "hashbrown" not in route:
+        return client.refused(400, "POST", route, content=content)
+    path = "/api/hashbrown?dialect=open-responses"
+    (frame,) = unframed(client.post(path, content=content, headers=JSON).content)
+    return dict(frame["error"])
+
+
 def test_a_key_is_asked_for(server: Serving, route: str) -> None:
     for key in (None, "sk-mallory"):
         assert server.client(key).refused(401, "POST", route, json=body(route))["code"]
@@ -53,7 +65,7 @@ def test_a_page_of_a_foreign_origin_is_turned_away(client: Client, route: str) -
 
 def test_a_body_that_is_none_is_refused(client: Client, route: str) -> None:
     for content, code in ((b"", "no_body"), (b"{", "invalid_json"), (b"[]", "invalid_value")):
-        assert client.refused(400, "POST", route, content=content)["code"] == code
+        assert mistake(client, route, content)["code"] == code
     assert client.refused(413, "POST", route, json=body(route, "x" * 2000))["code"]
     text = {"Content-Type": "text/plain"}
     assert client.refused(415, "POST", route, content=b"{}", headers=text)["code"] == "unsupported_media_type"
@@ -61,7 +73,7 @@ def test_a_body_that_is_none_is_refused(client: Client, route: str) -> None:
 
 def test_half_a_character_is_refused_with_its_place(client: Client, route: str) -> None:
     content = json.dumps(body(route)).replace("Hi", r"\ud83d")
-    error = client.refused(400, "POST", route, content=content.encode())
+    error = mistake(client, route, content.encode())
     assert (error["code"], error["param"]) == ("invalid_utf8", "messages[0].content")
 
 

@@ -308,11 +308,11 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         BRIDGES,
         "Chat with Hashbrown's client",
         "The answer is a stream of frames: four bytes with the length, then a JSON object. With a `threadId` "
-        "the thread continues from the store; `load-thread` reads it.",
+        "the thread continues from the store; `load-thread` reads it. What goes wrong is a frame, the last.",
         body=HashbrownBody,
         answer="application/octet-stream",
         query=FRAMES,
-        errors=(400, 404, 413, 415, 429, 500, 502, 503, 504),
+        errors=(400, 413, 415, 500),
         receipts=True,
     ),
     ("POST", "/api/vscode/chat"): Operation(

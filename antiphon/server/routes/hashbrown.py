@@ -4,9 +4,11 @@ import logging
 from typing import Literal
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from antiphon.bridges.error_paths import at_its_place
 from antiphon.bridges.hashbrown import CONTENT_TYPE, Frames, Thread, unknown_thread
+from antiphon.engine.failures import Problem, problem_of
 from antiphon.providers.base import UpstreamError
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -26,6 +28,8 @@ from antiphon.wires.hashbrown.messages import (
 
 log = logging.getLogger("antiphon.server")
 
+_UNREAD = frozenset({413, 415})
+"""The statuses of bodies that nobody has looked into."""
 _NAMES = {"tool_choice": "toolChoice", "text.format": "responseFormat", "instructions": "system"}
 
 
@@ -46,9 +50,15 @@ class HashbrownOptions(Struct):
 
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
     choice = HashbrownOptions.of(exchange)
-    body, messages = await exchange.decoded(read_body, gateway.config.server.body_limit)
-    exchange.watch()
-    await _answer(gateway, exchange, choice, body, messages)
+    try:
+        body, messages = await exchange.decoded(read_body, gateway.config.server.body_limit)
+        exchange.watch()
+        await _answer(gateway, exchange, choice, body, messages)
+    except (SpecError, UpstreamError, StoreError) as error:
+        problem = problem_of(error, exchange.request_id)
+        if exchange.started or problem.status in _UNREAD:
+            raise
+        await _answer_failure(exchange, choice, problem)
 
 
 async def _answer(
@@ -114,6 +124,17 @@ async def _load(
         log.error("request %s: the thread could not be loaded: %s", exchange.request_id, error)
         return None, str(error)
     return thread, unknown_thread(id)
+
+
+async def _answer_failure(exchange: Exchange, choice: HashbrownOptions, problem: Problem) -> None:
+    """One frame, as when an answer fails in its middle: the client reads frames alone."""
+    exchange.problem = problem
+    error = problem.payload.original
+    if choice.dialect == "generation" and error is problem.payload and error.param:
+        error = replace(error, message=f"{error.param}: {error.message}")
+    if problem.retry_after is not None:
+        error = replace(error, headers={"retry-after": str(round(problem.retry_after))})
+    await _answer_frames(exchange, frames.frame_writer(choice.dialect).fail(error))
 
 
 async def _answer_frames(exchange: Exchange, body: bytes) -> None:

@@ -57,6 +57,20 @@ def refused(client: Client, body: Json, query: str = "", status: int = 400) -> J
     return client.refused(status, "POST", PATH + query, json=body)
 
 
+def failed(client: Client, body: Json) -> Json:
+    """The error of an answer that is one frame, which both dialects have."""
+    texts = []
+    for dialect in ("generation", "open-responses"):
+        answer = client.post(f"{PATH}?dialect={dialect}", json=body)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/octet-stream")
+        folded(answer.content)
+        (frame,) = unframed(answer.content)
+        texts.append(frame["error"])
+    text, error = texts
+    assert text == (f"{error['param']}: {error['message']}" if "param" in error else error["message"])
+    return dict(error)
+
+
 def played(*turns: Json) -> str:
     """A prompt with a script of several turns."""
     return f"```script\n{json.dumps({'turns': turns})}\n```"
@@ -161,7 +175,7 @@ def test_the_proof_of_reasoning_comes_back_with_the_history(client: Client) -> N
     assert message(ask(client, prompt, made, result, query="?threads=off"))["content"] == "done"
     made["toolCalls"][0]["metadata"]["antiphon:reasoning"][0]["proof"] += "x"
     body = {"messages": [{"role": "user", "content": prompt}, made, result]}
-    error = refused(client, body)
+    error = failed(client, body)
     assert (error["code"], error["param"]) == ("invalid_encrypted_content", "messages[1]")
 
 
@@ -185,20 +199,27 @@ def test_the_proof_of_reasoning_comes_back_with_the_history(client: Client) -> N
     ],
     ids=str,
 )
-def test_bad_input_is_a_400_in_json_with_its_place(client: Client, body: Json, param: str) -> None:
-    assert refused(client, body)["param"] == param
+def test_bad_input_is_one_frame_with_its_place(client: Client, body: Json, param: str) -> None:
+    assert failed(client, body)["param"] == param
 
 
-def test_an_unknown_model_is_a_404_in_json(client: Client) -> None:
+def test_an_unknown_model_is_one_frame(client: Client) -> None:
     body = {"model": "nope", "messages": [{"role": "user", "content": "Hi"}]}
-    assert refused(client, body, status=404)["param"] == "model"
+    error = failed(client, body)
+    assert (error["type"], error["code"], error["param"]) == ("not_found", "model_not_found", "model")
 
 
-def test_an_error_before_the_first_word_is_json_with_its_status(client: Client) -> None:
+def test_an_error_before_the_first_frame_is_one_frame(client: Client) -> None:
     early = script({"error": {"message": "busy", "status": 429, "retry_after": 3}})
-    answer = client.post(PATH, json={"messages": [{"role": "user", "content": early}]})
-    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
-    assert answer.json()["error"]["message"] == "busy"
+    error = failed(client, {"messages": [{"role": "user", "content": early}]})
+    assert (error["message"], error["headers"]) == ("busy", {"retry-after": "3"})
+
+
+def test_a_thread_that_was_loaded_is_not_told_of_before_an_early_error(client: Client) -> None:
+    id = thread_of(ask(client, HELLO))
+    early = script({"error": {"message": "busy", "status": 503}})
+    error = failed(client, {"messages": [{"role": "user", "content": early}], "threadId": id})
+    assert error["message"] == "busy"
 
 
 @pytest.mark.parametrize("dialect", ["generation", "open-responses"])
