@@ -30,6 +30,8 @@ def decode_messages_body(
     if len(body) <= min(LARGE, max_bytes):
         try:
             found = decoder.decode(body)
+            if not body.isascii():
+                body.decode()  # the decoder does not look into what it keeps undecoded
             if is_flat(found) or not is_deep(body, MAX_DEPTH):
                 return found
         except UNREADABLE:

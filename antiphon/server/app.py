@@ -40,6 +40,7 @@ from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 from antiphon.stream.dialects import OPENAI
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
+from antiphon.wires.worker_thread import work_for
 
 _NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.
@@ -171,6 +172,7 @@ class App:
             except SpecError as refusal:
                 exchange.caller = await gateway.sessions.admit(head.headers, refusal, exchange.request_id)
                 handler = _find_handler(head)
+            work_for(exchange.caller.tenant)
             await handler(gateway, exchange)
             if exchange.problem is not None or log.access:
                 log.ended(exchange.caller, head.route, began, exchange.status, exchange.problem)

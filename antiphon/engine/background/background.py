@@ -29,6 +29,7 @@ from antiphon.spec.request import Request
 from antiphon.store.base import RUNNING, LoggedEvent, StoreConflict, StoredResponse, StoreError
 from antiphon.store.owned_row_store import OwnedRowStore
 from antiphon.stream.composer import Composer
+from antiphon.wires.worker_thread import work_for
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +197,7 @@ class Background:
 
     async def resume_with_retries(self, orphan: StoredResponse) -> BackgroundJob | None:
         """`resume` as soon as the store lets us. None: the response has ended, or this process stops."""
+        work_for(orphan.tenant)
         while not self.is_leaving:
             try:
                 return await self.resume(orphan)

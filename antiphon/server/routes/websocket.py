@@ -23,6 +23,7 @@ from antiphon.store.base import Context
 from antiphon.wires.asgi import AsgiScope, Receive, Send
 from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
+from antiphon.wires.worker_thread import work_for
 
 log = logging.getLogger("antiphon.server")
 
@@ -45,6 +46,7 @@ async def serve(gateway: Gateway, scope: AsgiScope, receive: Receive, send: Send
         await refuse_handshake(error, scope, receive, send, named)
         gateway.requests.refused(error.payload, error.status, f"WS {scope['path']}", id)
         return
+    work_for(caller.tenant)
     await receive()
     spelled = (b"x-antiphon-dialect", caller.dialect.name.encode())
     await send({"type": "websocket.accept", "headers": [named, spelled]})
