@@ -40,6 +40,16 @@ _SIGNALS = 1024
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache")
 _INTERPRETER = ("bin", "lib", "lib64", "pyvenv.cfg")
 """What Python needs of its own folder. Beside them may be credentials, such as those of `pip.conf`."""
+_DEVICES = {
+    **{name: name for name in ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")},
+    # It reads the same. A mapping of the real one is memory that no process seems to hold.
+    "/dev/zero": "/dev/full",
+}
+"""No terminals: the machine has a number of them, and no limit counts what waits in one."""
+_STREAMS = {
+    "/dev/fd": "/proc/self/fd",
+    **{f"/dev/{name}": f"/proc/self/fd/{n}" for n, name in enumerate(("stdin", "stdout", "stderr"))},
+}
 _PROGRAM = "/mnt/inside.py"
 _PACKAGES = ("setpriv", "prlimit", "bwrap")
 
@@ -169,7 +179,9 @@ class Bubblewrap:
             *("--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--clearenv"),
             *(("--cap-drop", "ALL") if _is_root() else ("--unshare-user", "--disable-userns")),
             *(part for name in _CAPABILITIES for part in ("--cap-add", name) if _is_root()),
-            *("--proc", "/proc", "--dev", "/dev"),
+            *("--proc", "/proc", "--dir", "/dev"),
+            *(part for name, source in _DEVICES.items() for part in ("--dev-bind", source, name)),
+            *(part for name, target in _STREAMS.items() for part in ("--symlink", target, name)),
             # The first process has no limits. Where it has the user of the code, the code could rewrite it.
             *("--tmpfs", "/proc/1", "--remount-ro", "/proc/1"),
             *("--perms", "1777", "--size", str(self._disk), "--tmpfs", "/tmp"),
@@ -178,7 +190,7 @@ class Bubblewrap:
             *("--perms", "0777", "--size", str(self._disk), "--tmpfs", inside.DATA),
             *("--ro-bind", str(program), _PROGRAM, "--chdir", inside.DATA),
             # Only what has a size can be written, also by a user who owns the rest.
-            *("--remount-ro", "/dev", "--remount-ro", "/"),
+            *("--remount-ro", "/"),
             *(part for name, value in _VARIABLES.items() for part in ("--setenv", name, value)),
             *("--seccomp", str(filter), "--"),
             *(_as_user(user) if _is_root() else ()),

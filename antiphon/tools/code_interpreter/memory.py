@@ -1,7 +1,7 @@
 """How much memory everything inside a sandbox takes together, also where no limit of the kernel counts it."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,9 @@ _MAPPING = 1024
 _WATCHED_FILE = 256
 """What the kernel keeps for each file that an epoll watches."""
 _EPOLL = "anon_inode:[eventpoll]"
+_DATAGRAM = "0002"
+_DATAGRAMS = 11
+"""How many wait in one socket of a new network; there each may fill the buffer of its sender."""
 
 
 def is_beyond(limit: int, first: int, folders: Sequence[int]) -> bool:
@@ -25,19 +28,17 @@ def is_beyond(limit: int, first: int, folders: Sequence[int]) -> bool:
     processes = _find_processes(first)
     held = [os.statvfs(folder) for folder in folders]
     total = sum(processes.values()) + sum(one.f_files - one.f_ffree for one in held) * _INODE
+    total += _count_buffers(first, limit // _socket_buffer()) * _socket_buffer()
     pipes: set[str] = set()
-    sockets: set[str] = set()
     for process in processes:
-        if total + len(pipes) * _PIPE + len(sockets) * _socket_buffer() > limit:
+        if total + len(pipes) * _PIPE > limit:
             return True
-        for number, target in _open_files(process):
-            if target.startswith("socket:"):
-                sockets.add(target)
-            elif target.startswith("pipe:"):
+        for place, target in _open_files(process):
+            if target.startswith("pipe:"):
                 pipes.add(target)
             elif target == _EPOLL:
-                total += _count_lines(f"/proc/{process}/fdinfo/{number}", limit) * _WATCHED_FILE
-    total += len(pipes) * _PIPE + len(sockets) * _socket_buffer()
+                total += _count_lines(place.replace("/fd/", "/fdinfo/"), limit) * _WATCHED_FILE
+    total += len(pipes) * _PIPE
     for process in processes:
         if total > limit:
             return True
@@ -46,28 +47,53 @@ def is_beyond(limit: int, first: int, folders: Sequence[int]) -> bool:
 
 
 def _find_processes(first: int) -> dict[int, int]:
-    """The memory of this process and of each below it."""
-    parents: dict[int, int] = {}
-    sizes: dict[int, int] = {}
-    page = os.sysconf("SC_PAGE_SIZE")
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
+    """The memory of this process and of each below it.
+
+    A process whose first thread has ended seems to have neither memory nor children, so each thread is asked.
+    """
+    found: dict[int, int] = {}
+    waiting = [first]
+    while waiting:
+        process = waiting.pop()
+        found[process] = 0
+        for thread in _list_threads(process):
             with suppress(OSError, ValueError, IndexError):
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-                parents[int(entry)], sizes[int(entry)] = int(fields[1]), int(fields[21]) * page
-    found = {first: sizes.get(first, 0)}
-    above: Iterable[int] = {first}
-    while above := {child for child, parent in parents.items() if parent in above} - found.keys():
-        found |= {child: sizes[child] for child in above}
+                pages = int(Path(thread, "statm").read_text().split()[1])
+                found[process] = max(found[process], pages * _page())
+                waiting += map(int, Path(thread, "children").read_text().split())
     return found
 
 
-def _open_files(process: int) -> Iterator[tuple[str, str]]:
-    """Their numbers, and names that are the same in each process that shares a pipe or socket."""
+def _list_threads(process: int) -> list[str]:
     with suppress(OSError):
-        for number in os.listdir(f"/proc/{process}/fd"):
-            with suppress(OSError):
-                yield number, os.readlink(f"/proc/{process}/fd/{number}")
+        return [f"/proc/{process}/task/{thread}" for thread in os.listdir(f"/proc/{process}/task")]
+    return []
+
+
+def _open_files(process: int) -> Iterator[tuple[str, str]]:
+    """Where they are, and names that are the same in each process that shares a pipe."""
+    for thread in _list_threads(process):
+        with suppress(OSError):
+            for number in os.listdir(f"{thread}/fd"):
+                with suppress(OSError):
+                    place = f"{thread}/fd/{number}"
+                    yield place, os.readlink(place)
+
+
+def _count_buffers(process: int, most: int) -> int:
+    """How many full buffers the sockets can hold that can be reached in the network of this process.
+
+    Those count that no process has open: they wait to be accepted, with what was sent to them. A socket for
+    datagrams also keeps what sockets sent to it that are closed now.
+    """
+    buffers = 0
+    with suppress(OSError), open(f"/proc/{process}/net/unix", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            fields = line.split()
+            buffers += _DATAGRAMS if fields[4:5] == [_DATAGRAM] else 1
+            if buffers > most:
+                break
+    return buffers
 
 
 def _count_lines(path: str, most: int) -> int:
@@ -86,3 +112,8 @@ def _socket_buffer() -> int:
         return int(Path("/proc/sys/net/core/wmem_default").read_text())
     except (OSError, ValueError):
         return 256 * 1024
+
+
+@cache
+def _page() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
