@@ -1,70 +1,27 @@
 """Edits TOML as text: what is not changed keeps its every byte, comments and order included."""
 
-import re
 import tomllib
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from antiphon.cli.setup.json_text import BrokenFile
 from antiphon.cli.setup.masked_diff import FileScalar, TextRange, leaves
 from antiphon.config.mistakes import spell
+from antiphon.config.positions import Statement, TomlScan, TooDeep
 
 _Path = tuple[str, ...]
-
-_TOKEN: Final = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n|[^"\'#\[\]{}\n]+',
-    re.DOTALL,
-)
-
-
-class Statement(NamedTuple):
-    """A key with its value, or the head of a table, and the lines that it takes."""
-
-    path: tuple[str, ...]
-    """All the way from the top of the file."""
-    is_table: bool
-    start: int
-    end: int
-    value_start: int
-    value_end: int
-    level: int
-    """How many steps of the path its table has."""
 
 
 def parse(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        tree = tomllib.loads(text)
+        TomlScan(text)
+        return tree
     except tomllib.TOMLDecodeError as error:
         raise BrokenFile(str(error)) from None
-    except RecursionError:
+    except (RecursionError, TooDeep):
         raise BrokenFile("it is nested too deep") from None
-
-
-def statements(text: str) -> list[Statement]:
-    """Everything that is said in a text that can be parsed, in order."""
-    found: list[Statement] = []
-    table: tuple[str, ...] = ()
-    at = 0
-    while at < len(text):
-        end, code_end = _statement_end(text, at)
-        code = text[at:code_end]
-        lead = len(code) - len(code.lstrip())
-        if code[lead : lead + 1] == "[":
-            head = code.strip().strip("[]").strip()
-            table = _key_path(head)
-            found.append(Statement(table, True, at, end, at + lead, code_end, len(table)))
-        elif code.strip():
-            key, equals = _key_end(code)
-            value = code[equals + 1 :]
-            start = at + equals + 1 + len(value) - len(value.lstrip())
-            found.append(
-                Statement(
-                    (*table, *_key_path(key)), False, at, end, start, at + len(code.rstrip()), len(table)
-                )
-            )
-        at = end
-    return found
 
 
 def source(text: str, path: _Path) -> str | None:
@@ -76,7 +33,7 @@ def source(text: str, path: _Path) -> str | None:
 
 def scalars(text: str) -> Iterator[FileScalar]:
     """Every value that is no table and no list, at the place of the statement that it belongs to."""
-    for one in statements(text):
+    for one in TomlScan(text).statements:
         if not one.is_table:
             value = tomllib.loads(f"value = {text[one.value_start : one.value_end]}")["value"]
             for names, leaf in leaves(one.path, value):
@@ -85,12 +42,12 @@ def scalars(text: str) -> Iterator[FileScalar]:
 
 def comments(text: str) -> Iterator[TextRange]:
     """Where the comments are, in a text that can be parsed."""
-    return (found.span() for found in _TOKEN.finditer(text) if found[0].startswith("#"))
+    return iter(TomlScan(text).comments)
 
 
 def spans(text: str, path: _Path) -> Iterator[TextRange]:
     """Where the values are written that are at a path or below it."""
-    inside = (one for one in statements(text) if one.path[: len(path)] == path)
+    inside = (one for one in TomlScan(text).statements if one.path[: len(path)] == path)
     return ((one.value_start, one.value_end) for one in inside)
 
 
@@ -104,7 +61,7 @@ def put(text: str, path: _Path, value: str, note: str = "") -> str:
         return text[: one.value_start] + value + text[one.value_end :]
     newline = newline_of(text)
     line = f"{spell(path[-1:])} = {value}{newline}"
-    inside = [one for one in statements(text) if one.path[: one.level] == path[:-1]]
+    inside = [one for one in TomlScan(text).statements if one.path[: one.level] == path[:-1]]
     if inside or len(path) == 1:
         at = inside[-1].end if inside else 0
         if note and len(path) == 1 and note not in text[:at]:
@@ -143,7 +100,7 @@ def remove(text: str, path: _Path, note: str) -> str:
 
 def _belonging(text: str, one: Statement, note: str) -> list[Statement]:
     """A table with all that is in it; a key with its table, if that was written for this key alone."""
-    every = statements(text)
+    every = TomlScan(text).statements
     if one.is_table:
         rest = every[every.index(one) + 1 :]
         return [one, *takewhile(lambda other: other.path[: len(one.path)] == one.path, rest)]
@@ -159,38 +116,4 @@ def newline_of(text: str) -> str:
 
 
 def _find(text: str, path: _Path) -> Statement | None:
-    return next((one for one in statements(text) if one.path == path), None)
-
-
-def _statement_end(text: str, at: int) -> tuple[int, int]:
-    """Where the statement's last line ends, and where its code ends before a comment."""
-    depth, code_end = 0, None
-    for token in _TOKEN.finditer(text, at):
-        word = token[0]
-        if word == "\n" and depth <= 0:
-            return token.end(), token.start() if code_end is None else code_end
-        if word[0] == "#":
-            if depth <= 0 and code_end is None:
-                code_end = token.start()
-        elif word in "[{":
-            depth += 1
-        elif word in "]}":
-            depth -= 1
-    return len(text), len(text) if code_end is None else code_end
-
-
-def _key_end(code: str) -> tuple[str, int]:
-    at = 0
-    while code[at] != "=":
-        found = re.match(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'', code[at:])
-        at += found.end() if found else 1
-    return code[:at], at
-
-
-def _key_path(text: str) -> tuple[str, ...]:
-    keys: list[str] = []
-    value: Any = tomllib.loads(f"{text.strip()} = 0")
-    while isinstance(value, dict):
-        key, value = next(iter(value.items()))
-        keys.append(key)
-    return tuple(keys)
+    return next((one for one in TomlScan(text).statements if one.path == path), None)

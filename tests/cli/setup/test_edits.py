@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.cli.setup import json_text, toml_text
+from antiphon.cli.setup import json_text
 from antiphon.cli.setup.edits import (
     Conflict,
     EditableFile,
@@ -19,6 +19,7 @@ from antiphon.cli.setup.edits import (
     write,
 )
 from antiphon.cli.setup.json_text import BrokenFile, NamedMember
+from antiphon.config.positions import TomlScan
 
 NOTE = "# ours"
 PROVIDER = {
@@ -180,7 +181,7 @@ def test_statements_of_toml_are_all_that_is_said(text: str) -> None:
         whole = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return
-    for one in toml_text.statements(text):
+    for one in TomlScan(text).statements:
         if not one.is_table and not any(key == "list" for key in one.path):
             at: Any = whole
             for key in one.path:
