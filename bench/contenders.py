@@ -24,8 +24,9 @@ PROMPT = "Say in two sentences what an antiphon is, and when it is sung."
 
 _CONFIG = """\
 default_model = "fake/each-400"
+[log]
+level = "warning"
 [server]
-log_level = "warning"
 receipts = true
 [keys.bench]
 key_sha256 = "{key}"

@@ -39,8 +39,8 @@ SLOTS, CONTEXT = 1, 1024
 GATEWAY, BINDINGS = "behind the gateway", "bindings alone"
 _DELTA = b'data: {"type":"response.output_text.delta"'
 _CONFIG = """\
-[server]
-log_level = "warning"
+[log]
+level = "warning"
 [keys.bench]
 key_sha256 = "{key}"
 [store]

@@ -80,8 +80,6 @@ def load(
     config = complete(reader, config, environ if secrets else None, found)
     if reader.mistakes:
         raise ConfigErrors(sorted(reader.mistakes + reader.warnings, key=_in_reading_order))
-    if config.server.log_level is not None and "level" not in document.tree.get("log", {}):
-        config = replace(config, log=replace(config.log, level=config.server.log_level))
     return replace(
         config,
         source=str(document.file) if document.file else None,

@@ -49,8 +49,6 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     websocket_limit: Seconds = 3600.0
     websocket_idle: Seconds = 300.0
     drain: Seconds = 30.0
-    log_level: LogLevel | None = None
-    """The name that earlier versions had for `[log] level`."""
     audit: Share = 0.0
     dialect: DialectName = "auto"
     receipts: bool = False

@@ -73,13 +73,7 @@ def create_provider(settings: ProviderSettings, environment: Environment) -> Pro
         raise settings.mistake("type", message)
     provider = _factory(kind)(settings, environment)
     if not hasattr(provider, "answer"):
-        message = f"the provider type {kind!r} has no `answer(turn, sink)`"
-        if hasattr(provider, "stream"):
-            message += (
-                ", only the `stream(turn)` of earlier versions; its package can wrap that: "
-                "`await answer_from(self.stream(turn), sink)`, from antiphon.providers.base"
-            )
-        raise settings.mistake("type", message)
+        raise settings.mistake("type", f"the provider type {kind!r} has no `answer(turn, sink)`")
     return provider
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
 from antiphon.server.body_memory import BodyMemory
+from antiphon.server.chat_protocol import ChatDefaults
 from antiphon.server.logs import RequestLog
 from antiphon.server.models import ModelLists
 from antiphon.server.sessions import Sessions
@@ -60,6 +62,7 @@ class Gateway:
         hosted: HostedTools | None = None,
     ) -> None:
         self.config = config
+        self.chat = ChatDefaults.read(config.chat.protocol, os.environ)
         self.gate = AccessControl(config)
         self.requests = RequestLog(config.log.access)
         self.memory = BodyMemory(config.server.memory_limit)

@@ -54,8 +54,6 @@ _SWEEP = 20
 def run(config: Config) -> int:
     """Serve until a signal comes, and return the exit code."""
     logs.configure(config.log.level, config.log.format)
-    if config.server.log_level is not None:
-        log.warning("[server] log_level is now [log] level; the old name still works")
     raise_file_limit()
     for name, provider in config.providers.items():
         if provider.disabled:

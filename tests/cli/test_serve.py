@@ -44,7 +44,9 @@ def busy_port() -> Iterator[int]:
 def test_options_win_over_variables_and_those_over_the_file(
     run: Run, home: Path, started: list[Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (home / "a.toml").write_text('[server]\nport = 1\nhost = "localhost"\nlog_level = "error"\nworkers = 3\n')
+    (home / "a.toml").write_text(
+        '[server]\nport = 1\nhost = "localhost"\nworkers = 3\n[log]\nlevel = "error"\n'
+    )
     monkeypatch.setenv("ANTIPHON_SERVER__PORT", "2")
     monkeypatch.setenv("ANTIPHON_SERVER__HOST", "127.0.0.2")
     result = run("serve", "--config", "a.toml", "--port", "3", "--workers", "2")
@@ -187,8 +189,8 @@ def test_a_file_of_variables_fills_in_settings_and_changes_no_child(
     run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stand-in for the server starts a process that prints its environment."""
-    (home / ".env").write_text("ANTIPHON_SERVER__PORT=9000\nANTIPHON_SERVER__LOG_LEVEL=debug\nA_SECRET=x\n")
-    monkeypatch.setenv("ANTIPHON_SERVER__LOG_LEVEL", "error")
+    (home / ".env").write_text("ANTIPHON_SERVER__PORT=9000\nANTIPHON_LOG__LEVEL=debug\nA_SECRET=x\n")
+    monkeypatch.setenv("ANTIPHON_LOG__LEVEL", "error")
     seen: list[tuple[Config, dict[str, str]]] = []
 
     def served(config: Config) -> int:
@@ -202,8 +204,8 @@ def test_a_file_of_variables_fills_in_settings_and_changes_no_child(
     monkeypatch.setitem(sys.modules, "antiphon.server", server)
     assert run("serve", "--env-file", ".env").code == 0
     ((config, environ),) = seen
-    assert (config.server.port, config.server.log_level) == (9000, "error")
-    assert environ["ANTIPHON_SERVER__LOG_LEVEL"] == "error"
+    assert (config.server.port, config.log.level) == (9000, "error")
+    assert environ["ANTIPHON_LOG__LEVEL"] == "error"
     assert {"ANTIPHON_SERVER__PORT", "A_SECRET"}.isdisjoint(environ)
 
 

@@ -65,7 +65,6 @@ hosts = ["api.example.com"]
 body_limit = "1 MiB"
 created_after = 2.5
 websocket_limit = "1 h"
-log_level = "warning"
 audit = true
 dialect = "openai"
 receipts = true
@@ -252,7 +251,7 @@ def test_environment_is_laid_over_the_file(load_text: Load) -> None:
         ANTIPHON_SERVER__HOSTS='["a.example.com"]',
         ANTIPHON_SERVER__BODY_LIMIT="2 MiB",
         ANTIPHON_SERVER__KEEPALIVE="7.5",
-        ANTIPHON_SERVER__LOG_LEVEL="debug",
+        ANTIPHON_LOG__LEVEL="debug",
         ANTIPHON_STORE__PATH="",
         ANTIPHON_DEFAULT_MODEL="quick",
         ANTIPHON_MODELS__QUICK="My-Groq/llama",
@@ -469,6 +468,6 @@ def test_the_environment_of_the_process_is_the_default(
 
 def test_a_log_that_is_no_table_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "antiphon.toml"
-    file.write_text('log = 5\n[server]\nlog_level = "error"\n')
+    file.write_text("log = 5\n[server]\nport = 1\n")
     with pytest.raises(ConfigErrors, match=r"antiphon\.toml:1"):
         load(file, {"HOME": str(tmp_path)}, types=None)

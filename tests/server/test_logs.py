@@ -277,14 +277,6 @@ def test_the_level_of_the_log_is_configured(spawn: Spawn) -> None:
     assert server.log() == ""
 
 
-def test_the_old_name_of_the_level_still_works_with_a_warning(spawn: Spawn) -> None:
-    server = spawn(SERVER__LOG_LEVEL="warning")
-    server.client().get("/nothing")
-    assert server.stop() == 0
-    (line,) = server.log().splitlines()
-    assert "[server] log_level is now [log] level" in line
-
-
 def test_a_path_without_its_version_is_answered_with_the_right_one(serve: Serve) -> None:
     error = serve().client().refused(404, "POST", "/responses", json={"input": "hi"})
     assert "did you mean /v1/responses?" in error["message"]

@@ -1,7 +1,5 @@
 """`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
 
-import os
-
 from msgspec.structs import replace
 
 from antiphon.bridges.ai_sdk import chats
@@ -10,9 +8,9 @@ from antiphon.bridges.ai_sdk.request import ChatRequest, decode_chat
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
 from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
 from antiphon.bridges.error_paths import at_its_place
-from antiphon.config import vertice_protocol
 from antiphon.engine.engine import Caller
 from antiphon.providers.base import UpstreamError
+from antiphon.server.chat_protocol import DATA_V1, OPEN_RESPONSES, UI
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes.background import FROM_THE_START, stream_log
@@ -22,7 +20,6 @@ from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import SpecError
 from antiphon.stream.dialects import VERTICE, Dialect
 
-UI, DATA_V1, OPEN_RESPONSES = "ui", "data-v1", "open-responses"
 _PROTOCOLS = {name: name for name in (UI, DATA_V1, OPEN_RESPONSES)} | {
     "open_responses": OPEN_RESPONSES,
     "vercel": DATA_V1,
@@ -34,14 +31,14 @@ _SHOWS_ALL = Dialect("chat", slug="antiphon")
 class _OpenResponses(ServerSentEvents):
     """The specification's stream, with the headers of a chat; for clients of Vértice, with theirs."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, gateway: Gateway, dialect: Dialect) -> None:
         super().__init__(dialect)
         self.headers: Headers = [
             (b"cache-control", b"no-cache, no-store, must-revalidate"),
             (b"connection", b"keep-alive"),
             (b"x-antiphon-protocol", b"open-responses"),
         ]
-        if dialect.name == VERTICE.name or vertice_protocol(os.environ) == OPEN_RESPONSES:
+        if dialect.name == VERTICE.name or gateway.chat.has_vertice_headers:
             self.content_type = b"text/event-stream"
             self.headers = [*self.headers, (b"x-vertice-protocol", b"open-responses")]
 
@@ -92,10 +89,10 @@ async def _foreground(
 ) -> None:
     run = await gateway.engine.start(asked.request, caller)
     if asked.stream:
-        encoder = _encoder(protocol, caller.dialect.for_response(run.response), asked.continues)
+        encoder = _encoder(gateway, protocol, caller.dialect.for_response(run.response), asked.continues)
         await stream_run(gateway, exchange, run, encoder)
         return
-    headers = _OpenResponses(caller.dialect).headers if protocol == OPEN_RESPONSES else ()
+    headers = _OpenResponses(gateway, caller.dialect).headers if protocol == OPEN_RESPONSES else ()
     await answer_whole(gateway, exchange, run, headers)
 
 
@@ -110,7 +107,7 @@ async def _resumable(
         body = exchange.caller.dialect.encode_response(job.created)
         await exchange.answer(body, headers=answer_headers(job.receipts))
         return
-    encoder = _encoder(protocol, caller.dialect, asked.continues)
+    encoder = _encoder(gateway, protocol, caller.dialect, asked.continues)
     await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder, receipts=job.receipts)
 
 
@@ -120,7 +117,7 @@ async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: st
         return False
     response, continues = found
     # Only the client knows which message an answer to a tool goes on with.
-    encoder = _encoder(protocol, exchange.caller.dialect, "" if continues else None)
+    encoder = _encoder(gateway, protocol, exchange.caller.dialect, "" if continues else None)
     body = decode_response(response.body)
     exchange.watch()
     await stream_log(gateway, exchange, body, FROM_THE_START, encoder=encoder)
@@ -128,7 +125,7 @@ async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: st
 
 
 def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) -> str:
-    """As the query says, else the header, else the environment as it is now, else the configuration."""
+    """As the query says, else the header, else `default`, else what the gateway has read at its start."""
     for where, name in (
         ("protocol", exchange.query("protocol")),
         ("X-Antiphon-Protocol", exchange.header(b"x-antiphon-protocol")),
@@ -138,30 +135,14 @@ def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) 
                 known = ", ".join((UI, DATA_V1, OPEN_RESPONSES))
                 raise wrong(where, f"there is no protocol {name[:60]!r}; choose one of {known}")
             return _PROTOCOLS[name]
-    return default or default_protocol(gateway)
-
-
-def default_protocol(gateway: Gateway) -> str:
-    """What a request gets that asks for none."""
-    return _of_environment() or gateway.config.chat.protocol
-
-
-def _of_environment() -> str | None:
-    """Read for each request, so that a flag can be switched while the server runs inside a program."""
-    if name := _PROTOCOLS.get(os.environ.get("ANTIPHON_CHAT__PROTOCOL", "")):
-        return name
-    if (chosen := vertice_protocol(os.environ)) is not None:
-        return chosen
-    enabled = os.environ.get("ENABLE_OPEN_RESPONSES", "true").lower() == "true"
-    by_default = enabled and os.environ.get("OPEN_RESPONSES_DEFAULT", "").lower() == "true"
-    return OPEN_RESPONSES if by_default else None
+    return default or gateway.chat.protocol
 
 
 def _caller(exchange: Exchange, protocol: str) -> Caller:
     return exchange.caller if protocol == OPEN_RESPONSES else replace(exchange.caller, dialect=_SHOWS_ALL)
 
 
-def _encoder(protocol: str, dialect: Dialect, message_id: str | None) -> Encoder:
+def _encoder(gateway: Gateway, protocol: str, dialect: Dialect, message_id: str | None) -> Encoder:
     if protocol == UI:
         return UIStream(message_id)
-    return DataStream() if protocol == DATA_V1 else _OpenResponses(dialect)
+    return DataStream() if protocol == DATA_V1 else _OpenResponses(gateway, dialect)

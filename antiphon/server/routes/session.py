@@ -2,9 +2,9 @@
 
 from antiphon.bridges.encoder import Headers
 from antiphon.server.api.objects import DeletedSession, SessionObject
+from antiphon.server.chat_protocol import OPEN_RESPONSES, UI
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.routes.ai_sdk import OPEN_RESPONSES, UI, default_protocol
 from antiphon.server.sessions import is_own_page, set_cookie
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -46,6 +46,6 @@ async def _answer(
     gateway: Gateway, exchange: Exchange, expires_at: int | None, headers: Headers = ()
 ) -> None:
     # AI SDK 7, which the app is built with, cannot read the third protocol.
-    protocol = OPEN_RESPONSES if default_protocol(gateway) == OPEN_RESPONSES else UI
+    protocol = OPEN_RESPONSES if gateway.chat.protocol == OPEN_RESPONSES else UI
     body = SessionObject(key=exchange.caller.key or None, expires_at=expires_at, protocol=protocol)
     await exchange.answer(encode(body), headers=(_NOT_KEPT, *headers))

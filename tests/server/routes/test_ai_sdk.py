@@ -2,6 +2,7 @@
 
 import pytest
 
+from antiphon.server.chat_protocol import ChatDefaults
 from antiphon.stream.auditor import audit_sse
 from tests.bridges.scripts import TOML, Json, said
 from tests.server.auto_upstream import Voice
@@ -69,24 +70,31 @@ def test_the_configuration_says_what_is_spoken_where_nobody_asks(serve: Serve, p
             assert answer.text.startswith(first)
 
 
-def test_the_flags_are_read_for_each_request(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoken(**flags: str) -> str:
-        with monkeypatch.context() as patch:
-            for name, value in flags.items():
-                patch.setenv(name, value)
-            text = post(client, messages=HELLO).text
-            assert post(client, f"{CHAT}?protocol=ui", messages=HELLO).text.startswith(STARTS["ui"])
-        return next(name for name, start in STARTS.items() if text.startswith(start))
+@pytest.mark.parametrize(
+    ("flags", "protocol"),
+    [
+        ({}, "ui"),
+        ({"ANTIPHON_CHAT__PROTOCOL": "data-v1"}, "data-v1"),
+        ({"VERTICE_USE_OPEN_RESPONSES": "True"}, "open-responses"),
+        ({"VERTICE_USE_OPEN_RESPONSES": "1"}, "data-v1"),
+        ({"VERTICE_USE_OPEN_RESPONSES": ""}, "ui"),
+        ({"VERTICE_USE_OPEN_RESPONSES": "true", "ANTIPHON_CHAT__PROTOCOL": "data-v1"}, "data-v1"),
+        ({"VERTICE_USE_OPEN_RESPONSES": "false", "OPEN_RESPONSES_DEFAULT": "true"}, "data-v1"),
+        ({"OPEN_RESPONSES_DEFAULT": "true"}, "open-responses"),
+        ({"OPEN_RESPONSES_DEFAULT": "true", "ENABLE_OPEN_RESPONSES": "false"}, "ui"),
+    ],
+)
+def test_the_flags_choose_the_protocol_of_a_gateway(flags: dict[str, str], protocol: str) -> None:
+    configured = flags.get("ANTIPHON_CHAT__PROTOCOL", "ui")  # as the configuration has it then
+    assert ChatDefaults.read(configured, flags).protocol == protocol
 
-    assert spoken() == "ui"
-    assert spoken(ANTIPHON_CHAT__PROTOCOL="data-v1") == "data-v1"
-    assert spoken(VERTICE_USE_OPEN_RESPONSES="True") == "open-responses"
-    assert spoken(VERTICE_USE_OPEN_RESPONSES="1") == "data-v1"
-    assert spoken(VERTICE_USE_OPEN_RESPONSES="") == "ui"
-    assert spoken(VERTICE_USE_OPEN_RESPONSES="true", ANTIPHON_CHAT__PROTOCOL="data-v1") == "data-v1"
-    assert spoken(VERTICE_USE_OPEN_RESPONSES="false", OPEN_RESPONSES_DEFAULT="true") == "data-v1"
-    assert spoken(OPEN_RESPONSES_DEFAULT="true") == "open-responses"
-    assert spoken(OPEN_RESPONSES_DEFAULT="true", ENABLE_OPEN_RESPONSES="false") == "ui"
+
+def test_the_flags_are_read_when_the_gateway_starts(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERTICE_USE_OPEN_RESPONSES", "true")
+    client = serve(TOML).client()
+    monkeypatch.setenv("VERTICE_USE_OPEN_RESPONSES", "false")
+    assert post(client, messages=HELLO).text.startswith(STARTS["open-responses"])
+    assert post(client, f"{CHAT}?protocol=ui", messages=HELLO).text.startswith(STARTS["ui"])
 
 
 def test_the_names_of_the_guide_are_understood(client: Client) -> None:

@@ -189,11 +189,16 @@ def test_without_keys_there_is_nothing_to_remember(serve: Serve) -> None:
 
 
 def test_it_says_which_protocol_the_flags_choose(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    client: Client = serve('default_model = "demo/echo"\n[providers.demo]\ntype = "script"\n').client()
-    assert client.ok("GET", PATH)["protocol"] == "ui"
-    for name, value in (("VERTICE_USE_OPEN_RESPONSES", "TRUE"), ("OPEN_RESPONSES_DEFAULT", "true")):
-        monkeypatch.setenv(name, value)
-        assert client.ok("GET", PATH)["protocol"] == "open-responses"
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("VERTICE_USE_OPEN_RESPONSES", "no")
-    assert client.ok("GET", PATH)["protocol"] == "ui"
+    def protocol(**flags: str) -> object:
+        with monkeypatch.context() as patch:
+            for name, value in flags.items():
+                patch.setenv(name, value)
+            client: Client = serve(
+                'default_model = "demo/echo"\n[providers.demo]\ntype = "script"\n'
+            ).client()
+            return client.ok("GET", PATH)["protocol"]
+
+    assert protocol() == "ui"
+    assert protocol(VERTICE_USE_OPEN_RESPONSES="TRUE") == "open-responses"
+    assert protocol(OPEN_RESPONSES_DEFAULT="true") == "open-responses"
+    assert protocol(VERTICE_USE_OPEN_RESPONSES="no") == "ui"

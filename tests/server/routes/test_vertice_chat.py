@@ -1,6 +1,7 @@
 """The chat route as Vértice's own end-to-end tests ask for it: one variable chooses the protocol."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 from antiphon.stream.sse import Decoder
 from tests.bridges.scripts import TOML
 from tests.server.conftest import Serve
-from tests.server.servers import Client, Serving
+from tests.server.servers import Client
 
 CHAT = "/api/v1/chat"
 FLAG = "VERTICE_USE_OPEN_RESPONSES"
@@ -22,14 +23,21 @@ HEADERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(serve_all: Serve) -> Serving:
-    return serve_all(TOML)
+Flagged = Callable[[str | None], Client]
 
 
 @pytest.fixture
-def client(server: Serving) -> Client:
-    return server.client()
+def flagged(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Flagged:
+    """A client of a gateway that was started with this value of the variable."""
+
+    def start(flag: str | None) -> Client:
+        if flag is None:
+            monkeypatch.delenv(FLAG, raising=False)
+        else:
+            monkeypatch.setenv(FLAG, flag)
+        return serve(TOML).client()
+
+    return start
 
 
 def post(client: Client, path: str = CHAT, **headers: str) -> httpx.Response:
@@ -39,13 +47,12 @@ def post(client: Client, path: str = CHAT, **headers: str) -> httpx.Response:
 
 
 @pytest.fixture(params=["vercel_ai_sdk", "open_responses"])
-def stream_protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv(FLAG, "true" if request.param == "open_responses" else "false")
+def stream_protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_chat_streaming(stream_protocol: str, client: Client) -> None:
-    answer = post(client)
+def test_chat_streaming(stream_protocol: str, flagged: Flagged) -> None:
+    answer = post(flagged("true" if stream_protocol == "open_responses" else "false"))
     if stream_protocol == "open_responses":
         for event in ("created", "output_text.delta", "completed"):
             assert f"event: response.{event}\n" in answer.text
@@ -59,9 +66,8 @@ def test_chat_streaming(stream_protocol: str, client: Client) -> None:
         assert "x-vertice-protocol" not in answer.headers
 
 
-def test_open_responses_event_sequence(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FLAG, "true")
-    decoded = Decoder().feed(post(client).content)
+def test_open_responses_event_sequence(flagged: Flagged) -> None:
+    decoded = Decoder().feed(post(flagged("true")).content)
     events: list[dict[str, Any]] = [json.loads(event.data) for event in decoded if not event.is_done]
     types = [event["type"] for event in events]
     assert types[:2] == ["response.created", "response.in_progress"]
@@ -72,18 +78,15 @@ def test_open_responses_event_sequence(client: Client, monkeypatch: pytest.Monke
     assert numbers == sorted(set(numbers))
 
 
-def test_without_the_variable_the_default_is_as_ever(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(FLAG, raising=False)
-    answer = post(client)
+def test_without_the_variable_the_default_is_as_ever(flagged: Flagged) -> None:
+    answer = post(flagged(None))
     assert answer.text.startswith('data: {"type":"start",')
     assert "x-vertice-protocol" not in answer.headers
 
 
 @pytest.mark.parametrize("flag", ["true", "false"])
-def test_a_request_that_names_its_protocol_wins(
-    client: Client, monkeypatch: pytest.MonkeyPatch, flag: str
-) -> None:
-    monkeypatch.setenv(FLAG, flag)
+def test_a_request_that_names_its_protocol_wins(flagged: Flagged, flag: str) -> None:
+    client = flagged(flag)
     for answer in (post(client, f"{CHAT}?protocol=ui"), post(client, **{"X-Antiphon-Protocol": "ui"})):
         assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
         assert "x-vertice-protocol" not in answer.headers
