@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from antiphon.embedded.locks import FileLock
+from antiphon.wires.slots import FairSlots
 
 SHARES: Final = 32
 _RETRY: Final = 0.05
@@ -22,19 +23,17 @@ class CacheShares:
     def __init__(self, path: Path, context: int) -> None:
         self._paths = [path.with_name(f"{path.name}.share{n}") for n in range(SHARES)]
         self._context = context
-        self._turn = asyncio.Lock()
+        self._turn = FairSlots(1)
         self._turn_of_host = path.with_name(f"{path.name}.turn")
 
     @asynccontextmanager
-    async def hold(self, tokens: int, on_wait: Callable[[], None]) -> AsyncIterator[None]:
+    async def hold(self, tokens: int, tenant: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
         """Keep room for so many tokens, or for all that there are; `on_wait` is called if it is not free."""
         needed = -(-min(tokens, self._context) * SHARES // self._context)
         held: list[FileLock] = []
         try:
-            if self._turn.locked():
-                on_wait()
             # One takes shares at a time, so that a large request is not overtaken by small ones for ever.
-            async with self._turn:
+            async with self._turn.taken(tenant, on_wait):
                 turn = FileLock(self._turn_of_host)
                 try:
                     while not (turn.acquire(wait=False) and self._take(needed, held)):

@@ -20,6 +20,7 @@ from antiphon.embedded.cache_shares import CacheShares
 from antiphon.embedded.process_sharing import Sharing
 from antiphon.embedded.spawn import Child, Endpoint, ModelError
 from antiphon.embedded.weights import models_folder
+from antiphon.wires.slots import FairSlots
 
 __all__ = ["Endpoint", "ModelError", "ModelProcess", "available"]
 
@@ -59,7 +60,7 @@ class ModelProcess:
         self._local = local
         self._alias = alias
         self._folder = folder / "model"
-        self._slots = asyncio.Semaphore(local.slots)
+        self._slots = FairSlots(local.slots, all_for_one=True)
         self._sharing_: Sharing | None = None
         self._shares_: CacheShares | None = None
         self._child: Child | None = None
@@ -84,11 +85,11 @@ class ModelProcess:
             return False
 
     @asynccontextmanager
-    async def lease(self, on_wait: Callable[[], None] | None = None) -> AsyncIterator[Endpoint]:
-        """A slot of the model, first come, first served; `on_wait` is called when none is free."""
-        if self._slots.locked() and on_wait is not None:
-            on_wait()
-        async with self._slots:
+    async def lease(
+        self, tenant: str = "", on_wait: Callable[[], None] | None = None
+    ) -> AsyncIterator[Endpoint]:
+        """A slot of the model, which tenants take in turns; `on_wait` is called when none is free."""
+        async with self._slots.taken(tenant, on_wait):
             use = self._sharing.use()
             while True:
                 if use.acquire(wait=False):
@@ -106,14 +107,14 @@ class ModelProcess:
         return self._local.slots > 1
 
     @asynccontextmanager
-    async def reserve(self, tokens: int, on_wait: Callable[[], None]) -> AsyncIterator[None]:
-        """Room in the cache for a prompt and its answer, first come, first served. Hold a lease meanwhile."""
+    async def reserve(self, tokens: int, tenant: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
+        """Room in the cache for a prompt and its answer, in turns as well. Hold a lease meanwhile."""
         if not self.shares_cache:
             yield
             return
         if self._shares_ is None:
             self._shares_ = CacheShares(self._sharing.path, self._local.context)
-        async with self._shares_.hold(tokens, on_wait):
+        async with self._shares_.hold(tokens, tenant, on_wait):
             yield
 
     async def endpoint(self) -> Endpoint:

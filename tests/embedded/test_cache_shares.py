@@ -25,14 +25,14 @@ async def settle() -> None:
 class Asking:
     """A request for room, in a task of its own."""
 
-    def __init__(self, shares: CacheShares, tokens: int) -> None:
+    def __init__(self, shares: CacheShares, tokens: int, tenant: str = "") -> None:
         self.waited = 0
         self.has_room = asyncio.Event()
         self._end = asyncio.Event()
-        self.task = asyncio.create_task(self._ask(shares, tokens))
+        self.task = asyncio.create_task(self._ask(shares, tokens, tenant))
 
-    async def _ask(self, shares: CacheShares, tokens: int) -> None:
-        async with shares.hold(tokens, self._wait):
+    async def _ask(self, shares: CacheShares, tokens: int, tenant: str) -> None:
+        async with shares.hold(tokens, tenant, self._wait):
             self.has_room.set()
             await self._end.wait()
 
@@ -48,7 +48,7 @@ async def test_what_fits_does_not_wait(tmp_path: Path) -> None:
     shares = CacheShares(tmp_path / "m", CONTEXT)
     async with AsyncExitStack() as stack:
         for _ in range(4):
-            await stack.enter_async_context(shares.hold(CONTEXT // 4, pytest.fail))
+            await stack.enter_async_context(shares.hold(CONTEXT // 4, "", pytest.fail))
 
 
 async def test_what_does_not_fit_waits_in_order_and_a_small_one_overtakes_no_large_one(
@@ -70,28 +70,43 @@ async def test_what_does_not_fit_waits_in_order_and_a_small_one_overtakes_no_lar
     await small.end()
 
 
+async def test_room_is_given_to_another_tenant_before_more_of_the_same(tmp_path: Path) -> None:
+    shares = CacheShares(tmp_path / "m", CONTEXT)
+    first, second, third = (Asking(shares, CONTEXT, "alice") for _ in range(3))
+    await first.has_room.wait()
+    other = Asking(shares, CONTEXT, "bob")
+    await settle()
+    await first.end()
+    await second.has_room.wait()  # it had the turn already
+    await second.end()
+    await other.has_room.wait()
+    assert not third.has_room.is_set()
+    await other.end()
+    await third.end()
+
+
 @pytest.mark.parametrize("tokens", [0, 1, CONTEXT, 100 * CONTEXT])
 async def test_no_request_is_too_small_or_too_large(tmp_path: Path, tokens: int) -> None:
-    async with CacheShares(tmp_path / "m", CONTEXT).hold(tokens, pytest.fail):
+    async with CacheShares(tmp_path / "m", CONTEXT).hold(tokens, "", pytest.fail):
         pass
 
 
 async def test_who_gives_up_waiting_leaves_nothing_behind(tmp_path: Path) -> None:
     shares = CacheShares(tmp_path / "m", CONTEXT)
-    async with shares.hold(CONTEXT // 2, ignore):
+    async with shares.hold(CONTEXT // 2, "", ignore):
         leaving = Asking(shares, CONTEXT)
         await settle()
         leaving.task.cancel()
         await asyncio.gather(leaving.task, return_exceptions=True)
-        async with shares.hold(CONTEXT // 2, pytest.fail):
+        async with shares.hold(CONTEXT // 2, "", pytest.fail):
             pass
-    async with shares.hold(CONTEXT, pytest.fail):
+    async with shares.hold(CONTEXT, "", pytest.fail):
         pass
 
 
 def hold_until_killed(path: Path, ready: Connection) -> None:
     async def hold() -> None:
-        async with CacheShares(path, CONTEXT).hold(CONTEXT, ignore):
+        async with CacheShares(path, CONTEXT).hold(CONTEXT, "", ignore):
             ready.send(True)
             await asyncio.Event().wait()
 

@@ -150,7 +150,7 @@ async def test_leases_are_served_in_order(start: Start) -> None:
     waited: list[int] = []
 
     async def use(number: int) -> None:
-        async with process.lease(lambda: waited.append(number)):
+        async with process.lease(on_wait=lambda: waited.append(number)):
             order.append(number)
             await release[number].wait()
 
@@ -166,6 +166,28 @@ async def test_leases_are_served_in_order(start: Start) -> None:
         event.set()
     await asyncio.gather(*tasks)
     assert order[2:] == [2, 3, 4]
+
+
+async def test_a_tenant_who_asks_much_is_not_served_before_all_others(start: Start) -> None:
+    process = start()
+    ends = {name: asyncio.Event() for name in ("alice 0", "alice 1", "alice 2", "alice 3", "bob 0")}
+    order: list[str] = []
+
+    async def use(name: str) -> None:
+        async with process.lease(name.split()[0]):
+            order.append(name)
+            await ends[name].wait()
+
+    tasks = [asyncio.create_task(use(name)) for name in ends]
+    # Alone she may use every slot; bob comes before what waits of hers.
+    await until(lambda: len(order) == 2)
+    assert sorted(order) == ["alice 0", "alice 1"]
+    ends["alice 0"].set()
+    await until(lambda: len(order) == 3)
+    assert order[2] == "bob 0"
+    for event in ends.values():
+        event.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_it_is_unloaded_when_nobody_uses_it(start: Start) -> None:

@@ -80,10 +80,10 @@ class Llama:
         if schemas := _schemas(turn, names):
             await in_worker_thread(self._check_schemas, schemas)
         try:
-            async with self._process.lease(sink.queued) as endpoint:
+            async with self._process.lease(turn.tenant, sink.queued) as endpoint:
                 call = await self._call(turn, body, names, endpoint, sink)
                 tokens = await self._most_tokens(turn, body, endpoint)
-                async with self._process.reserve(tokens, sink.queued):
+                async with self._process.reserve(tokens, turn.tenant, sink.queued):
                     await ask(self._http, turn, lambda _: call, sink)
         except ModelError as error:
             raise _unavailable(error) from None
@@ -91,7 +91,7 @@ class Llama:
     async def count_tokens(self, turn: Turn) -> int | None:
         body, names = await apart(turn, self._prepared, turn)
         try:
-            async with self._process.lease() as endpoint:
+            async with self._process.lease(turn.tenant) as endpoint:
                 if _by_template(turn, body, names, endpoint):
                     asked = {"messages": body["messages"], "tools": _offered(body, _candidates(turn, names))}
                 else:
@@ -240,7 +240,7 @@ class Llama:
                 return await self._post(endpoint, path, sent)
             # A token is at least one byte. The prompts run side by side, each with its own answer.
             tokens = len(sent) + len(body["prompt"]) * int(body["n_predict"])
-            async with self._process.reserve(tokens, sink.queued):
+            async with self._process.reserve(tokens, turn.tenant, sink.queued):
                 return await self._post(endpoint, path, sent)
 
         chosen = await choose(post, candidates, last_question(told), must=must)

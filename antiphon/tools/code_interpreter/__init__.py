@@ -36,7 +36,7 @@ from antiphon.tools.code_interpreter.containers import PREFIX, Containers, file_
 from antiphon.tools.code_interpreter.engine import CodeEngine, Ran
 from antiphon.tools.code_interpreter.monty import Monty
 from antiphon.tools.file_search.library import Library, missing_file, safe_name
-from antiphon.tools.slots import FairSlots
+from antiphon.wires.slots import FairSlots
 
 T = TypeVar("T")
 TYPE = "code_interpreter"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from antiphon.tools.child_answers import ask_child
-from antiphon.tools.slots import FairSlots
+from antiphon.wires.slots import FairSlots
 
 _CHILD = "antiphon.tools.file_search.extraction_child"
 _MEMORY = 1024 * 1024 * 1024

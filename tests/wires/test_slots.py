@@ -6,14 +6,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.tools.slots import FairSlots
+from antiphon.wires.slots import FairSlots
 
 
 class Runs:
     """Runs that go on until they are told to end."""
 
-    def __init__(self, count: int) -> None:
-        self.slots = FairSlots(count)
+    def __init__(self, count: int, *, all_for_one: bool = False) -> None:
+        self.slots = FairSlots(count, all_for_one=all_for_one)
         self.running: list[str] = []
         self.ends: list[asyncio.Event] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -53,6 +53,17 @@ async def test_whoever_comes_late_waits_for_one_run_and_not_for_all_that_came_be
     while runs.ends:
         await runs.end_first()
     assert all(task.done() for task in runs.tasks)
+
+
+async def test_where_one_may_have_all_slots_another_has_the_next() -> None:
+    runs = Runs(4, all_for_one=True)
+    await runs.start(*["many"] * 6)
+    assert runs.running == ["many"] * 4
+    await runs.start("few")
+    await runs.end_first()
+    assert runs.running == ["many"] * 3 + ["few"]
+    while runs.ends:
+        await runs.end_first()
 
 
 async def test_two_tenants_leave_a_slot_for_a_third() -> None:

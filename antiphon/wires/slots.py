@@ -1,8 +1,8 @@
-"""Who may have a process to work in now: so many at once, and no tenant at the cost of the others."""
+"""Who may work now, where only so many can at once: no tenant at the cost of the others."""
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 
@@ -11,34 +11,37 @@ class FairSlots:
     """A number of slots, which tenants take in turns.
 
     A tenant has half of them at most, and the last free one only if it has no other: so two tenants together
-    cannot hold all of them, for as long as their calls take, against a third. Of those that wait, the next
-    is the tenant with the fewest slots, and then the one that has waited longest since it came, or since it
-    last took or gave back a slot.
+    cannot hold all of them, for as long as their calls take, against a third. With `all_for_one`, a tenant
+    may have all that no other waits for. Of those that wait, the next is the tenant with the fewest slots,
+    and then the one that has waited longest since it came, or since it last took or gave back a slot.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, *, all_for_one: bool = False) -> None:
         self._free = slots
-        self._most = max(1, slots // 2)
+        self._most = slots if all_for_one else max(1, slots // 2)
+        self._kept = 0 if all_for_one else 1  # for tenants that have none
         self._running: Counter[str] = Counter()
         self._since: dict[str, int] = {}
         self._turns = count(1)
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def taken(self, tenant: str) -> AsyncIterator[None]:
-        """Wait for a slot, and have it for as long as this lasts."""
-        await self._take(tenant)
+    async def taken(self, tenant: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[None]:
+        """Wait for a slot, and have it for as long as this lasts; `on_wait` is called if none is free."""
+        await self._take(tenant, on_wait)
         try:
             yield
         finally:
             self._give_back(tenant)
 
-    async def _take(self, tenant: str) -> None:
+    async def _take(self, tenant: str, on_wait: Callable[[], None] | None) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(waiter)
         self._since.setdefault(tenant, next(self._turns))
         self._hand_out()
         try:
+            if on_wait is not None and not waiter.done():
+                on_wait()
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
@@ -83,6 +86,6 @@ class FairSlots:
         able = [
             tenant
             for tenant in self._waiting
-            if (running := self._running[tenant]) < self._most and (self._free > 1 or not running)
+            if (running := self._running[tenant]) < self._most and (self._free > self._kept or not running)
         ]
         return min(able, key=lambda one: (self._running[one], self._since[one]), default=None)
