@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     from antiphon.cli.setup.invocation import invocation
     from antiphon.cli.setup.options import SetupOptions
 
+    client = FILE_CLIENTS[arguments.client]
     program = shutil.which(arguments.client)
     if program is None:
-        client = FILE_CLIENTS[arguments.client]
         raise CommandFailed(
             f"antiphon: {client.title} is not installed here; get it with: {client.package}", _NOT_FOUND
         )
@@ -68,9 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         gateway_on(url, arguments.config),
         tempfile.TemporaryDirectory(prefix="antiphon-run-") as folder,
     ):
-        call = invocation(
-            arguments.client, ask(url, arguments.model), SetupOptions(online=arguments.online), folder
-        )
+        gateway = client.with_room(ask(url, arguments.model))
+        call = invocation(arguments.client, gateway, SetupOptions(online=arguments.online), folder)
         return _wait([program, *call.arguments, *arguments.rest], call.environ)
 
 

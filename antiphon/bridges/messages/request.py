@@ -9,6 +9,7 @@ from antiphon.bridges.error_paths import part_place, place_of, renamed
 from antiphon.bridges.messages.block_fields import expected, flag, optional_string, string
 from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
 from antiphon.bridges.messages.conversation import MessagesTranslation
+from antiphon.bridges.messages.picker_names import model_of
 from antiphon.bridges.messages.summaries import check_compaction, summary_trigger
 from antiphon.bridges.messages.threads import PREVIOUS, THREADS_BETA, followed_response
 from antiphon.bridges.messages.tool_declarations import read_tool
@@ -123,7 +124,7 @@ def to_request(asked: MessagesBody, betas: str = "", held: Sequence[Tool] | None
         own[BETAS] = named
     tools = list(held or ()) or [read_tool(tool, f"tools[{n}]") for n, tool in enumerate(asked.tools)]
     request = Request(
-        model=asked.model,
+        model=model_of(asked.model),
         input=talk.items,
         previous_response_id=previous,
         store=asked.store,

@@ -104,7 +104,7 @@ def _write(
 ) -> int:
     from antiphon.cli.setup.gateway import address, ask
 
-    gateway = ask(address(arguments.url), arguments.model)
+    gateway = client.with_room(ask(address(arguments.url), arguments.model))
     extras = client.extras(gateway, options)
     edited = file.edit(client.settings(gateway, options))
     if edited is None:

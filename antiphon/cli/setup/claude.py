@@ -1,18 +1,23 @@
 """Claude Code: environment variables and the command for the key, in settings.json."""
 
 import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from antiphon.cli.common import CommandFailed
 from antiphon.cli.setup import json_text
 from antiphon.cli.setup.edits import Setting, lookup
-from antiphon.cli.setup.gateway import GatewayInfo, token_line
+from antiphon.cli.setup.gateway import GatewayInfo, GatewayModel, token_line
 from antiphon.cli.setup.json_text import BrokenFile
 from antiphon.cli.setup.options import SetupOptions, home
 from antiphon.cli.setup.safe_files import check_size, read_regular_file
 
-SMALLEST_WINDOW: Final = 100_000
-"""Claude Code takes no smaller window; before that, it compacts when the gateway says that it is full."""
+NEEDED_TOKENS: Final = 10_300
+"""What Claude Code 2.1.327 sends before the first word of its user: its instructions and its tools."""
+_SMALLEST_COMPACT_WINDOW: Final = 100_000
+"""Claude Code takes no smaller CLAUDE_CODE_AUTO_COMPACT_WINDOW."""
 KEYS: Final = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 
 
@@ -32,11 +37,17 @@ def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
         "ANTHROPIC_DEFAULT_OPUS_MODEL": main.id,
         "ANTHROPIC_DEFAULT_SONNET_MODEL": main.id,
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": small.id,
+        # Its first line of the instructions would change with every prompt, and no prompt cache would fit.
+        "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+        "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
     }
     if main.context_window:
-        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(max(main.context_window, SMALLEST_WINDOW))
-    if main.output_limit:
-        variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(main.output_limit)
+        # The first counts for names that Claude Code does not know, the second for the others.
+        variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(main.context_window)
+        window = max(main.context_window, _SMALLEST_COMPACT_WINDOW)
+        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(window)
+    if main.output_limit or main.context_window:
+        variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(main.output_in(main.context_window or 0))
     if not options.online:
         variables["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
     if options.plain_key:
@@ -88,10 +99,36 @@ def _start(options: SetupOptions) -> str:
 
 
 def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
-    said = [f"start it with: {_start(options)}"]
-    window = gateway.model.context_window
-    if window and window < SMALLEST_WINDOW:
-        said.append(
-            f"with a window of {window} tokens, Claude Code compacts when the gateway says it is full"
+    return [f"start it with: {_start(options)}"]
+
+
+def with_room(gateway: GatewayInfo) -> GatewayInfo:
+    """The gateway with a model whose window Claude Code fits into; of one that is too small it says so."""
+    model = gateway.model
+    if _has_room(model):
+        return gateway
+    why = (
+        f"Claude Code sends about {NEEDED_TOKENS:,} tokens before the first word, and {model.id} has a "
+        f"window of {model.context_window:,}"
+    )
+    if gateway.named:
+        print(f"antiphon: {why}: expect errors", file=sys.stderr)
+        return gateway
+    usable = (one for one in gateway.others if _has_room(one) and one.takes_tools is not False)
+    found = min(usable, key=_doubts, default=None)
+    if found is None:
+        raise CommandFailed(
+            f"antiphon: {why}; no other model is there. Set a vendor's key where the gateway runs, start a "
+            f"larger model on this machine, or name one with --model (--model {model.id} tries this one)"
         )
-    return said
+    print(f"antiphon: {why}; so it is given {found.id} (another: --model)", file=sys.stderr)
+    return replace(gateway, models=(found,))
+
+
+def _has_room(model: GatewayModel) -> bool:
+    return model.context_window is None or model.context_window > NEEDED_TOKENS
+
+
+def _doubts(model: GatewayModel) -> int:
+    """How much of what Claude Code needs nobody knows of the model."""
+    return (model.context_window is None) + (model.takes_tools is None)

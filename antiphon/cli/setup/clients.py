@@ -26,6 +26,8 @@ class FileClient:
     """Files of our own that the settings name."""
     warnings: Callable[[SetupOptions], list[str]] = lambda options: []
     """What would keep the client from doing what its file says."""
+    with_room: Callable[[GatewayInfo], GatewayInfo] = lambda gateway: gateway
+    """Takes another model of the gateway, where the usual one is too small for the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ FILE_CLIENTS: Final[Mapping[str, FileClient]] = {
         claude.settings,
         claude.notes,
         warnings=claude.warnings,
+        with_room=claude.with_room,
     ),
     "opencode": FileClient(
         "opencode",

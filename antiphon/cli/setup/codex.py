@@ -7,6 +7,7 @@ from antiphon.cli.common import MISTAKE, CommandFailed
 from antiphon.cli.setup.edits import Setting
 from antiphon.cli.setup.gateway import GatewayInfo, token_command
 from antiphon.cli.setup.options import SetupOptions, home
+from antiphon.config import toml_text as as_toml
 from antiphon.wires.data_folder import default_data_folder
 
 NOTE: Final = "# Written by `antiphon setup codex`; `antiphon setup codex --undo` takes it out again."
@@ -63,4 +64,12 @@ def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
     ]
     if gateway.catalogue:
         said.append("after a change of the gateway's models, do this again: Codex reads them from a file")
+    if gateway.model.context_window is None:
+        said += [
+            f"nobody knows the window of {gateway.model.id}, so Codex never shortens its history by itself, "
+            "and a full window ends the session.",
+            "Say how large it is in the gateway's configuration, start the gateway again, and do this again:",
+            f"    [catalogue.{as_toml(gateway.model.target)}]",
+            "    context_window = 131072  # tokens",
+        ]
     return said

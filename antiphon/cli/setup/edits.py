@@ -21,6 +21,8 @@ class Setting:
     path: JsonPath
     value: Any
     is_own: bool = False
+    is_kept: bool = False
+    """Another value that stands there stays."""
 
 
 class FileChange(msgspec.Struct, frozen=True):
@@ -132,7 +134,7 @@ def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tup
     new = text
     for setting in settings:
         current = lookup(document.parse(new), setting.path)
-        if current == setting.value:
+        if _is_met(setting, current):
             continue
         if setting.is_own and current is not MISSING:
             raise Conflict(spelled(setting.path))
@@ -169,7 +171,11 @@ def take_out(document: EditableFile, text: str, changes: Sequence[FileChange]) -
 
 def has_all(document: EditableFile, text: str, settings: Iterable[Setting]) -> bool:
     parsed = document.parse(text)
-    return all(lookup(parsed, setting.path) == setting.value for setting in settings)
+    return all(_is_met(setting, lookup(parsed, setting.path)) for setting in settings)
+
+
+def _is_met(setting: Setting, current: Any) -> bool:
+    return bool(current == setting.value) or (setting.is_kept and current is not MISSING)
 
 
 def lookup(value: Any, path: JsonPath) -> Any:

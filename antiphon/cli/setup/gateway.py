@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from antiphon.cli.common import MISTAKE, CommandFailed
 from antiphon.cli.setup.safe_files import read_regular_file
@@ -23,8 +23,9 @@ NO_KEY: Final = "no-key"
 """What a client sends where no key is set; a gateway without [keys] lets everybody in."""
 USUAL_WINDOW: Final = 128_000
 """What a client that wants a number is told of a model whose window nobody knows."""
-CODEX_VERSION: Final = "0.166.0"
+CODEX_VERSION: Final = "0.169.0"
 _PATIENCE: Final = 10.0
+_UNKNOWN_TARGET: Final = "PROVIDER/MODEL"
 _LARGEST_ANSWER: Final = 16 * 1024 * 1024
 
 
@@ -36,6 +37,9 @@ class GatewayModel:
     context_window: int | None = None
     output_limit: int | None = None
     has_vision: bool | None = None
+    takes_tools: bool | None = None
+    target: str = _UNKNOWN_TARGET
+    """Its provider, and what it is called there."""
 
     def output_in(self, window: int) -> int:
         """How long an answer may be in a window of this size; a guess where nobody knows."""
@@ -51,8 +55,10 @@ class GatewayInfo:
     models: tuple[GatewayModel, ...]
     catalogue: bytes = b""
     """The list of models as Codex reads it from a file."""
-    has_small: bool = False
-    """Was a second model named, for small tasks?"""
+    named: int = 0
+    """How many of the models its user has named; the second is for small tasks."""
+    others: tuple[GatewayModel, ...] = ()
+    """What the gateway lists beside the first."""
 
     @property
     def root(self) -> str:
@@ -64,7 +70,7 @@ class GatewayInfo:
 
     @property
     def small_model(self) -> GatewayModel:
-        return self.models[1] if self.has_small else self.model
+        return self.models[1] if self.named > 1 else self.model
 
 
 def address(given: str | None) -> str:
@@ -97,7 +103,9 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
     headers = {"Authorization": f"Bearer {key() or NO_KEY}"}
     try:
         with _client(_PATIENCE, headers) as http:
-            listed = _json(http.get(f"{url}/models"), url)["data"]
+            listed = _json_object(http.get(f"{url}/models"), url, "data")["data"]
+            ids = {one["id"] for one in listed}
+            unlisted = {name: _ask_for(http, url, name) for name in wanted if name not in ids}
             codex = http.get(f"{url}/models", params={"client_version": CODEX_VERSION})
     except httpx.HTTPError as error:
         if wanted:
@@ -106,22 +114,37 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
                 "do this again when it runs",
                 file=sys.stderr,
             )
-            return GatewayInfo(url, tuple(map(GatewayModel, wanted)), has_small=len(wanted) > 1)
+            return GatewayInfo(url, tuple(map(GatewayModel, wanted)), named=len(wanted))
         raise CommandFailed(
             f"antiphon: no gateway answers on {url} ({type(error).__name__}); start it with "
             f"`{own_command('serve')}`, name another with --url, or name a model with --model"
         ) from None
     known = {one["id"]: _model(one) for one in listed}
-    models = [known.get(name) or GatewayModel(name) for name in wanted]
-    for name in wanted:
-        if name not in known:
-            print(f"antiphon: the gateway does not list the model {name!r}", file=sys.stderr)
+    models = [known.get(name) or unlisted[name] for name in wanted]
     if not wanted:
         models = [one for name, one in known.items() if "/" not in name] or list(known.values())[:1]
     if not models:
         raise CommandFailed(f"antiphon: the gateway on {url} has no models; name one with --model")
     catalogue = codex.content if codex.is_success and codex.content.startswith(b'{"models":') else b""
-    return GatewayInfo(url, tuple(models), catalogue, has_small=len(wanted) > 1)
+    others = tuple(one for one in known.values() if one != models[0])
+    return GatewayInfo(url, tuple(models), catalogue, len(wanted), others)
+
+
+def _ask_for(http: "httpx.Client", url: str, name: str) -> GatewayModel:
+    """Asks for a model that is not listed, as a pattern stands for many; one that is not there is refused."""
+    answer = http.get(f"{url}/models/{quote(name, safe='/')}")
+    if answer.status_code == 404:
+        said = _error_message(answer)
+        raise CommandFailed(f"antiphon: the gateway on {url} has no model {name!r}: {said}", MISTAKE)
+    print(f"antiphon: the gateway does not list the model {name!r}", file=sys.stderr)
+    return _model(_json_object(answer, url, "id"))
+
+
+def _error_message(answer: "httpx.Response") -> str:
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"it answers {answer.status_code}"
 
 
 def is_up(url: str) -> bool:
@@ -192,18 +215,21 @@ def _model(listed: dict[str, Any]) -> GatewayModel:
         known.get("context_window"),
         known.get("output_limit"),
         None if taken is None else "image" in taken,
+        known.get("tools"),
+        known.get("target") or _UNKNOWN_TARGET,
     )
 
 
-def _json(answer: "httpx.Response", url: str) -> Any:
+def _json_object(answer: "httpx.Response", url: str, field: str) -> dict[str, Any]:
+    """What a gateway answers with, which has this field."""
     if answer.status_code in (401, 403):
         raise CommandFailed(
             f"antiphon: the gateway on {url} wants a key: set ANTIPHON_API_KEY, "
             f"or keep one with `{own_command('token --save')}`"
         )
     try:
-        found = answer.json()
-        if answer.is_success and isinstance(found["data"], list):
+        found: dict[str, Any] = answer.json()
+        if answer.is_success and isinstance(found[field], list | str):
             return found
     except (ValueError, KeyError, TypeError):
         pass

@@ -201,8 +201,9 @@ def put(text: str, path: JsonPath, value: str) -> str:
         member = f"{newline}{inside}{member}"
     else:
         member = f" {member.replace(newline + inside, ' ').replace(newline, ' ')}"
-    comma = "" if _has_comma(tail) else ","
-    return f"{text[:last]}{comma}{kept}{member}{tail[len(kept) :]}{text[node.end - 1 :]}"
+    # A list of members that ended with a comma still does.
+    before, after = ("", ",") if _has_comma(tail) else (",", "")
+    return f"{text[:last]}{before}{kept}{member}{after}{tail[len(kept) :]}{text[node.end - 1 :]}"
 
 
 def remove(text: str, path: JsonPath) -> str:
@@ -213,8 +214,8 @@ def remove(text: str, path: JsonPath) -> str:
         return text
     start, end = node.starts[number], node.children[number].end
     before = text[:start].rstrip(" \t\r\n")
+    tail = text[end : node.end - 1]
     if len(node.children) == 1:
-        tail = text[end : node.end - 1]
         return before + _without_comma(tail) * bool(tail.strip(", \t\r\n")) + text[node.end - 1 :]
     if number < len(node.children) - 1:
         gap = text[end : node.starts[number + 1]]
@@ -222,6 +223,8 @@ def remove(text: str, path: JsonPath) -> str:
         if "//" in kept and "\n" not in space:
             space = "\n"  # the rest of the line is a comment
         return before + kept + space + text[node.starts[number + 1] :]
+    if _has_comma(tail):
+        return before + _without_comma(tail) + text[node.end - 1 :]
     previous = node.children[number - 1].end
     return text[:previous] + _without_comma(text[previous : len(before)]) + text[end:]
 

@@ -8,6 +8,8 @@ from antiphon.cli.setup.edits import Setting
 from antiphon.cli.setup.gateway import NO_KEY, GatewayInfo, GatewayModel, key_file
 from antiphon.cli.setup.options import SetupOptions, home
 
+_SCHEMA = "https://opencode.ai/config.json"
+"""opencode writes this into a file that has none, which could then not be put back byte for byte."""
 _NAMES = ("opencode.jsonc", "opencode.json")
 
 
@@ -27,6 +29,7 @@ def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
         "models": {model.id: _model(model) for model in gateway.models},
     }
     wanted = [
+        Setting(("$schema",), _SCHEMA, is_kept=True),
         Setting(("model",), name),
         Setting(("small_model",), name),
         Setting(("provider", "antiphon"), provider, is_own=True),

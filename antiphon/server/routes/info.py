@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.messages.errors import speaks_messages
+from antiphon.bridges.messages.picker_names import model_of
 from antiphon.catalogue import ModelInfo
 from antiphon.catalogue.codex import CodexModel, codex_catalogue
 from antiphon.config import Target, UnknownModel
@@ -96,10 +97,12 @@ async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, T
 
 async def model(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
+    is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
+    if is_asked_so:
+        id = model_of(id)
     target = _target(gateway, exchange, id)
     await gateway.engine.routes.catalogue.load()
     found = _model(gateway, id, target, exchange.caller.key)
-    is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
     await exchange.answer(encode(model_object(found) if is_asked_so else found))
 
 

@@ -126,6 +126,25 @@ async def test_what_it_asks_beside_its_turns(wire: str, tmp_path: Path) -> None:
         assert model in [one["id"] for one in listed.json()["data"]]
 
 
+def test_its_list_of_models_shows_every_model_and_each_can_be_asked(client: Client) -> None:
+    """It shows only names of Claude's family, so it showed none of the gateway's own."""
+    discovery = {"anthropic-version": "2023-06-01", "user-agent": "claude-code/2.1.327"}
+    listed = client.ok("GET", "/v1/models?limit=1000", headers=discovery)
+    named = {one["display_name"]: one["id"] for one in listed["data"]}
+    assert named["demo"] == "claude:demo"
+    assert all(id.startswith(("claude", "anthropic")) for id in named.values())
+    assert (listed["first_id"], listed["last_id"]) == (listed["data"][0]["id"], listed["data"][-1]["id"])
+    made = client.ok(
+        "POST", PATH, json={**turn(user("Hi")), "model": "claude:demo", "stream": False}, headers=HEADERS
+    )
+    assert made["model"] == "demo"
+    counted = {"model": "claude:demo", "messages": [user("Hi")]}
+    assert client.ok("POST", "/v1/messages/count_tokens", json=counted)["input_tokens"] > 0
+    assert client.ok("GET", "/v1/models/claude:demo", headers=discovery)["id"] == "demo"
+    plain = client.ok("GET", "/v1/models", headers={"anthropic-version": "2023-06-01"})
+    assert "demo" in [one["id"] for one in plain["data"]]
+
+
 OVERFLOWS: dict[str, Any] = {
     "chat": refusal(
         400,

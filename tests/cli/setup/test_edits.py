@@ -205,6 +205,30 @@ def test_a_member_goes_to_the_end_and_leaves_comments_where_they_are() -> None:
     assert take_out(JsonDocument(), new, changes) == (text, [])
 
 
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        ('{\n  "a": 1, // one\n}\n', '{\n  "a": 1, // one\n  "b": 2,\n}\n'),
+        ('{"a": 1,}', '{"a": 1, "b": 2,}'),
+        ('{"a": 1, /* , */ }', '{"a": 1, /* , */ "b": 2, }'),
+        ('{"a": 1 /* , */ }', '{"a": 1, /* , */ "b": 2 }'),
+    ],
+)
+def test_a_last_member_has_a_comma_where_the_last_one_had_one(text: str, new: str) -> None:
+    written, changes = write(JsonDocument(), text, [Setting(("b",), 2)])
+    assert written == new
+    assert take_out(JsonDocument(), new, changes) == (text, [])
+
+
+def test_a_setting_that_is_kept_replaces_nothing() -> None:
+    wanted = [Setting(("$schema",), "ours", is_kept=True)]
+    theirs = '{"$schema": "theirs"}'
+    assert write(JsonDocument(), theirs, wanted) == (theirs, [])
+    new, changes = write(JsonDocument(), "{}", wanted)
+    assert json.loads(new) == {"$schema": "ours"}
+    assert len(changes) == 1
+
+
 def test_a_list_of_named_objects() -> None:
     text = '[\n\t{"name": "Other"}\n]'
     document = JsonDocument("[]")

@@ -8,7 +8,8 @@ import stat
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from antiphon.cli.setup.gateway import is_up
 from tests.cli.conftest import Result
-from tests.server.servers import DEADLINE
+from tests.server.servers import DEADLINE, Serving, configure
 
 Run = Callable[..., Result]
 OWN = """\
@@ -88,6 +89,79 @@ def test_claude_code_is_given_settings_and_no_foreign_key(
     assert told["env"]["ANTHROPIC_BASE_URL"] == gateway
     assert told["apiKeyHelper"].endswith("token")
     assert "ANTHROPIC_API_KEY" not in given["env"]
+
+
+SMALL = """\
+default_model = "small"
+[providers.demo]
+type = "script"
+[models]
+small = "demo/small"
+unknown = "demo/unknown"
+large = "demo/large"
+plain = "demo/plain"
+[catalogue."demo/small"]
+context_window = 8192
+[catalogue."demo/large"]
+context_window = 64000
+[catalogue."demo/plain"]
+context_window = 64000
+tools = false
+"""
+
+ALONE = """\
+default_model = "small"
+[providers.away]
+type = "chat"
+base_url = "http://127.0.0.1:9/v1"
+[models]
+small = "away/small"
+[catalogue."away/small"]
+context_window = 8192
+"""
+
+
+@pytest.fixture
+def small_gateway(
+    client: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], None]]:
+    """Starts a gateway whose default model is too small for Claude Code."""
+    with ExitStack() as started:
+
+        def start(config: str) -> None:
+            server = Serving(configure(tmp_path_factory.mktemp("small"), config))
+            monkeypatch.setenv("ANTIPHON_BASE_URL", started.enter_context(server).url)
+
+        yield start
+
+
+def test_claude_code_is_given_a_model_that_is_large_enough(
+    run: Run, client: Path, small_gateway: Callable[[str], None]
+) -> None:
+    """Every request failed, and nothing was said before."""
+    small_gateway(SMALL)
+    result = run("run", "claude")
+    assert result.code == 7
+    assert json.loads(seen(client)["argv"][1])["env"]["ANTHROPIC_MODEL"] == "large"
+    assert result.err == (
+        "antiphon: Claude Code sends about 10,300 tokens before the first word, and small has a window of "
+        "8,192; so it is given large (another: --model)\n"
+    )
+    assert "ANTHROPIC_MODEL" in run("setup", "claude", "--print").out
+    assert run("run", "codex").code == 7
+    assert 'model="small"' in seen(client)["argv"]
+
+
+def test_claude_code_does_not_start_where_no_model_is_large_enough(
+    run: Run, client: Path, small_gateway: Callable[[str], None]
+) -> None:
+    small_gateway(ALONE)
+    result = run("run", "claude")
+    assert (result.code, result.out) == (1, "")
+    assert "no other model is there. Set a vendor's key where the gateway runs" in result.err
+    assert not (client / "seen.json").exists()
+    result = run("run", "--model", "small", "claude")
+    assert (result.code, "window of 8,192: expect errors" in result.err) == (7, True)
 
 
 def test_opencode_is_given_its_configuration(

@@ -161,16 +161,55 @@ def test_claude_code_gets_its_window_and_no_key(run: Run, place: Path, gateway: 
         "ANTHROPIC_DEFAULT_OPUS_MODEL": "demo",
         "ANTHROPIC_DEFAULT_SONNET_MODEL": "demo",
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": "other",
+        "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+        "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
+        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "150000",
         "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "150000",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "9000",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
 
 
+def test_codex_is_told_of_a_window_that_nobody_knows(run: Run, place: Path) -> None:
+    """Codex never shortens its history then, and nothing was said."""
+    out = run("setup", "codex", "--model", "other").out
+    assert "nobody knows the window of other, so Codex never shortens its history by itself" in out
+    assert '\n    [catalogue."demo/two"]\n    context_window = 131072' in out
+    assert "nobody knows" not in run("setup", "codex").out
+
+
 def test_a_small_model_is_used_only_where_one_is_named(run: Run, place: Path) -> None:
     run("setup", "claude")  # the second model of the gateway's list may be anything
     variables = json.loads((place / FILES["claude"]).read_text())["env"]
     assert variables["ANTHROPIC_DEFAULT_HAIKU_MODEL"] == variables["ANTHROPIC_MODEL"] == "demo"
+
+
+@pytest.mark.parametrize("client", ["codex", "claude", "opencode", "vscode", "zed"])
+def test_a_model_that_does_not_exist_is_refused(run: Run, place: Path, gateway: str, client: str) -> None:
+    """It was written into the file, and every request of the client failed."""
+    result = run("setup", client, "--model", "demmo")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"antiphon: the gateway on {gateway}/v1 has no model 'demmo': ")
+    assert "demo" in result.err.partition("'demmo': ")[2]
+    assert list(place.iterdir()) == []
+
+
+def test_a_model_that_is_not_listed_may_be_named(run: Run, place: Path) -> None:
+    result = run("setup", "codex", "--model", "demo/more")
+    assert (result.code, result.err) == (0, "antiphon: the gateway does not list the model 'demo/more'\n")
+
+
+def test_opencode_has_nothing_to_add_to_its_file(run: Run, place: Path) -> None:
+    """It writes `$schema` into a file without one, so that what was there did not come back byte for byte."""
+    file = place / FILES["opencode"]
+    run("setup", "opencode")
+    assert json.loads(file.read_text())["$schema"] == "https://opencode.ai/config.json"
+    run("setup", "opencode", "--undo")
+    file.parent.mkdir(parents=True)
+    file.write_text('{"$schema": "https://example.com/mine.json",}')
+    run("setup", "opencode")
+    assert file.read_text().startswith('{"$schema": "https://example.com/mine.json", "model":')
+    assert file.read_text().endswith(",}")
 
 
 def test_opencode_and_vscode_get_limits(run: Run, place: Path, gateway: str) -> None:
