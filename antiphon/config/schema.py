@@ -44,6 +44,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     hosts: tuple[Host, ...] = ()
     body_limit: Bytes = 36 * 1024 * 1024
     memory_limit: Bytes = 1024 * 1024 * 1024
+    answer_limit: Bytes = 16 * 1024 * 1024
     created_after: Seconds = 5.0
     keepalive: Seconds = 15.0
     websocket_limit: Seconds = 3600.0

@@ -31,7 +31,8 @@ async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
     )
     turn.is_large = resolved.is_large
     resolved.items = turn.items = [*resolved.items, trigger()]
-    composer = Composer(Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0), clock=engine.clock)
+    empty = Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0)
+    composer = Composer(empty, clock=engine.clock, room=turn.answer_limit)
     if (usable := caller.asked.usable) is not None:
         composing = Composing(engine.seal, composer, caller.asked)
         provider = router = engine.router(usable, turn, caller, resolved, None, composing)

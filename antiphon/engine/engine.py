@@ -32,7 +32,7 @@ from antiphon.engine.saving import Saving, encode_all, encode_around, stored
 from antiphon.engine.summary import asks_for_summary
 from antiphon.engine.truncation import fit
 from antiphon.engine.wrapping import FittedLater, wrapped
-from antiphon.providers.base import SUPPRESSED, Capabilities, Provider, Sink, Turn
+from antiphon.providers.base import SUPPRESSED, TRUNCATED, Capabilities, Provider, Sink, Turn
 from antiphon.providers.discovery import advice_on
 from antiphon.providers.silent import Refusing, Silent
 from antiphon.spec.codec import extras
@@ -43,6 +43,7 @@ from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import Response
 from antiphon.spec.routing import RoutingDecision, hint_of
 from antiphon.store.base import Append, Context, Joining, NewResponse, Store
+from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG
 from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import solicited
@@ -272,6 +273,9 @@ class Engine:
             error_event=error_event,
             seal=Proofs(self.seal, provider, turn).sealed,
             receipts=turn.receipts if counted else (),
+            room=self.config.server.answer_limit,
+            deltas_left=MOST_DELTAS,
+            limited=partial(turn.receipt, "gateway", "output", TOO_LONG, TRUNCATED),
         )
         composer.keeps_chunks = keeps_chunks
         return composer
@@ -316,6 +320,7 @@ class Engine:
             is_large=caller.is_large,
             log=self._receipt_log,
             key=caller.key,
+            answer_limit=self.config.server.answer_limit,
         )
         for place in caller.skipped:
             turn.receipt("gateway", place, "a text is no item of an input, so it is passed over", SUPPRESSED)

@@ -25,6 +25,7 @@ from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item, Message
 from antiphon.spec.response import Usage
 from antiphon.spec.tools import CustomTool, Tool
+from antiphon.stream.answer_limit import TOO_LONG, AnswerTooLong, memory_of
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, Key, UsageDelta
 from antiphon.stream.policy import POLICY
 from antiphon.wires.schema.jobs import UNCHECKED
@@ -61,7 +62,7 @@ class GrammarChecked(WrappingProvider):
         self._pool = pool
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        held = _Held(sink, self._grammars)
+        held = _Held(sink, self._grammars, turn.answer_limit)
         await self._provider.answer(turn, held)
         deltas, usage, was_asked_again = held.deltas, None, False
         if held.is_finished:
@@ -96,10 +97,10 @@ class GrammarChecked(WrappingProvider):
         )
         message: Item = Message(role="user", content=[InputText(words)])
         again = replace(turn, items=[*turn.items, message], receipts=[], log=None, strict=False)
-        heard = _Held(_Nowhere(), self._grammars, from_start=True)
+        heard = _Held(_Nowhere(), self._grammars, turn.answer_limit, from_start=True)
         try:
             await self._provider.answer(again, heard)
-        except (UpstreamError, SpecError):
+        except (UpstreamError, SpecError, AnswerTooLong):
             return None, None
         usage = next((one.usage for one in reversed(heard.deltas) if isinstance(one, UsageDelta)), None)
         for other in heard.calls if heard.is_finished else ():
@@ -135,7 +136,7 @@ class _Call(Struct):
 class _Held(WrappingSink):
     """Passes everything on until the first call that has to be checked; from there on it keeps all."""
 
-    def __init__(self, sink: Sink, grammars: Grammars, *, from_start: bool = False) -> None:
+    def __init__(self, sink: Sink, grammars: Grammars, limit: int, *, from_start: bool = False) -> None:
         super().__init__(sink)
         self.deltas: list[AnyDelta] = []
         self.calls: list[_Call] = []
@@ -144,6 +145,7 @@ class _Held(WrappingSink):
         self._grammars = grammars
         self._open: dict[Key, _Call] = {}
         self._holds = from_start
+        self._room = limit  # for what is kept
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         passed: list[AnyDelta] = []
@@ -153,6 +155,10 @@ class _Held(WrappingSink):
             elif isinstance(delta, Finish | Failure):
                 self.is_finished = isinstance(delta, Finish) and delta.reason in ("stop", "tool_calls")
             (self.deltas if self._holds else passed).append(delta)
+        if self._holds:
+            self._room -= memory_of(deltas)
+            if self._room < 0:
+                raise AnswerTooLong(TOO_LONG)
         return self._sink.put(passed) if passed else True
 
     def _look_at(self, delta: CallDelta) -> None:

@@ -12,13 +12,14 @@ from antiphon.engine import obfuscation
 from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
 from antiphon.engine.raw_reasoning import RetoldReasoning
-from antiphon.providers.base import UNMET, Provider, Sink, Turn, UpstreamError
+from antiphon.providers.base import TRUNCATED, UNMET, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream import plain_answer
+from antiphon.stream.answer_limit import AnswerTooLong
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import AnyDelta, Failure
+from antiphon.stream.deltas import AnyDelta, Failure, Finish
 from antiphon.stream.policy import POLICY, Policy, restricts
 from antiphon.wires.schema.check import SchemaCheck, needs_check
 from antiphon.wires.schema.pool import SchemaPool
@@ -182,7 +183,10 @@ class Run(Struct, eq=False, weakref=True):
         except Exception:
             log.exception("request %s: the answer could not be composed", self.turn.request_id)
             events = composer.fail(INTERNAL)
-        return True if end is None else self._put_events(end, events)
+        has_room = end is None or self._put_events(end, events)
+        if composer.is_too_long:
+            raise AnswerTooLong
+        return has_room
 
     async def ready(self) -> None:
         if self._end is not None:
@@ -205,7 +209,7 @@ class Run(Struct, eq=False, weakref=True):
                 answered, pool = self.composer.snapshot, checks.schemas
                 sink = schema = SchemaCheck(sink, turn.request, answered, unmet, pool, turn.tenant)
             if checks.restricts_calls:
-                sink = Policy(sink, turn.request, turn.note(POLICY), checks.calls_made)
+                sink = Policy(sink, turn.request, turn.note(POLICY), checks.calls_made, turn.answer_limit)
         self._task = task or asyncio.current_task()
         try:
             await self.provider.answer(turn, sink)
@@ -213,10 +217,18 @@ class Run(Struct, eq=False, weakref=True):
                 await schema.finish()
             if not self.composer.finished:
                 raise UpstreamError(CLOSED, 502)
+        except AnswerTooLong as reached:
+            self._end_at_limit(reached)
         except BaseException as error:
             self._fail(error)
         finally:
             self._task = None
+
+    def _end_at_limit(self, reached: AnswerTooLong) -> None:
+        """End the response as incomplete, unless the composer has: who made it has stopped."""
+        if not self.composer.finished:
+            self.turn.receipt("gateway", "output", str(reached), TRUNCATED)
+            self.put([Finish("length")])
 
     def _fail(self, error: BaseException) -> None:
         """End the response with this error; raise it if the client has seen nothing yet, or is gone."""
@@ -224,6 +236,8 @@ class Run(Struct, eq=False, weakref=True):
             # It was `stop` that cancelled this task, and the task is needed to say so.
             cast(asyncio.Task[object], asyncio.current_task()).uncancel()
             error = SpecError(self._stopping, 503)
+        if self.composer.is_too_long and isinstance(error, Exception) and not self._is_broken:
+            return  # it has ended, and whoever made it was stopped
         if self._is_broken or not isinstance(error, Exception) or not (self._begun or self._tells(error)):
             raise error
         problem = problem_of(error, self.turn.request_id)

@@ -25,6 +25,7 @@ from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecErro
 from antiphon.spec.items import Item, Message
 from antiphon.spec.request import Request
 from antiphon.spec.response import Usage
+from antiphon.stream.answer_limit import MOST_HELD, AnswerTooLong, memory_of
 from antiphon.stream.client_calls import COMPACTION_TRIGGER
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, ItemDelta, TextDelta, UsageDelta
 from antiphon.wires.compaction import COMPACTION, sealed_summary
@@ -80,6 +81,8 @@ class Summarising(WrappingProvider):
                 await self._provider.answer(asked, heard)
             except (UpstreamError, SpecError) as error:
                 raised = error
+            except AnswerTooLong:
+                heard.is_cut = True
             finally:
                 turn.upstream_status, turn.upstream_id = asked.upstream_status, asked.upstream_id
             failure = raised.payload if raised is not None else heard.failure
@@ -97,7 +100,7 @@ class Summarising(WrappingProvider):
             reason = f"the {left_out} oldest items did not fit, so the summary is without them"
             turn.receipt("gateway", "input", reason, TRUNCATED)
         if heard.is_cut:
-            reason = "the summary reached its limit of tokens, so its end is missing"
+            reason = "the summary reached its limit, so its end is missing"
             turn.receipt("gateway", "output", reason, TRUNCATED)
         sink.put([*heard.told(self._seal, turn.tenant, block), Finish()])
 
@@ -122,6 +125,7 @@ class _Heard(WrappingSink):
         self.failure: ErrorPayload | None = None
         self.is_cut = False
         self._words: list[str] = []
+        self._memory = 0
         self._usage: Usage | None = None
 
     def put(self, deltas: list[AnyDelta]) -> bool:
@@ -135,6 +139,9 @@ class _Heard(WrappingSink):
                     self.failure = error
                 case Finish(reason="length"):
                     self.is_cut = True
+        self._memory += memory_of(deltas)
+        if self._memory > MOST_HELD:
+            raise AnswerTooLong
         return True
 
     def told(self, seal: Seal, tenant: str, block: dict[str, Any]) -> list[AnyDelta]:

@@ -31,7 +31,7 @@ from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.spec.request import Request
 from antiphon.spec.response import DROPPED, ESTIMATED, Receipt, Response, Usage
 from antiphon.stream import lifecycle, sse
-from antiphon.stream.composer import Composer, show_all
+from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
     AnyDelta,
     CallDelta,
@@ -87,7 +87,7 @@ class ResponseBuilder:
         previous_response_id: str | None = None,
         clock: Callable[[], float] = time.time,
         new_id: Callable[[str], str] = ids.new_id,
-        shows: Callable[[str], str | None] = show_all,
+        shows: Callable[[str], str | None] = str,
         error_event: bool = True,
         first_sequence_number: int = 0,
     ) -> None:
@@ -202,7 +202,7 @@ class ResponseBuilder:
 
     def feed(self, deltas: Iterable[AnyDelta]) -> list[AnyEvent]:
         """The same in the vocabulary of providers, for streams that were written as deltas."""
-        return self._kept(self._composer.feed(deltas))
+        return self._kept(self._composer.feed([*deltas]))
 
     def add_receipt(self, param: str, reason: str, *, action: str = DROPPED, provider: str = "") -> None:
         """Tell the client, in `antiphon:receipts` of the response, what of its request was not honoured."""

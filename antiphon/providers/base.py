@@ -31,6 +31,7 @@ from antiphon.spec.response import UNMET as UNMET
 from antiphon.spec.response import Receipt
 from antiphon.spec.routing import RouteHint
 from antiphon.spec.tools import Tool
+from antiphon.stream.answer_limit import MOST_BYTES
 from antiphon.stream.deltas import AnyDelta
 from antiphon.stream.sinks import Sink as Sink
 from antiphon.stream.sinks import WrappingSink as WrappingSink
@@ -64,6 +65,7 @@ class Turn(Struct, eq=False):
     upstream_status: int = 0
     """Of an upstream that refused or failed: its HTTP status, and its own id for the request."""
     upstream_id: str = ""
+    answer_limit: int = MOST_BYTES
     keeps_chunks: bool = False
     """Is a chunk of the upstream without words to be put as an empty text?"""
     log: "Callable[[Turn, Receipt], None] | None" = None

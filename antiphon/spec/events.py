@@ -3,6 +3,7 @@
 An event is data. Its JSON bytes are made by `to_json` when somebody frames them; bridges read the fields.
 """
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import UNSET, Struct, UnsetType, json
@@ -275,6 +276,14 @@ STANDARD: tuple[type[Event], ...] = (
 )
 EXTENDED: tuple[type[Event], ...] = (CustomToolCallInputDeltaEvent, CustomToolCallInputDoneEvent)
 EVENTS: dict[str, type[Event]] = {str(e.__struct_config__.tag): e for e in STANDARD + EXTENDED}
+
+_VENDOR_TYPE = re.compile(r"[\w.:-]+")
+
+
+def may_be_vendor_event(type: str) -> bool:
+    """Is this a type of event that somebody else may give a meaning to?"""
+    return type not in EVENTS and _VENDOR_TYPE.fullmatch(type) is not None
+
 
 if TYPE_CHECKING:
     AnyEvent = Event | OtherEvent

@@ -4,8 +4,8 @@ This machine alone makes ids, indexes and sequence numbers. It keeps three promi
 order in which they opened, there is exactly one terminal event, and nothing follows it.
 """
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -14,9 +14,10 @@ from antiphon.spec import events as ev
 from antiphon.spec import ids
 from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
-from antiphon.spec.items import ItemStatus, Phase, type_of
+from antiphon.spec.items import Phase, type_of
 from antiphon.spec.response import IncompleteDetails, Receipt, Response
 from antiphon.stream import lifecycle
+from antiphon.stream.answer_limit import CALL_SIZE, MOST_ITEMS, beginning_of, length_of, size_of
 from antiphon.stream.client_calls import CALL_TYPES
 from antiphon.stream.deltas import (
     CUTS,
@@ -52,6 +53,7 @@ from antiphon.stream.open_items import (
     OpenReasoning,
     OpenWhole,
     UnnamedCall,
+    close_cut,
     emit_nothing,
     is_another,
     is_over,
@@ -62,11 +64,6 @@ from antiphon.stream.resume_state import SentEvents
 
 _TRIGGERS = {event: name for name, event in ev.EVENTS.items() if issubclass(event, ev.LifecycleEvent)}
 _text_event = ev.OutputTextDeltaEvent
-_EVENT_TYPE = re.compile(r"[\w.:-]+")
-
-
-def show_all(item_type: str) -> str | None:
-    return item_type
 
 
 class Composer(Struct, eq=False, weakref=True):
@@ -80,7 +77,7 @@ class Composer(Struct, eq=False, weakref=True):
     response: Response
     clock: Callable[[], float]
     new_id: Callable[[str], str] = ids.new_id
-    shows: Callable[[str], str | None] = show_all
+    shows: Callable[[str], str | None] = str
     first_sequence_number: int = 0
     error_event: bool = True
     seal: Callable[[str], str] = str
@@ -92,9 +89,14 @@ class Composer(Struct, eq=False, weakref=True):
     """Counted in the terminal response, for a reader that takes fields beyond the specification."""
     keeps_chunks: bool = False
     """A text without words is told, as a delta of the open text: its reader counts the upstream's chunks."""
+    room: int = sys.maxsize  # bytes that may still be said
+    deltas_left: int = sys.maxsize
+    limited: Callable[[], None] | None = None
+    """Called when the answer has reached its limit, before its end is told."""
 
     state: str = lifecycle.ABSENT
     finished: bool = False
+    is_too_long: bool = False
     error: ErrorPayload | None = None
     ending: Finish | None = None
     """How the provider put the end of its answer."""
@@ -119,7 +121,7 @@ class Composer(Struct, eq=False, weakref=True):
             self._lifecycle(ev.ResponseInProgressEvent, lifecycle.IN_PROGRESS)
         return self._event_buffer().take()
 
-    def feed(self, deltas: Iterable[AnyDelta]) -> list[ev.AnyEvent]:
+    def feed(self, deltas: Sequence[AnyDelta]) -> list[ev.AnyEvent]:
         """The events of a batch of deltas; the last one is terminal once `finished`.
 
         Nearly every delta of every stream is text for the open part, so that case is handled in place,
@@ -128,23 +130,28 @@ class Composer(Struct, eq=False, weakref=True):
         message, buffer = self._text, self._buffer or self._event_buffer()
         if message is None and self.state != lifecycle.IN_PROGRESS and not self.finished:
             buffer.events = self.start()
-        events, number = buffer.events, buffer.number
+        left = self.deltas_left = self.deltas_left - len(deltas)
+        events, number, room = buffer.events, buffer.number, self.room if left >= 0 else -1
         try:
             for delta in deltas:
                 if message is not None and type(delta) is TextDelta and delta.logprobs is None:
-                    if (text := delta.text) or self.keeps_chunks:
-                        message.chunks.append(text)
-                        part = message.part_index
-                        events.append(_text_event(number, message.id, message.index, part, text))
-                        number += 1
-                elif not self.finished:
-                    buffer.number = number
+                    text = delta.text
+                    if (size := len(text) if text.isascii() else length_of(text)) <= room:
+                        if text or self.keeps_chunks:
+                            room -= size
+                            message.chunks.append(text)
+                            part = message.part_index
+                            events.append(_text_event(number, message.id, message.index, part, text))
+                            number += 1
+                        continue
+                if not self.finished:
+                    buffer.number, self.room = number, room
                     self._apply(delta)
-                    number, message = buffer.number, self._text
+                    number, room, message = buffer.number, self.room, self._text
         except BaseException:
             buffer.number = max(number, buffer.number)
             raise
-        buffer.number, buffer.events = number, []
+        buffer.number, buffer.events, self.room = number, [], room
         return [] if self.muted else events
 
     def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
@@ -160,8 +167,7 @@ class Composer(Struct, eq=False, weakref=True):
         buffer = self._event_buffer()
         buffer.number -= 1
         self.state = lifecycle.step(lifecycle.UNSENT, self.state, lifecycle.WITHDRAWN)
-        self.finished = False
-        self.response.incomplete_details = None
+        self.finished, self.response.incomplete_details = False, None
         self._fail(error)
         return buffer.take()
 
@@ -190,8 +196,7 @@ class Composer(Struct, eq=False, weakref=True):
 
     def item_id(self, key: Key) -> str:
         """The id of the item that is open under this key; empty for one that the client does not see."""
-        opened = self._keyed.whole.get(key) if self._keyed is not None else None
-        return "" if opened is None else opened.id
+        return "" if (opened := self._keys().whole.get(key)) is None else opened.id
 
     def open_call(self, key: Key) -> OpenCall | None:
         """The call that is told under this key now, once its name is known."""
@@ -201,8 +206,11 @@ class Composer(Struct, eq=False, weakref=True):
     # --- what was said ------------------------------------------------------------------------------------
 
     def _apply(self, delta: AnyDelta) -> None:
+        self.room -= (size := size_of(delta))
         # What every answer has is looked for first, by its class, which is quicker than a pattern.
-        if type(delta) is TextDelta:
+        if size and (self.room < 0 or len(self._items) > MOST_ITEMS):
+            self._end_at_limit(delta, self.room + size)
+        elif type(delta) is TextDelta:
             self._words_of_message(delta)
         elif type(delta) is UsageDelta:
             self.response.usage = delta.usage.balanced()
@@ -212,9 +220,16 @@ class Composer(Struct, eq=False, weakref=True):
         else:
             self._say_more(delta)
         current = self._current
-        text = current if type(current) is OpenMessage and current.part is OutputText else None
-        if text is not self._text:
-            self._text = text
+        self._text = current if type(current) is OpenMessage and current.part is OutputText else None
+
+    def _end_at_limit(self, delta: AnyDelta, room: int) -> None:
+        """End the answer here: of a text there is as much as there is room for, of anything else nothing."""
+        if type(delta) is TextDelta and (text := beginning_of(delta.text, room)):
+            self._message().text(text)
+        self.is_too_long = True
+        if self.limited is not None:
+            self.limited()
+        self._apply(Finish("length"))
 
     def _say_more(self, delta: AnyDelta) -> None:
         match delta:
@@ -264,20 +279,19 @@ class Composer(Struct, eq=False, weakref=True):
         if type(current) is OpenMessage and not self._sealed:
             return current
         self._leave()
-        message = OpenMessage(self._emit, self.new_id(ids.MESSAGE), len(self._items), self._phase)
-        if self._phase is not None:
-            self._phase = None
+        new_id = self.new_id(ids.MESSAGE)
+        message = self._current = OpenMessage(self._emit, new_id, len(self._items), self._phase)
+        self._phase = None
         self._open(message)
-        self._current = message
         return message
 
     def _reasoning(self) -> OpenReasoning:
         if isinstance(self._current, OpenReasoning) and not self._sealed:
             return self._current
         self._leave()
-        reasoning = OpenReasoning(self._emit, self.new_id(ids.REASONING), len(self._items))
+        new_id = self.new_id(ids.REASONING)
+        reasoning = self._current = OpenReasoning(self._emit, new_id, len(self._items))
         self._open(reasoning)
-        self._current = reasoning
         return reasoning
 
     def _start_words(self, delta: WordsStart) -> None:
@@ -285,11 +299,9 @@ class Composer(Struct, eq=False, weakref=True):
             return
         self._leave()
         self._item_end(delta.key, None)
-        words: OpenMessage | OpenReasoning
-        if delta.kind == "message":
-            words = OpenMessage(self._emit, self.new_id(ids.MESSAGE), len(self._items), delta.phase)
-        else:
-            words = OpenReasoning(self._emit, self.new_id(ids.REASONING), len(self._items))
+        place = self._emit, self.new_id(ids.prefix(delta.kind)), len(self._items)
+        is_message = delta.kind == "message"
+        words = OpenMessage(*place, delta.phase) if is_message else OpenReasoning(*place)
         self._open(words)
         words.begin()
         self._keys().words[delta.key] = words
@@ -311,6 +323,7 @@ class Composer(Struct, eq=False, weakref=True):
             if hidden := not self._visible(kind):
                 self._hide(kind)
             call = keyed.calls[delta.key] = UnnamedCall(delta.kind, hidden)
+            self.room -= CALL_SIZE
         if isinstance(call, OpenCall):
             if delta.arguments and not call.over:
                 call.arguments(delta.arguments)
@@ -376,12 +389,9 @@ class Composer(Struct, eq=False, weakref=True):
         opened = self._keys().whole.get(delta.key) if delta.key is not None else None
         if shown is None and delta.key is None:
             self._hide(delta.type)
-        if shown is None or (delta.key is not None and opened is None):
-            return
-        if shown in ev.EVENTS or not _EVENT_TYPE.fullmatch(shown):
-            return  # only this machine says what the specification's events say
-        place = {"item_id": opened.id, "output_index": opened.index} if opened else {}
-        self._emit(lambda number: ev.OtherEvent(shown, number, {**delta.fields, **place}))
+        if shown and (delta.key is None or opened is not None) and ev.may_be_vendor_event(shown):
+            place = {"item_id": opened.id, "output_index": opened.index} if opened else {}
+            self._emit(lambda number: ev.OtherEvent(shown, number, {**delta.fields, **place}))
 
     # --- opening and closing ------------------------------------------------------------------------------
 
@@ -402,8 +412,7 @@ class Composer(Struct, eq=False, weakref=True):
         if self._current is not None:
             self._current.over = True
             self._current = None
-        if self._sealed:
-            self._sealed = False
+        self._sealed = False
         if self._keyed is not None and self._keyed.touched:
             for call in self._keyed.touched:
                 call.over = call.over or call.sealed or call.is_whole()
@@ -448,13 +457,9 @@ class Composer(Struct, eq=False, weakref=True):
         self._end(ev.ResponseFailedEvent, lifecycle.FAILED)
 
     def _cut(self) -> None:
-        """End in the middle: what is whole is completed, from the first that is not all are incomplete."""
+        """End in the middle."""
         self._current = None
-        status: ItemStatus = "completed"
-        for item in self._items[self._closed :]:
-            if not item.is_whole():
-                status = "incomplete"
-            item.close(status)
+        close_cut(self._items[self._closed :])
         self._closed = len(self._items)
 
     def _end(self, event: type[ev.LifecycleEvent], status: str) -> None:
@@ -473,10 +478,7 @@ class Composer(Struct, eq=False, weakref=True):
                 self.response.receipt_count = len(self.receipts)
         if self.muted:
             return
-        snapshot = msgspec.structs.replace(self.response, output=list(self.response.output))
-        if snapshot.receipts is not msgspec.UNSET:
-            snapshot.receipts = list(snapshot.receipts)
-        self._emit(event, snapshot)
+        self._emit(event, lifecycle.copy_of(self.response))
 
     def _event_buffer(self) -> EventBuffer:
         """Start to emit events; a response that is wanted whole never does."""

@@ -324,6 +324,14 @@ _ALL = (RESPONSE_CREATED, RESPONSE_IN_PROGRESS, OPENS, CLOSES, RESPONSE_COMPLETE
 _AFTER_ALL = reduce(partial(step, RESPONSE), _ALL, ABSENT)
 
 
+def copy_of(response: Response) -> Response:
+    """The response as it stands, as a value of its own: its lists grow no more."""
+    copy = msgspec.structs.replace(response, output=list(response.output))
+    if copy.receipts is not msgspec.UNSET:
+        copy.receipts = list(copy.receipts)
+    return copy
+
+
 def failed(response: Response, error: ResponseError) -> Response:
     """An incomplete response as it is shown to a client whose protocol calls that a failure."""
     return msgspec.structs.replace(response, status=FAILED, incomplete_details=None, error=error)

@@ -4,7 +4,7 @@ The Composer decides when an item opens, ends and closes; what an item does in b
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import msgspec
@@ -394,6 +394,15 @@ class OpenWhole(OpenItem):
         if status == "completed" and is_over(self.item):
             return self.item
         return lifecycle.with_status(self.item, status)
+
+
+def close_cut(items: Iterable[OpenItem]) -> None:
+    """Close what a cut leaves open: from the first that is not whole on, all are incomplete."""
+    status: ItemStatus = "completed"
+    for item in items:
+        if not item.is_whole():
+            status = "incomplete"
+        item.close(status)
 
 
 def is_another(call: OpenCall | UnnamedCall, delta: CallDelta) -> bool:

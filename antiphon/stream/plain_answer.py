@@ -15,6 +15,9 @@ from antiphon.stream import lifecycle
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import INCOMPLETE, AnyDelta, Finish, TextDelta, UsageDelta
 
+_MOST_BYTES = 4
+"""Of one character in UTF-8."""
+
 
 def compose(composer: Composer, deltas: Sequence[AnyDelta]) -> bool:
     """Complete a response that has not begun, if these deltas are a plain answer; else do nothing."""
@@ -22,6 +25,8 @@ def compose(composer: Composer, deltas: Sequence[AnyDelta]) -> bool:
         return False
     said, counted, ended = deltas
     if type(said) is not TextDelta or said.logprobs is not None or not said.text:
+        return False
+    if len(said.text) * _MOST_BYTES > composer.room:
         return False
     if type(counted) is not UsageDelta or type(ended) is not Finish or ended.reason in INCOMPLETE:
         return False

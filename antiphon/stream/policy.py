@@ -19,6 +19,7 @@ from antiphon.spec.tools import (
     ToolChoice,
     ToolRef,
 )
+from antiphon.stream.answer_limit import MOST_BYTES, TOO_LONG, AnswerTooLong, size_of
 from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, Key
 from antiphon.stream.dialects import solicited
@@ -108,7 +109,14 @@ class Policy(WrappingSink):
     answer were let through before.
     """
 
-    def __init__(self, sink: Sink, request: Request, note: Callable[[str, str], None], made: int = 0) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        request: Request,
+        note: Callable[[str, str], None],
+        made: int = 0,
+        limit: int = MOST_BYTES,
+    ) -> None:
         super().__init__(sink)
         self._note = note
         self._allowed = _allowed(request.tool_choice)
@@ -121,6 +129,7 @@ class Policy(WrappingSink):
         self._waiting: dict[Key, list[CallDelta]] = {}
         self._count = made
         self._over_limit = False
+        self._room = limit  # for calls that are not let through
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         return self._sink.put(self._filter(deltas))
@@ -153,6 +162,7 @@ class Policy(WrappingSink):
     def _call(self, delta: CallDelta) -> list[AnyDelta]:
         named = self._calls.get(delta.key)
         if named is None or _is_another(named, delta):
+            self._withhold(delta)
             waiting = self._waiting.setdefault(delta.key, [])
             waiting.append(delta)
             if not delta.name:
@@ -164,7 +174,16 @@ class Policy(WrappingSink):
                 return list(waiting)
             self._forbidden.add(delta.key)
             self._unmade.update(piece.call_id for piece in waiting if piece.call_id)
-        return [] if delta.key in self._forbidden else [delta]
+        if delta.key not in self._forbidden:
+            return [delta]
+        self._withhold(delta)
+        return []
+
+    def _withhold(self, delta: CallDelta) -> None:
+        """Count what is not let through: nobody behind this sink learns how much that is."""
+        self._room -= size_of(delta)
+        if self._room < 0:
+            raise AnswerTooLong(TOO_LONG)
 
     def _permits(self, delta: CallDelta) -> bool:
         if self._allowed is not None and delta.name not in self._allowed:

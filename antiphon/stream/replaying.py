@@ -16,7 +16,7 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Reasoning
 from antiphon.spec.response import Response
 from antiphon.stream import lifecycle
-from antiphon.stream.composer import Composer, show_all
+from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
     INCOMPLETE,
     AnnotationDelta,
@@ -43,7 +43,7 @@ _REASONS = {told: reason for reason, told in INCOMPLETE.items()}
 
 
 def recompose(
-    response: Response, shows: Callable[[str], str | None] = show_all, first_sequence_number: int = 0
+    response: Response, shows: Callable[[str], str | None] = str, first_sequence_number: int = 0
 ) -> list[AnyEvent]:
     """All events of a response that is completed or incomplete; the last one has the response as it is."""
     begun = replace(

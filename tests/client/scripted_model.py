@@ -109,7 +109,7 @@ def unanswered(items: Sequence[Item]) -> list[str]:
 def compose(deltas: Iterable[AnyDelta]) -> tuple[list[AnyEvent], Response]:
     """The events of deltas, judged by the Auditor."""
     composer = Composer(Response.new("resp_1", "m", now=1), clock=lambda: 2.0)
-    events = composer.feed(deltas)
+    events = composer.feed([*deltas])
     if not composer.finished:
         events += composer.fail(ErrorPayload("server_error", "no end"))
     assert audit(events, extensions=True, solicited={"custom_tool_call"}) == []

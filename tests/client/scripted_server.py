@@ -52,7 +52,7 @@ def composed(deltas: Iterable[AnyDelta], **request: Any) -> tuple[Response, list
     """A finished response and its events, each as the bytes that a server writes."""
     body = {"model": "m", "input": "x"} | request
     composer = Composer(new_response(decode_request(encode(body)), model="m", now=1), clock=lambda: 2.0)
-    events = composer.start() + composer.feed(deltas)
+    events = composer.start() + composer.feed([*deltas])
     return composer.snapshot(), [frames([event]) for event in events]
 
 

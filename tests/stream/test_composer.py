@@ -432,15 +432,15 @@ def test_events_are_values_that_later_deltas_do_not_change() -> None:
 
 
 def test_a_source_that_breaks_does_not_repeat_a_number() -> None:
-    def breaking() -> Iterator[AnyDelta]:
-        yield TextDelta("a")
-        yield TextDelta("b")
-        raise OSError
+    class Breaking(list[AnyDelta]):
+        def __iter__(self) -> Iterator[AnyDelta]:
+            yield from super().__iter__()
+            raise OSError
 
     machine = composer()
     told = machine.feed([TextDelta("start")])
     with pytest.raises(OSError):  # noqa: PT011
-        machine.feed(breaking())
+        machine.feed(Breaking([TextDelta("a"), TextDelta("b")]))
     told += machine.feed([Finish()])
     assert [event.sequence_number for event in told] == list(range(len(told)))
 

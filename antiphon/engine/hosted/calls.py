@@ -68,6 +68,8 @@ class CallRunner:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._run(one, turn)) for one in calls]
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
         finally:
             self._seconds -= time.monotonic() - began
         return [task.result() for task in tasks]

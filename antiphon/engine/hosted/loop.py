@@ -42,6 +42,8 @@ class _Composing(Protocol):
     """Whoever makes the response."""
 
     response: Response
+    room: int
+    """How many more bytes may be said."""
 
     @property
     def seal(self) -> Callable[[str], str]:
@@ -240,12 +242,19 @@ class HostedLoop(AnsweringProvider):
                 usage,
                 self._composing.response,
                 lambda blob: self._composing.seal(blob),
+                self._composing.room,
                 begun,
             )
             bounded = replace(asked, max_tool_calls=left)
-            sink = Policy(said, bounded, turn.note(POLICY)) if restricts(bounded) else said
+            sink = (
+                Policy(said, bounded, turn.note(POLICY), limit=turn.answer_limit)
+                if restricts(bounded)
+                else said
+            )
             await self._ask(turn, sink, said.snapshot, begun)
             begun = None
+            # Of the calls of hosted functions the response has seen less than the model has said.
+            self._composing.room = min(self._composing.room, said.room)
             if said.finish is None:
                 return  # it failed, which has been put, or it broke off
             if said.is_cut or not said.calls:

@@ -13,6 +13,7 @@ from antiphon.engine.routing.continuation import Unfinished
 from antiphon.providers.base import Sink, WrappingSink
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item
 from antiphon.spec.response import Response, Usage
+from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG, AnswerTooLong
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, Key, TextDelta, UsageDelta
 from antiphon.stream.open_items import OpenCall
@@ -30,9 +31,10 @@ class ModelTurn(WrappingSink):
         before: Usage | None,
         response: Response,
         seal: Callable[[str], str],
+        room: int,
         begun: Unfinished | None = None,
     ) -> None:
-        """`begun` is what was said of this turn before it broke off, and is gone on with."""
+        """`room` is how many bytes may be said, `begun` what was said of this turn before it broke off."""
         super().__init__(sink)
         self.finish: Finish | None = None
         """How the model ended its turn; None if it has not, or failed."""
@@ -46,10 +48,17 @@ class ModelTurn(WrappingSink):
         self._unnamed: dict[Key, list[CallDelta]] = {}
         self._batch: list[AnyDelta] | None = None
         empty = replace(response, output=[], usage=None)
-        self._said = Composer(empty, clock=lambda: 0.0, muted=True, seal=seal)
+        self._said = Composer(
+            empty, clock=lambda: 0.0, muted=True, seal=seal, room=room, deltas_left=MOST_DELTAS
+        )
         self._earlier = [] if begun is None else begun.items
         if begun is not None and begun.text:
             self._said.feed([TextDelta(begun.text)])
+
+    @property
+    def room(self) -> int:
+        """How many more bytes may be said."""
+        return self._said.room
 
     @property
     def is_cut(self) -> bool:
@@ -79,7 +88,10 @@ class ModelTurn(WrappingSink):
                 self._pass_on(delta, batch)
         finally:
             self._batch = None
-        return self._sink.put(batch) if batch else True
+        has_room = self._sink.put(batch) if batch else True
+        if self._said.is_too_long:
+            raise AnswerTooLong(TOO_LONG)
+        return has_room
 
     def _pass_on(self, delta: AnyDelta, batch: list[AnyDelta]) -> None:
         if isinstance(delta, CallDelta):

@@ -16,6 +16,7 @@ from antiphon.providers.base import Sink, Turn
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.response import RouteAttempt, Usage
+from antiphon.stream.answer_limit import MOST_HELD, memory_of
 from antiphon.stream.client_calls import CALL_TYPES
 from antiphon.stream.deltas import (
     AnnotationDelta,
@@ -75,7 +76,7 @@ def announces(delta: AnyDelta, shows: Shows) -> bool:
 
 
 class Attempt(Struct, eq=False):
-    """Holds back until content comes, or until the end if nobody follows the answer.
+    """Holds back until content comes, or until the end if nobody follows the answer; `MOST_HELD` at most.
 
     It stands on the path of every delta, so once there is content it only looks at the last of a batch.
     """
@@ -99,6 +100,7 @@ class Attempt(Struct, eq=False):
     """Where it goes on with what another has said, and what it was given for that."""
     added: Sequence[Item] = ()
     _held: list[AnyDelta] | None = None
+    _memory: int = 0  # that it takes
     _usage: Usage | None = None  # what was counted before the last batch
 
     __repr__ = object.__repr__  # which shows no prompt
@@ -146,7 +148,8 @@ class Attempt(Struct, eq=False):
             self.first = perf_counter()
             if self.ask.admission == "probe":
                 self.router.proved(self.ask)
-        if not self.first or not self.turn.stream:
+        self._memory += memory_of(deltas)
+        if (not self.first or not self.turn.stream) and self._memory <= MOST_HELD:
             return True
         self._held, self.has_content = None, True
         return self.sink.put(held)

@@ -28,6 +28,7 @@ from antiphon.spec.items import (
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import TextFormat
+from antiphon.stream.answer_limit import MOST_HELD, TOO_LONG, AnswerTooLong, memory_of, size_of
 from antiphon.stream.deltas import (
     CUTS,
     AnnotationDelta,
@@ -66,6 +67,7 @@ UNFINISHED = ErrorPayload(
     "or a text with a format; send the request again",
     code="cannot_continue",
 )
+_REASONING_ENDS = ItemEnd(None, "completed")
 _NO_WORDS = (UsageDelta, Finish, Failure)
 _NOT_YET = "The result of this call comes later. Go on with the answer without it, and do not call again."
 _OUTPUTS = (FunctionCallOutput, CustomToolCallOutput)
@@ -227,12 +229,16 @@ class Continuation(Struct):
         None if the budget is used up; then that has been put as the end of the answer.
         """
         left = self.request(request)
-        closing: list[AnyDelta] = [ItemEnd(None, "completed")] if self.before.has_open_reasoning else []
         if left is None:
-            closing += [UsageDelta(self._usage_of_all()), Finish("length")]
-        if closing:
-            sink.put(closing)
+            self.end(sink)
+        elif self.before.has_open_reasoning:
+            sink.put([_REASONING_ENDS])
         return left
+
+    def end(self, sink: Sink) -> None:
+        """Put the end of the answer: nobody goes on with it."""
+        closing: list[AnyDelta] = [_REASONING_ENDS] if self.before.has_open_reasoning else []
+        sink.put([*closing, UsageDelta(self._usage_of_all()), Finish("length")])
 
 
 class Resuming(WrappingProvider):
@@ -247,9 +253,9 @@ class Resuming(WrappingProvider):
         request = how.begin(turn.request, sink)
         if request is None:
             return
-        joined = Continued(
-            sink, how, 0, begins=lambda: None, left_out=partial(suppress_reasoning, turn, self.name)
-        )
+        left_out = partial(suppress_reasoning, turn, self.name)
+        limit = turn.answer_limit
+        joined = Continued(sink, how, 0, begins=lambda: None, left_out=left_out, limit=limit)
         await self._provider.answer(replace(turn, request=request, items=[*turn.items, *how.added]), joined)
 
 
@@ -297,8 +303,12 @@ class Continued(WrappingSink):
         *,
         begins: Callable[[], None],
         left_out: Callable[[], None],
+        limit: int,
     ) -> None:
-        """`begins` is called before the first thing that the target adds, `left_out` for its thoughts."""
+        """`begins` is called before the first thing that the target adds, `left_out` for its thoughts.
+
+        Of these there may be as many bytes as the `limit` says.
+        """
         super().__init__(sink)
         self.has_added = False
         """Has the target said anything that was not there before?"""
@@ -308,11 +318,13 @@ class Continued(WrappingSink):
         self._how = how
         self._number = number
         self._left_out = left_out
+        self._room_for_thoughts = limit
         before = how.before.text
         self._seam = Seam(before, how.unsent, how.anchor) if before else None
         self._is_joined = not before  # the open text has gone on, or is over
         self._is_at_text = bool(before)  # what comes belongs to that text
         self._waiting: list[AnyDelta] = []  # until it is known what the text before it adds
+        self._memory = 0  # that they take
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         passed: list[AnyDelta] = []
@@ -329,6 +341,9 @@ class Continued(WrappingSink):
         match delta:
             case UsageDelta() | AnnotationDelta() if seam is not None:
                 self._waiting.append(delta)
+                self._memory += memory_of((delta,))
+                if self._memory > MOST_HELD:
+                    raise AnswerTooLong(TOO_LONG)
                 return []
             case UsageDelta():
                 return [delta]
@@ -346,6 +361,9 @@ class Continued(WrappingSink):
                 return [*self._decided(is_cut=True), delta]
             case ReasoningDelta() | SummaryDelta() | SignatureDelta() if not self._is_joined:
                 self._left_out()
+                self._room_for_thoughts -= size_of(delta)
+                if self._room_for_thoughts < 0:
+                    raise AnswerTooLong(TOO_LONG)
                 return []
             case MessageStart() | PartEnd(None) | ItemEnd(None) if not self._is_joined:
                 return []

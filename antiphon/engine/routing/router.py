@@ -29,14 +29,17 @@ from antiphon.engine.routing.continuation import (
 from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
 from antiphon.engine.routing.failure_kinds import is_due_to_target, kind_of
 from antiphon.engine.routing.routes import FailedAttempt, RouteInUse, UsableRoute
-from antiphon.providers.base import ROUTE, Capabilities, Provider, Sink, Turn, UpstreamError
+from antiphon.providers.base import ROUTE, TRUNCATED, Capabilities, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
+from antiphon.spec.limits import LARGE
 from antiphon.spec.response import CONTINUED, ESTIMATED, Receipt, Response, RouteAttempt, Usage
 from antiphon.stream.deltas import Failure
 
 ROUTER = "router"
 """Who a receipt names for what is decided here."""
+MOST_CONTINUATIONS = 3
+"""So often do targets go on with one answer."""
 
 _Prepare = Callable[[Resolved, Provider, Turn, Sequence[Item]], Awaitable[None] | None]
 """Gives a turn its context as this provider takes it, and items after that; None if that is done at once."""
@@ -89,6 +92,7 @@ class RouteProvider(Struct, eq=False):
     tells: bool = False
     """Not where the only target is asked for the first time: nothing was decided then."""
     _attempts: list[RouteAttempt] = []
+    _continuations: int = 0
     _unfinished: Unfinished | None = None
     """What the next target goes on with."""
     _held: Held | None = None
@@ -201,12 +205,20 @@ class RouteProvider(Struct, eq=False):
         """Have the attempt go on with what there is. False if nothing may follow it."""
         ask, turn, sink = attempt.ask, attempt.turn, attempt.sink
         how = Continuation.on(provider, mine, before)
+        if self._continuations == MOST_CONTINUATIONS:
+            reason = f"the answer broke off after {MOST_CONTINUATIONS} targets had gone on with it"
+            turn.receipt(ROUTER, "output", reason, TRUNCATED)
+            self._tell(turn)
+            how.end(sink)
+            return False
+        self._continuations += 1
         if how.request(turn.request) is None:
             self._tell(turn)
         request = how.begin(turn.request, sink)
         if request is None:
             return False
         mine.request = request
+        mine.is_large = mine.is_large or len(before.text) > LARGE
         # The response has the name of the target whose words are there, so that changes with its first word.
         response, spoke = self._composing.response, self._composing.response.model
         self._composing.begins(ask.target, provider, mine)
@@ -219,7 +231,8 @@ class RouteProvider(Struct, eq=False):
             response.model = mine.target
 
         left_out = partial(suppress_reasoning, turn, ROUTER)
-        joined = Continued(sink, how, len(self._attempts), begins=begins, left_out=left_out)
+        number, limit = len(self._attempts), turn.answer_limit
+        joined = Continued(sink, how, number, begins=begins, left_out=left_out, limit=limit)
         attempt.sink = attempt.continued = joined
         attempt.added = how.added
         return True
