@@ -45,23 +45,6 @@ class ModelNames:
         return self._listed.get(model)
 
 
-class ListedModels:
-    """What a provider says of its models where its upstream lists them, and that it holds nothing open."""
-
-    _models: ModelNames
-
-    async def models(self) -> list[str]:
-        """The names of the upstream's own list; empty when it has none to give."""
-        return await self._models.names()
-
-    def facts(self, model: str) -> ModelFacts | None:
-        """What the list last said of a model."""
-        return self._models.facts(model)
-
-    async def close(self) -> None:
-        return
-
-
 def listed(
     models: object, key: str = "id", read: Callable[[Mapping[str, Any]], ModelFacts] | None = None
 ) -> Listed:

@@ -14,13 +14,15 @@ from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import UNREADABLE
 
 _NONE_THERE = (404, 405)
+BEARER = "Authorization: Bearer "
+EVENTS_OR_JSON = "text/event-stream, application/json"
 _PATIENCE = UpstreamTimeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
 
 
 class Introduction(NamedTuple):
     """The headers of every request, and what of them must never be shown."""
 
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     secrets: tuple[str, ...]
 
 
@@ -28,8 +30,8 @@ def introduction(
     api_key: Secret | None,
     own: Mapping[str, Secret] | None,
     *,
-    key: str = "Authorization: Bearer ",
-    accept: str = "text/event-stream, application/json",
+    key: str = BEARER,
+    accept: str = EVENTS_OR_JSON,
 ) -> Introduction:
     """`key` is what stands before the API key; the headers of the configuration come last and win."""
     headers = {"Content-Type": "application/json", "Accept": accept}

@@ -8,8 +8,9 @@ from antiphon.providers.anthropic.models import PREFILL
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, AnthropicRequest, prepare
 from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.anthropic.stream import AnthropicStream
-from antiphon.providers.base import Capabilities, Environment, Sink, Turn
-from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.providers.base import Capabilities, Environment, Turn
+from antiphon.providers.exchange import Call, apart, encoded
+from antiphon.providers.http_provider import HttpProvider
 from antiphon.wires.messages.vendor import FIELDS, VENDOR
 
 BASE_URL = "https://api.anthropic.com"
@@ -22,29 +23,22 @@ _PARAMETERS = frozenset(
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 
 
-class Anthropic(model_lists.ListedModels):
+class Anthropic(HttpProvider):
     """An upstream of this wire: one address, one key, one version."""
 
     Settings = AnthropicSettings
 
     def __init__(self, settings: AnthropicSettings, environment: Environment) -> None:
-        self.name = settings.name
-        self._http = environment.http
         base_url = settings.base_url or BASE_URL
-        self._base = base_url.rstrip("/").removesuffix("/messages").removesuffix("/v1")
+        base = base_url.rstrip("/").removesuffix("/messages").removesuffix("/v1")
+        key = queries.BEARER if settings.auth == "bearer" else "x-api-key: "
+        super().__init__(settings, environment, base, key=key)
         self._shape = AnthropicOptions(
             self.name, settings.version or _version(base_url), settings.max_tokens, settings.cache
         )
         self.capabilities = _capabilities(self._shape)
-        self._timeouts = settings.timeouts
         self._betas = settings.beta
-        key = "Authorization: Bearer " if settings.auth == "bearer" else "x-api-key: "
-        self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers, key=key)
-        self._headers.setdefault("anthropic-version", self._shape.version)
-        self._models = model_lists.ModelNames(self._fetch_models)
-
-    async def answer(self, turn: Turn, sink: Sink) -> None:
-        await ask(self._http, turn, self._call, sink)
+        self._headers = {"anthropic-version": self._shape.version, **self._headers}
 
     async def count_tokens(self, turn: Turn) -> int | None:
         def asked() -> tuple[bytes, Mapping[str, str]]:
@@ -52,17 +46,8 @@ class Anthropic(model_lists.ListedModels):
             return encoded(turn, prepared.counted()), self._headers_for(prepared)
 
         body, headers = await apart(turn, asked)
-        url = f"{self._base}/v1/messages/count_tokens"
-        return await queries.count(
-            self._http,
-            url,
-            body,
-            headers,
-            self._timeouts,
-            provider=self.name,
-            field="input_tokens",
-            secrets=self._secrets,
-        )
+        asks = queries.Introduction(headers, self._secrets)
+        return await self._count(f"{self._base}/v1/messages/count_tokens", body, "input_tokens", asks)
 
     def _call(self, turn: Turn) -> Call:
         prepared = prepare(turn, self._shape)
@@ -73,14 +58,8 @@ class Anthropic(model_lists.ListedModels):
             note=turn.note(self.name),
             secrets=self._secrets,
         )
-        return Call(
-            provider=self.name,
-            url=f"{self._base}/v1/messages",
-            headers=self._headers_for(prepared),
-            body=encoded(turn, prepared.body),
-            parser=parser,
-            timeouts=self._timeouts.patient(stream=turn.stream),
-            secrets=self._secrets,
+        return self._call_for(
+            turn, f"{self._base}/v1/messages", prepared.body, parser, self._headers_for(prepared)
         )
 
     def _headers_for(self, prepared: AnthropicRequest) -> Mapping[str, str]:
@@ -88,8 +67,7 @@ class Anthropic(model_lists.ListedModels):
         return {**self._headers, "anthropic-beta": ",".join(betas)} if betas else self._headers
 
     async def _fetch_models(self) -> model_lists.Listed:
-        url = f"{self._base}/v1/models?limit=1000"
-        answer = await queries.look_up(self._http, url, self._headers, self.name, self._secrets)
+        answer = await self._look_up(f"{self._base}/v1/models?limit=1000")
         return model_lists.listed(answer.get("data"), read=model_lists.of_anthropic)
 
 

@@ -39,6 +39,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.messages.citations import annotation
 from antiphon.wires.messages.usage import MessagesCounts
 from antiphon.wires.messages.vendor import SLUG, VENDOR
@@ -46,16 +47,6 @@ from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
-_REASONS: dict[str, FinishReason] = {
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-    # The provider's own tools have been called as often as they may in one answer.
-    "pause_turn": "max_tool_calls",
-    # The turn pauses once the provider has summarised what was said before.
-    "compaction": "compaction",
-}
 _UNTOLD = frozenset({"stop_sequence", "model_context_window_exceeded"})
 """Reasons to stop that ours do not tell apart from others."""
 _KNOWN = ("text", "thinking", "redacted_thinking", "tool_use")
@@ -227,7 +218,7 @@ class AnthropicStream(LineParser):
     def _stopped(self, end: AnthropicMessage | AnthropicDelta) -> None:
         if (reason := end.stop_reason) is None:
             return
-        self._reason = _REASONS.get(reason, "stop")
+        self._reason = FINISH_REASONS.get(reason, "stop")
         if reason in _UNTOLD:
             self._ended |= {"stop_reason": reason, "stop_sequence": end.stop_sequence}
         details = end.stop_details

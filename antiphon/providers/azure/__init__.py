@@ -101,7 +101,7 @@ class Azure(ChatUpstream):
         return []
 
     async def embed(self, task: EmbeddingTask) -> Embedded:
-        return await self._embedded(self._address(task.model, "embeddings"), task)
+        return await self._embed_at(self._address(task.model, "embeddings"), task)
 
     def _call(self, turn: Turn) -> Call:
         call = super()._call(turn)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
 from antiphon.providers import model_lists, queries
@@ -11,7 +11,6 @@ from antiphon.providers.base import (
     Embedded,
     EmbeddingTask,
     Environment,
-    Sink,
     Turn,
     UpstreamError,
 )
@@ -22,8 +21,9 @@ from antiphon.providers.bedrock.models import Family, find
 from antiphon.providers.bedrock.request import prepare
 from antiphon.providers.bedrock.settings import BedrockSettings
 from antiphon.providers.bedrock.stream import BedrockStream
-from antiphon.providers.embeddings import checked, in_parts, posted, texts_of
-from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.providers.embeddings import checked, in_parts, texts_of
+from antiphon.providers.exchange import Call, apart, encoded
+from antiphon.providers.http_provider import HttpProvider
 from antiphon.spec.codec import encode
 from antiphon.wires.tools.names import ToolNames
 
@@ -48,18 +48,16 @@ _LISTS = (
 _HOST_REGION = re.compile(r"bedrock-runtime[\w-]*\.([a-z0-9-]+)\.")
 
 
-class Bedrock(model_lists.ListedModels):
+class Bedrock(HttpProvider):
     """Bedrock in one region, for one identity."""
 
     Settings = BedrockSettings
 
     def __init__(self, settings: BedrockSettings, environment: Environment) -> None:
-        self.name = settings.name
-        self.capabilities = CAPABILITIES
-        self._http = environment.http
         base_url, self._identity = _reached(settings)
-        self._base = base_url.rstrip("/")
-        self._headers = {header: value.reveal() for header, value in settings.headers.items()}
+        super().__init__(settings, environment, base_url.rstrip("/"))
+        self.capabilities = CAPABILITIES
+        self._own_headers = {header: value.reveal() for header, value in settings.headers.items()}
         self._guardrail: dict[str, str] = {}
         if settings.guardrail:
             self._guardrail = {
@@ -68,11 +66,6 @@ class Bedrock(model_lists.ListedModels):
             }
         self._cache = settings.cache
         self._like = settings.like
-        self._timeouts = settings.timeouts
-        self._models = model_lists.ModelNames(self._fetch_models)
-
-    async def answer(self, turn: Turn, sink: Sink) -> None:
-        await ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         """Only some models can be counted, and only under their own names."""
@@ -84,18 +77,8 @@ class Bedrock(model_lists.ListedModels):
 
         raw = await apart(turn, asked)
         url = self._url(turn.model, "count-tokens")
-        proof = await self._identity.prove("POST", url, raw)
-        headers = {**_JSON, **self._headers, **proof.headers}
-        return await queries.count(
-            self._http,
-            url,
-            raw,
-            headers,
-            self._timeouts,
-            provider=self.name,
-            field="inputTokens",
-            secrets=(*proof.secrets, *self._headers.values()),
-            absent=(400, 404),
+        return await self._count(
+            url, raw, "inputTokens", await self._sign("POST", url, raw, _JSON), absent=(400, 404)
         )
 
     async def embed(self, task: EmbeddingTask) -> Embedded:
@@ -103,17 +86,8 @@ class Bedrock(model_lists.ListedModels):
 
         async def ask(texts: Sequence[str]) -> Embedded:
             raw = encode(invoke_body(task.model, texts, task.dimensions))
-            proof = await self._identity.prove("POST", url, raw)
-            answer = await posted(
-                self._http,
-                url,
-                raw,
-                {"Content-Type": "application/json", **self._headers, **proof.headers},
-                self._timeouts,
-                InvokeAnswer,
-                provider=self.name,
-                secrets=(*proof.secrets, *self._headers.values()),
-            )
+            asks = await self._sign("POST", url, raw, {"Content-Type": "application/json"})
+            answer = await self._embeddings(url, raw, InvokeAnswer, asks)
             return checked(self.name, len(texts), answer.vectors(), answer.input_text_token_count)
 
         return await in_parts(texts_of(task, self.name), most(task.model), ask)
@@ -125,8 +99,7 @@ class Bedrock(model_lists.ListedModels):
 
     async def _signed(self, turn: Turn, family: Family, names: ToolNames, body: bytes) -> Call:
         url = self._url(turn.model, "converse-stream" if turn.stream else "converse")
-        proof = await self._identity.prove("POST", url, body)
-        secrets = (*proof.secrets, *self._headers.values())
+        headers, secrets = await self._sign("POST", url, body, _JSON)
         parser = BedrockStream(
             names,
             provider=self.name,
@@ -134,9 +107,16 @@ class Bedrock(model_lists.ListedModels):
             note=turn.note(self.name),
             secrets=secrets,
         )
-        headers = {**_JSON, **self._headers, **proof.headers}
         limits = self._timeouts.patient(stream=turn.stream)
         return Call(self.name, url, headers, body, parser, limits, secrets=secrets)
+
+    async def _sign(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str]
+    ) -> queries.Introduction:
+        """The headers of a request with its signature, and what of them is secret."""
+        proof = await self._identity.prove(method, url, body)
+        own = self._own_headers
+        return queries.Introduction({**headers, **own, **proof.headers}, (*proof.secrets, *own.values()))
 
     def _family(self, turn: Turn) -> Family:
         return find(turn.model, self._like or "")
@@ -160,10 +140,7 @@ class Bedrock(model_lists.ListedModels):
 
     async def _listed(self, path: str, place: str, name: str) -> model_lists.Listed:
         url = self._base.replace("//bedrock-runtime", "//bedrock", 1) + path
-        proof = await self._identity.prove("GET", url, b"")
-        headers = {**self._headers, **proof.headers}
-        secrets = (*proof.secrets, *self._headers.values())
-        answer = await queries.look_up(self._http, url, headers, self.name, secrets)
+        answer = await self._look_up(url, await self._sign("GET", url, b"", {}))
         return model_lists.listed(answer.get(place), name, model_lists.of_bedrock)
 
 

@@ -43,18 +43,11 @@ from antiphon.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
+from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
 
-_REASONS: dict[str, FinishReason] = {
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-    "refusal": "content_filter",
-}
 _BROKEN = {
     "malformed_model_output": "the model's answer cannot be read",
     "malformed_tool_use": "the model called a tool in a way that cannot be read",
@@ -311,7 +304,7 @@ class BedrockStream(AnswerParser):
             told = {"code": 500, "type": reason, "message": f"{broken} (stopReason {reason!r})"}
             self._fail(errors.reported(self._provider, told).payload)
         else:
-            self._reason = _REASONS.get(reason, "stop")
+            self._reason = FINISH_REASONS.get(reason, "stop")
 
     # --- words, reasoning and calls -----------------------------------------------------------------------
 

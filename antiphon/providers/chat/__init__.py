@@ -1,44 +1,35 @@
 """`type = "chat"`: any server that speaks OpenAI's `/chat/completions`."""
 
-from collections.abc import Coroutine
-from typing import Any
-
 from antiphon.config import HttpSettings
-from antiphon.providers import model_lists, queries
-from antiphon.providers.base import Capabilities, Embedded, EmbeddingTask, Environment, Sink, Turn
+from antiphon.providers import model_lists
+from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
 from antiphon.providers.chat.embeddings import EmbeddingsAnswer, embeddings_body
 from antiphon.providers.chat.profiles import Profile, choose
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.embeddings import checked, posted
-from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.providers.embeddings import checked
+from antiphon.providers.exchange import Call, apart, encoded
+from antiphon.providers.http_provider import HttpProvider
 from antiphon.wires.chat.source_numbers import SourceNumbers
 from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
 from antiphon.wires.reasoning.think_tags import ThinkTags
 
 
-class ChatUpstream(model_lists.ListedModels):
+class ChatUpstream(HttpProvider):
     """An upstream of this wire: one address, one key, one profile."""
 
     reader: type[ChatStream] = ChatStream
 
     def __init__(self, settings: HttpSettings, environment: Environment, profile: Profile) -> None:
-        self.name = settings.name
+        base = (settings.base_url or "").rstrip("/").removesuffix("/chat/completions")
+        super().__init__(settings, environment, base)
         self.profile = profile
-        self.capabilities: Capabilities = profile.capabilities
+        self.capabilities = profile.capabilities
         self._keeps = profile.keeps_reasoning
         self._kept_field = "" if profile.details or profile.reasoning_field else CONTENT
-        self._http = environment.http
-        self._base = (settings.base_url or "").rstrip("/").removesuffix("/chat/completions")
         self._url = f"{self._base}/chat/completions"
-        self._timeouts = settings.timeouts
         self._patient = self._timeouts.patient(stream=False)
-        self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers)
-        self._models = model_lists.ModelNames(self._fetch_models)
-
-    def answer(self, turn: Turn, sink: Sink) -> Coroutine[Any, Any, None]:
-        return ask(self._http, turn, self._call, sink)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:
@@ -50,17 +41,7 @@ class ChatUpstream(model_lists.ListedModels):
             body.pop("stream_options", None)
             return encoded(turn, body)
 
-        url = f"{self._url}/input_tokens"
-        return await queries.count(
-            self._http,
-            url,
-            await apart(turn, asked),
-            self._headers,
-            self._timeouts,
-            provider=self.name,
-            field="input_tokens",
-            secrets=self._secrets,
-        )
+        return await self._count(f"{self._url}/input_tokens", await apart(turn, asked), "input_tokens")
 
     def _call(self, turn: Turn) -> Call:
         name, profile, secrets = self.name, self.profile, self._secrets
@@ -73,23 +54,12 @@ class ChatUpstream(model_lists.ListedModels):
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
         return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
 
-    async def _embedded(self, url: str, task: EmbeddingTask) -> Embedded:
-        answer = await posted(
-            self._http,
-            url,
-            embeddings_body(task),
-            self._headers,
-            self._timeouts,
-            EmbeddingsAnswer,
-            provider=self.name,
-            secrets=self._secrets,
-        )
+    async def _embed_at(self, url: str, task: EmbeddingTask) -> Embedded:
+        answer = await self._embeddings(url, embeddings_body(task), EmbeddingsAnswer)
         return checked(self.name, len(task.input), answer.vectors(), answer.tokens())
 
     async def _fetch_models(self) -> model_lists.Listed:
-        answer = await queries.look_up(
-            self._http, f"{self._base}/models", self._headers, self.name, self._secrets
-        )
+        answer = await self._look_up(f"{self._base}/models")
         return model_lists.listed(answer.get("data") or answer.get("models"))
 
 
@@ -108,4 +78,4 @@ class ChatProvider(ChatUpstream):
         super().__init__(settings, environment, profile)
 
     async def embed(self, task: EmbeddingTask) -> Embedded:
-        return await self._embedded(f"{self._base}/embeddings", task)
+        return await self._embed_at(f"{self._base}/embeddings", task)

@@ -11,16 +11,16 @@ from antiphon.providers.base import (
     Embedded,
     EmbeddingTask,
     Environment,
-    Sink,
     Turn,
     UpstreamError,
 )
-from antiphon.providers.embeddings import checked, in_parts, posted, texts_of
-from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.providers.embeddings import checked, in_parts, texts_of
+from antiphon.providers.exchange import Call, apart, encoded
 from antiphon.providers.gemini.embeddings import MOST, EmbedAnswer, PredictAnswer, embed_body
 from antiphon.providers.gemini.request import PARAMETERS, SEARCHES, prepare
 from antiphon.providers.gemini.settings import GeminiSettings
 from antiphon.providers.gemini.stream import GeminiStream
+from antiphon.providers.http_provider import HttpProvider
 from antiphon.spec.errors import ErrorPayload
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
@@ -45,7 +45,7 @@ _MOST_PAGES = 10
 _MODEL = re.compile(r"(?!.*\.\.)[\w.@-]+(/[\w.@-]+)*", re.ASCII)
 
 
-class Gemini(model_lists.ListedModels):
+class Gemini(HttpProvider):
     """One address and one key."""
 
     Settings: ClassVar[type[HttpSettings]] = GeminiSettings
@@ -57,17 +57,8 @@ class Gemini(model_lists.ListedModels):
     """Must it be asked to tell what its own tools do, where there are functions beside them?"""
 
     def __init__(self, settings: HttpSettings, environment: Environment) -> None:
-        self.name = settings.name
-        self._http = environment.http
-        self._base = (settings.base_url or BASE_URL).rstrip("/")
-        self._timeouts = settings.timeouts
-        self._headers, self._secrets = queries.introduction(
-            settings.api_key, settings.headers, key="x-goog-api-key: "
-        )
-        self._models = model_lists.ModelNames(self._fetch_models)
-
-    async def answer(self, turn: Turn, sink: Sink) -> None:
-        await ask(self._http, turn, self._call, sink)
+        base = (settings.base_url or BASE_URL).rstrip("/")
+        super().__init__(settings, environment, base, key="x-goog-api-key: ")
 
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")
@@ -76,16 +67,7 @@ class Gemini(model_lists.ListedModels):
             body = prepare(turn, self.name, invocations=self.tells_invocations).body
             return self._counted(turn, body)
 
-        return await queries.count(
-            self._http,
-            url,
-            await apart(turn, asked),
-            self._headers,
-            self._timeouts,
-            provider=self.name,
-            field="totalTokens",
-            secrets=self._secrets,
-        )
+        return await self._count(url, await apart(turn, asked), "totalTokens")
 
     async def embed(self, task: EmbeddingTask) -> Embedded:
         path = self._path(task.model)
@@ -104,36 +86,20 @@ class Gemini(model_lists.ListedModels):
         shape: type[EmbedAnswer] | type[PredictAnswer],
         count: int,
     ) -> Embedded:
-        answer = await posted(
-            self._http,
-            self._url(model, method),
-            body,
-            self._headers,
-            self._timeouts,
-            shape,
-            provider=self.name,
-            secrets=self._secrets,
-        )
+        answer = await self._embeddings(self._url(model, method), body, shape)
         return checked(self.name, count, answer.vectors(), answer.tokens())
 
     def _call(self, turn: Turn) -> Call:
         prepared = prepare(turn, self.name, invocations=self.tells_invocations)
         method = "streamGenerateContent?alt=sse" if turn.stream else "generateContent"
-        return Call(
+        parser = GeminiStream(
+            prepared.names,
             provider=self.name,
-            url=self._url(turn.model, method),
-            headers=self._headers,
-            body=encoded(turn, prepared.body),
-            parser=GeminiStream(
-                prepared.names,
-                provider=self.name,
-                note=turn.note(self.name),
-                secrets=self._secrets,
-                keeps_chunks=turn.keeps_chunks,
-            ),
-            timeouts=self._timeouts.patient(stream=turn.stream),
+            note=turn.note(self.name),
             secrets=self._secrets,
+            keeps_chunks=turn.keeps_chunks,
         )
+        return self._call_for(turn, self._url(turn.model, method), prepared.body, parser)
 
     def _url(self, model: str, method: str) -> str:
         return f"{self._base}/{self._path(model)}:{method}"
@@ -164,7 +130,7 @@ class Gemini(model_lists.ListedModels):
         more = ""
         for _ in range(_MOST_PAGES):
             url = self._list_url() + (f"&pageToken={more}" if more else "")
-            page = await queries.look_up(self._http, url, self._headers, self.name, self._secrets)
+            page = await self._look_up(url)
             found |= self._listed(page)
             more = str(page.get("nextPageToken") or "")
             if not re.fullmatch(r"[\w=.~-]+", more):

@@ -39,24 +39,12 @@ from antiphon.stream.deltas import (
     UsageDelta,
 )
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
-_REASONS: dict[str, FinishReason] = {
-    "MAX_TOKENS": "length",
-    "CONTINUATION": "length",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "MODEL_ARMOR": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-}
 # Reasons that are none: the model did not get to an end.
 _BROKEN = {
     "MALFORMED_FUNCTION_CALL": "the model made a function call that cannot be read",
@@ -221,7 +209,7 @@ class GeminiStream(LineParser):
     def _finish_reason(self, reason: str, message: str) -> None:
         broken = _BROKEN.get(reason)
         if broken is None:
-            self._reason = _REASONS.get(reason, "stop")
+            self._reason = FINISH_REASONS.get(reason.lower(), "stop")
             return
         said = errors.scrub(message, self._secrets)
         text = f"{self._provider}: {broken} (finishReason {reason})" + (f": {said}" if said else "")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from antiphon.config import ModelFacts
-from antiphon.providers import queries
 from antiphon.providers.base import FALLBACK, SUPPRESSED, Environment, Sink, Turn, UpstreamError, WrappingSink
 from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.profiles import choose as choose_profile
 from antiphon.providers.errors import NotThere
 from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.providers.http_provider import HttpProvider
+from antiphon.providers.model_lists import Listed
 from antiphon.providers.responses.quirks import choose
 from antiphon.providers.responses.request import ResponsesRequest, prepare
 from antiphon.providers.responses.settings import ResponsesSettings
@@ -35,14 +35,14 @@ _REMEMBERED = 300.0
 """How long a server is taken at its word that it has no such address."""
 
 
-class OpenResponses:
+class OpenResponses(HttpProvider):
     """An upstream of our own wire: one address, one key, its quirks."""
 
     Settings = ResponsesSettings
 
     def __init__(self, settings: ResponsesSettings, environment: Environment) -> None:
         base_url = settings.base_url or ""
-        self.name = settings.name
+        super().__init__(settings, environment, base_url.rstrip("/").removesuffix("/responses"))
         self.quirks = choose(
             base_url,
             settings.quirks,
@@ -50,10 +50,6 @@ class OpenResponses:
             system_prompt=settings.system_prompt,
         )
         self.capabilities = self.quirks.capabilities
-        self._http = environment.http
-        self._base = base_url.rstrip("/").removesuffix("/responses")
-        self._timeouts = settings.timeouts
-        self._headers, self._secrets = queries.introduction(settings.api_key, settings.headers)
         # The same server, asked for its models, and in the older way when it does not know this one.
         kind = self.quirks.name if self.quirks.name in PROFILES else None
         self._chat = ChatUpstream(
@@ -103,23 +99,8 @@ class OpenResponses:
         def asked() -> bytes:
             return encoded(turn, self._prepared(turn).counted())
 
-        return await queries.count(
-            self._http,
-            f"{self._base}/responses/input_tokens",
-            await apart(turn, asked),
-            self._headers,
-            self._timeouts,
-            provider=self.name,
-            field="input_tokens",
-            secrets=self._secrets,
-            absent=(404, 405),
-        )
-
-    async def models(self) -> list[str]:
-        return await self._chat.models()
-
-    def facts(self, model: str) -> ModelFacts | None:
-        return self._chat.facts(model)
+        url = f"{self._base}/responses/input_tokens"
+        return await self._count(url, await apart(turn, asked), "input_tokens", absent=(404, 405))
 
     async def close(self) -> None:
         if self._sockets is not None:
@@ -161,15 +142,11 @@ class OpenResponses:
 
     def _call(self, turn: Turn) -> Call:
         prepared = self._prepared(turn)
-        return Call(
-            provider=self.name,
-            url=f"{self._base}/responses",
-            headers=self._headers,
-            body=encoded(turn, prepared.body),
-            parser=self._parser(turn, prepared),
-            timeouts=self._timeouts.patient(stream=turn.stream),
-            secrets=self._secrets,
-        )
+        parser = self._parser(turn, prepared)
+        return self._call_for(turn, f"{self._base}/responses", prepared.body, parser)
+
+    async def _fetch_models(self) -> Listed:
+        return await self._chat._fetch_models()
 
     def _opened(self) -> "Sockets":
         if self._sockets is None:

@@ -16,24 +16,25 @@ from antiphon.spec import events as ev
 from antiphon.spec.codec import NULL, UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.response import Response
-from antiphon.stream.deltas import CUTS, AnyDelta, Failure, Finish, FinishReason, TextDelta, UsageDelta
+from antiphon.stream.deltas import (
+    CUTS,
+    INCOMPLETE,
+    AnyDelta,
+    Failure,
+    Finish,
+    FinishReason,
+    TextDelta,
+    UsageDelta,
+)
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
+from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.lines import LineSplitter, LineTooLong
 from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
 _BOM = b"\xef\xbb\xbf"
-_REASONS: dict[str, FinishReason] = {
-    "max_output_tokens": "length",
-    "max_tokens": "length",
-    "length": "length",
-    "content_filter": "content_filter",
-    "max_tool_calls": "max_tool_calls",
-    "cancelled": "cancelled",
-    "compaction": "compaction",
-}
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -222,10 +223,11 @@ class ResponsesStream:
 
     def _reason(self, response: Response) -> FinishReason:
         told = response.incomplete_details.reason if response.incomplete_details else ""
-        reason = _REASONS.get(told)
-        if reason is None:
-            self._note("incomplete_details", f"the upstream's reason was {told or 'not given'!r}")
-        return reason or "length"
+        reason = FINISH_REASONS.get(told, "stop")
+        if reason in INCOMPLETE:
+            return reason
+        self._note("incomplete_details", f"the upstream's reason was {told or 'not given'!r}")
+        return "length"
 
     def _complaint(self) -> ErrorPayload | None:
         """The `error` event that came before, if there was one."""

@@ -36,6 +36,7 @@ from antiphon.wires.chat.chunks import (
 )
 from antiphon.wires.chat.repeated_text import RepeatedText
 from antiphon.wires.chat.source_numbers import SourceNumbers
+from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.lines import LineSplitter, LineTooLong
 from antiphon.wires.media.data_urls import data_url
 from antiphon.wires.media.images import image_item
@@ -45,19 +46,6 @@ from antiphon.wires.reasoning.think_tags import ThinkTags
 from antiphon.wires.tools.names import NO_TOOLS, ToolNames
 from antiphon.wires.usage import balance
 
-_REASONS: dict[str, FinishReason] = {
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "content_filter",
-    "safety": "content_filter",
-    "refusal": "content_filter",
-}
 _NOTHING = Raw()
 # Reasons that are none: the server broke off and says so in the place of a reason.
 _BROKEN = {"error": "the model failed", "insufficient_system_resource": "the server is overloaded"}
@@ -288,7 +276,7 @@ class ChatReader(Struct, eq=False):
         if broken := _BROKEN.get(reason):
             self._fail(ChatFault("reported", f"{broken} (finish_reason {reason!r})"))
         else:
-            self._reason = _REASONS.get(reason, "stop")
+            self._reason = FINISH_REASONS.get(reason, "stop")
 
     # --- words --------------------------------------------------------------------------------------------
 
