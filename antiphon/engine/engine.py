@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from msgspec.structs import replace
 
 from antiphon.config import Config, Target, UnknownModel
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.engine.caller import Begun
 from antiphon.engine.caller import Caller as Caller
 from antiphon.engine.capabilities import report_unsupported
@@ -75,7 +76,7 @@ class Engine:
         self.clock = clock
         self.media = media
         self.routes = routes or Routes(config, providers, clock)
-        self.hosted = hosted or HostedTools({}, config, seal)
+        self.hosted = hosted or HostedTools({}, config, seal, KnownSecrets())
         self.schemas = SchemaPool()
         self._wrapped: Callable[[Provider, Turn], Provider] = partial(wrapped, seal, self.schemas)
         self._receipt_log = ReceiptLog()

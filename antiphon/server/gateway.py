@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from antiphon.config import Config
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.job import BackgroundJob
 from antiphon.engine.engine import Engine
@@ -103,9 +104,10 @@ class Gateway:
         store = await open_store(config.store, folder, alone=config.server.workers == 1, seal=seal)
         # Several workers share the state of the routes, so that what one learns all know.
         routes = Routes(config, providers, store.clock, folder=folder if config.server.workers > 1 else None)
-        lent = ToolEnvironment(config, store, seal, http, folder, store.clock, providers)
+        secrets = KnownSecrets.of(config)
+        lent = ToolEnvironment(config, store, seal, http, folder, store.clock, providers, secrets)
         try:
-            hosted = HostedTools(create_tools(config.tools, lent), config, seal)
+            hosted = HostedTools(create_tools(config.tools, lent), config, seal, secrets)
         except BaseException:  # a key of a tool's table is wrong, and only the tool could know
             await store.close()
             raise

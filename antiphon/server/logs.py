@@ -10,10 +10,11 @@ import logging
 import re
 import time
 from datetime import UTC, datetime
-from typing import Literal
 
 from msgspec import Struct
 
+from antiphon.config import Config
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
 from antiphon.engine.routing.routes import FailedAttempt
@@ -143,11 +144,12 @@ def _fields(caller: Caller, route: str, began: float, status: int) -> _Fields:
     return fields
 
 
-def configure(level: str, format: Literal["text", "json"]) -> None:
-    """Have everything that is logged written to stderr, a line each."""
+def configure(config: Config) -> None:
+    """Have everything that is logged written to stderr, a line each, without the gateway's secrets."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLine() if format == "json" else TextLine())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    formatter = JsonLine() if config.log.format == "json" else TextLine()
+    handler.setFormatter(_Masking(formatter, KnownSecrets.of(config)))
+    logging.basicConfig(level=config.log.level.upper(), handlers=[handler])
     # Which credentials it found is news to nobody who set them.
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)
     logging.getLogger("asyncio").addFilter(without_noise_of_children)
@@ -167,6 +169,18 @@ def without_noise_of_children(record: logging.LogRecord) -> bool:
         record.levelno, record.levelname = logging.INFO, "INFO"
         return logging.getLogger(record.name).isEnabledFor(logging.INFO)
     return True
+
+
+class _Masking(logging.Formatter):
+    """Hides secrets in the lines of another formatter, whoever has brought them into the record."""
+
+    def __init__(self, inner: logging.Formatter, secrets: KnownSecrets) -> None:
+        super().__init__()
+        self._inner = inner
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._secrets.mask(self._inner.format(record))
 
 
 class TextLine(logging.Formatter):

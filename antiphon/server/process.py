@@ -53,7 +53,7 @@ _SWEEP = 20
 
 def run(config: Config) -> int:
     """Serve until a signal comes, and return the exit code."""
-    logs.configure(config.log.level, config.log.format)
+    logs.configure(config)
     raise_file_limit()
     for name, provider in config.providers.items():
         if provider.disabled:

@@ -13,7 +13,7 @@ from antiphon.store import StoreError
 
 def work(config: Config) -> int:
     """Work until a signal comes, and return the exit code."""
-    logs.configure(config.log.level, config.log.format)
+    logs.configure(config)
     raise_file_limit()
     try:
         asyncio.run(_work(config))

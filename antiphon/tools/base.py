@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import Config, ToolSettings
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.providers.base import Provider
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart
@@ -227,6 +228,8 @@ class ToolEnvironment:
     """The data folder."""
     clock: Callable[[], float]
     providers: dict[str, Provider] = field(default_factory=dict)
+    secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    """What is taken out of all results; a tool adds what it gets to know."""
 
 
 class HostedTool:

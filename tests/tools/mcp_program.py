@@ -39,6 +39,14 @@ def environment() -> list[str]:
 
 
 @server.tool()
+def repeat(variable: str, fails: bool = False) -> str:
+    """Says what an environment variable holds; over HTTP, AUTHORIZATION is the header that came last."""
+    if fails:
+        raise ToolError(f"{os.environ[variable]!r} is not valid")
+    return f"got {os.environ[variable]}"
+
+
+@server.tool()
 def refuse() -> str:
     """Always fails."""
     raise ToolError("not today")
@@ -112,6 +120,7 @@ def app(arguments: list[str]) -> Any:
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         sent = dict(scope.get("headers") or ()).get(b"authorization", b"")
+        os.environ["AUTHORIZATION"] = sent.decode()
         if scope["type"] == "http" and token is not None and sent != f"Bearer {token}".encode():
             await JSONResponse({"error": "no"}, 401)(scope, receive, send)
             return

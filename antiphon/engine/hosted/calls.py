@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from antiphon.config import ToolsSettings
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.engine.hosted.exits import EXITS
 from antiphon.engine.hosted.functions import OpenedTool
 from antiphon.engine.hosted.history import HostedHistory, ModelTurnId
@@ -50,6 +51,7 @@ class CallRunner:
         tenant: str,
         request_id: str,
         citations: Citations,
+        secrets: KnownSecrets,
         log: ProgressLog | None = None,
     ) -> None:
         self._history = history
@@ -57,6 +59,7 @@ class CallRunner:
         self._tenant = tenant
         self._request_id = request_id
         self._citations = citations
+        self._secrets = secrets
         self._log = log
         self._slots = asyncio.Semaphore(settings.parallel)
         self._seconds = settings.timeout
@@ -84,7 +87,7 @@ class CallRunner:
         call_id = ready.made.call_id
         output, mark = None, ""
         if outcome.output is not None:
-            said = self._within(_whole(outcome.output), ready.opened.tool.settings.limit)
+            said = self._within(self._whole(outcome.output), ready.opened.tool.settings.limit)
             output = FunctionCallOutput(call_id=call_id, output=said)
             if outcome.failed:
                 output = with_status(output, "incomplete")
@@ -92,7 +95,7 @@ class CallRunner:
             is_large = _size(said) > _LARGE
             kept = self._history.kept
             mark = await in_worker_thread(kept, *given) if is_large else kept(*given)
-        item = Opaque.make(**{"id": "", **_whole(outcome.item), MARK: mark})
+        item = Opaque.make(**{"id": "", **self._whole(outcome.item), MARK: mark})
         if ready.started is not None:
             ready.started.end(output, item)
             if self._log is not None:
@@ -126,6 +129,20 @@ class CallRunner:
             log.error(told, self._request_id, name, kind, extra={"traceback": place})
             return failed(ready, f"the tool failed: {kind}")
 
+    def _whole(self, value: Any) -> Any:
+        """A result as it may be sent: without the gateway's secrets, and without halves of characters.
+
+        Python's text may have such halves.
+        """
+        if isinstance(value, str):
+            whole = value if value.isascii() else value.encode("utf-8", "replace").decode()
+            return self._secrets.mask(whole)
+        if isinstance(value, dict):
+            return {name: self._whole(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._whole(one) for one in value]
+        return InputText(self._whole(value.text)) if isinstance(value, InputText) else value
+
     def _within(self, output: str | list[ContentPart], limit: int) -> str | list[ContentPart]:
         """As much of a result as the tool, and the whole response, may give to the model."""
         room = max(0, min(limit, self._bytes))
@@ -139,17 +156,6 @@ def failed(ready: Ready, message: str) -> Outcome:
     """The outcome of a call that came to no end of its own."""
     ready.call.ending.clear()
     return ready.opened.session.failure(ready.call, message)
-
-
-def _whole(value: Any) -> Any:
-    """A result without halves of characters, which Python's text may have and nothing that is sent may."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {name: _whole(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_whole(one) for one in value]
-    return InputText(_whole(value.text)) if isinstance(value, InputText) else value
 
 
 def _size(output: str | list[ContentPart]) -> int:

@@ -110,6 +110,7 @@ class HostedLoop(AnsweringProvider):
                 turn.tenant,
                 turn.request_id,
                 citations,
+                tools.secrets,
                 self.journal,
             )
             begun: Unfinished | None = None

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.config import Config
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.engine.hosted.history import HostedHistory
 from antiphon.providers.base import Capabilities, Turn
 from antiphon.spec.codec import Opaque
@@ -42,9 +43,13 @@ class HostedPlan(Struct):
 class HostedTools:
     """Every hosted tool of this gateway."""
 
-    def __init__(self, tools: Mapping[str, HostedTool], config: Config, seal: Seal) -> None:
+    def __init__(
+        self, tools: Mapping[str, HostedTool], config: Config, seal: Seal, secrets: KnownSecrets
+    ) -> None:
         self.tools = tools
         self.settings = config.tools
+        self.secrets = secrets
+        """What no result may show."""
         self.history = HostedHistory(tools, seal)
         self._config = config
         self.item_types = frozenset(type for tool in tools.values() for type in tool.items)

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from antiphon.config import ToolSettings
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Item
 from antiphon.tools.base import MARK, HostedTool, Scope, ToolEnvironment, ToolSession, recalled
@@ -33,14 +34,15 @@ class Mcp(HostedTool):
                 raise settings.mistake(f"servers.{name}", "expected `url` or `command`, one of them")
         self._servers = settings.servers
         self._is_open = bool(settings.allow or settings.allow_any or settings.servers)
-        self._links = Links(settings)
+        self._links = Links(settings, environment.secrets)
 
     def unavailable(self, declared: Opaque) -> str | None:
         if not self._is_open:
             return "no MCP server is allowed here; [tools.mcp] says which may be used"
         if find_spec("mcp") is None:
             return "MCP needs another package; install it with: pip install 'antiphon[mcp]'"
-        if declared.fields.get("connector_id") or declared.fields.get("tunnel_id"):
+        is_configured = declared.fields.get("server_label") in self._servers
+        if not is_configured and (declared.fields.get("connector_id") or declared.fields.get("tunnel_id")):
             return "the gateway has no connectors; give a `server_url`, or a label of [tools.mcp.servers]"
         return None
 
@@ -70,6 +72,7 @@ class Mcp(HostedTool):
             approval="always" if configured is None else configured.require_approval,
             address=(configured.url if configured else server.server_url) or server.server_label,
             store=environment.store,
+            secrets=KnownSecrets(server.secrets(), environment.secrets),
             expires_at=int(environment.clock() + ttl),
         )
         await self._links.load()

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from antiphon.config.known_secrets import secrets_among
 from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import SpecError, invalid_param
 
@@ -51,6 +52,10 @@ class DeclaredServer(Struct, kw_only=True):
     refresh: bool = msgspec.field(name="antiphon:refresh", default=False)
 
     __repr__ = object.__repr__  # which shows no credential
+
+    def secrets(self) -> list[str]:
+        """What the request brings for this server alone."""
+        return [self.authorization or "", *secrets_among(self.headers or {})]
 
     def allows(self, name: str, reads_only: bool) -> bool:
         """May the model use this tool at all?"""

@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.config.known_secrets import KnownSecrets, is_secret_name
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.tools.mcp.addresses import is_literal, is_within, origin
 from antiphon.tools.mcp.declared import DeclaredServer
 from antiphon.tools.mcp.settings import McpServerSettings, McpSettings
@@ -108,8 +109,12 @@ def _breaks(error: Exception) -> bool:
 class Links:
     """All servers of this gateway."""
 
-    def __init__(self, settings: McpSettings) -> None:
+    def __init__(self, settings: McpSettings, secrets: KnownSecrets) -> None:
         self._settings = settings
+        self._secrets = secrets
+        for name in {name for server in settings.servers.values() for name in server.pass_env}:
+            if is_secret_name(name):
+                secrets.add(os.environ.get(name, ""))
         self._programs = {
             name: Link(_program(server, settings), settings.connect)
             for name, server in settings.servers.items()
@@ -143,6 +148,13 @@ class Links:
             if url is not None and url != server.url:
                 message = f"{declared.server_label!r} is a server of this gateway: leave `server_url` out"
                 raise _refused(message, f"{param}.server_url")
+            for name, given in (("connector_id", declared.connector_id), ("tunnel_id", declared.tunnel_id)):
+                if given is not None:
+                    message = (
+                        f"{declared.server_label!r} is a server of this gateway, "
+                        f"which is reached in no other way: leave `{name}` out"
+                    )
+                    raise SpecError(invalid_param(f"{param}.{name}", message))
             if server.url is None or not server.client_headers:
                 _refuse_credentials(declared, param)
             return
@@ -213,7 +225,7 @@ class Links:
 
         return ClientCredentialsOAuthProvider(
             server_url=str(server.url),
-            storage=self._tokens.setdefault(server.name, _Tokens()),
+            storage=self._tokens.setdefault(server.name, _Tokens(self._secrets)),
             client_id=oauth.client_id,
             client_secret=oauth.client_secret.reveal(),
             scope=oauth.scope,
@@ -224,7 +236,8 @@ class Links:
 class _Tokens:
     """Keeps the token of one server for as long as the gateway runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: KnownSecrets) -> None:
+        self._secrets = secrets
         self._tokens: Any = None
         self._client: Any = None
 
@@ -233,6 +246,8 @@ class _Tokens:
 
     async def set_tokens(self, tokens: Any) -> None:
         self._tokens = tokens
+        for token in (tokens.access_token, tokens.refresh_token):
+            self._secrets.add(token or "")
 
     async def get_client_info(self) -> Any:
         return self._client

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from antiphon.config.known_secrets import KnownSecrets
 from antiphon.providers.http.failures import Forbidden
 from antiphon.spec import ids
 from antiphon.spec.codec import Opaque, encode
@@ -82,6 +83,7 @@ class McpSession(ToolSession):
         approval: str,
         address: str,
         store: Store,
+        secrets: KnownSecrets,
         expires_at: int,
     ) -> None:
         self._server = server
@@ -91,6 +93,8 @@ class McpSession(ToolSession):
         self._approval = approval
         self._address = hashlib.sha256(address.encode()).hexdigest()[:16]
         self._store = store
+        self._secrets = secrets
+        """What is sent to the server beside the calls, and may not come back with its answers."""
         self._expires_at = expires_at
         self._tools: dict[str, ListedTool] = {}
         self._is_sent = False
@@ -145,7 +149,7 @@ class McpSession(ToolSession):
         try:
             async with asyncio.timeout(seconds):
                 answered = await self._link.ask(listed)
-                tools = await in_worker_thread(_checked, answered, self._server.allows)
+                tools = await in_worker_thread(_checked, answered, self._server.allows, self._secrets)
         except Exception as raised:
             error = self._trouble = str(self._told(raised)["message"])
         shown = [tool.fields() for tool in tools]
@@ -180,7 +184,7 @@ class McpSession(ToolSession):
             if self._is_sent and not await self._has(tool.name):
                 return self.failure(call, _NO_TOOL)
             result = await self._link.ask(lambda client: client.call_tool(tool.name, arguments))
-            parts = content(result)
+            parts = [self._masked(part) for part in content(result)]
         except Exception as error:
             return self._failed(call, self._told(error))
         output = _plain(parts)
@@ -196,7 +200,11 @@ class McpSession(ToolSession):
         """What the client is told of an error; the log has its kind, and nothing that it quotes."""
         kind, code = type(error).__name__, getattr(error, "code", "")
         log.info("the MCP server %r failed: %s %s", self._server.server_label, kind, code)
-        return told(error)
+        masked: dict[str, Any] = self._secrets.mask_in(told(error))
+        return masked
+
+    def _masked(self, part: ContentPart) -> ContentPart:
+        return InputText(self._secrets.mask(part.text)) if isinstance(part, InputText) else part
 
     async def _has(self, name: str) -> bool:
         """Is a tool in the server's own list, which is asked for once?"""
@@ -362,16 +370,18 @@ class ToolListError(ValueError):
     """The server's list of tools cannot be used; the message says why."""
 
 
-def _checked(tools: "Sequence[Tool]", allows: Callable[[str, bool], bool]) -> list[ListedTool]:
+def _checked(
+    tools: "Sequence[Tool]", allows: Callable[[str, bool], bool], secrets: KnownSecrets
+) -> list[ListedTool]:
     """The tools that the request allows, as a model can be given them."""
     found = [
         ListedTool(
             tool.name,
-            tool.description or tool.title or "",
-            {"properties": {}, **_json(tool.input_schema), "type": "object"},
+            secrets.mask(tool.description or tool.title or ""),
+            {"properties": {}, **secrets.mask_in(_json(tool.input_schema)), "type": "object"},
             None
             if tool.annotations is None
-            else _json(tool.annotations.model_dump(by_alias=True, exclude_none=True)),
+            else secrets.mask_in(_json(tool.annotations.model_dump(by_alias=True, exclude_none=True))),
         )
         for tool in tools
     ]
