@@ -72,7 +72,7 @@ def test_an_upstream_that_refuses_is_a_line_with_its_status_and_request_id(
     error: Event = during(
         upstream,
         lambda call: call.refuse(500, f"it says {PROMPT}", x_request_id="up-1"),
-        lambda: client.refused(502, "POST", "/v1/responses", json={"input": PROMPT}),
+        lambda: client.refused(500, "POST", "/v1/responses", json={"input": PROMPT}),
     )
     assert the_line(log) == {
         "message": "request failed",
@@ -80,7 +80,7 @@ def test_an_upstream_that_refuses_is_a_line_with_its_status_and_request_id(
         "route": "POST /v1/responses",
         "model": "model",
         "target": "up/some-model",
-        "status": 502,
+        "status": 500,
         "code": error["code"],
         "upstream_status": 500,
         "upstream_id": "up-1",
@@ -96,7 +96,7 @@ def test_a_chat_that_fails_is_a_line_with_its_target(
     during(
         upstream,
         lambda call: call.refuse(500, x_request_id="up-1"),
-        lambda: client.refused(502, "POST", f"/api/v1/chat?protocol={protocol}", json=asked),
+        lambda: client.refused(500, "POST", f"/api/v1/chat?protocol={protocol}", json=asked),
     )
     line = the_line(log)
     assert (line["route"], line["target"]) == ("POST /api/v1/chat", "up/some-model")
