@@ -15,7 +15,7 @@ from antiphon.bridges.messages.errors import told as messages_error
 from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
 from antiphon.engine.idempotency import HEADER
-from antiphon.server.body_memory import BodyMemory, MemoryShare
+from antiphon.server.body_memory import STALLED, BodyMemory, MemoryShare
 from antiphon.server.content_encoding import Packing, packing_of, unpack
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
@@ -154,7 +154,7 @@ class Exchange(ABC):
         encoding = self.head.headers.get(b"content-encoding")
         packing = None if encoding is None else packing_of(encoding)
         if not self.is_complete:
-            await self.read(limit)
+            await self._arrived(limit)
         body, self.came = self.came, b""
         if packing is not None and body:
             body = await self._unpacked(body, packing, limit)
@@ -168,6 +168,21 @@ class Exchange(ABC):
             return decode(body, max_bytes=limit)
         self.caller.is_large = len(body) > LARGE
         return await decode_pieces(decode, body, limit)
+
+    async def _arrived(self, limit: int) -> None:
+        """Wait for the rest of the body; 408 if it stalls and others need its room."""
+        held = self.held = MemoryShare(self.memory, self.caller.tenant)
+        try:
+            async with asyncio.timeout(None) as patience:
+                held.coming(lambda: patience.reschedule(0))
+                await self.read(limit)
+        except TimeoutError:
+            if not held.has_stalled:
+                raise
+            message = f"hardly anything of the body came for {STALLED:g} seconds, and others need the room"
+            raise SpecError(invalid_request(message).with_code("body_stalled"), 408) from None
+        finally:
+            held.coming(None)
 
     async def _unpacked(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
         taken = len(packed)
@@ -184,7 +199,7 @@ class Exchange(ABC):
     def hold(self, size: int, expected: int = 0) -> None:
         """So much of the body is here, and this much will be; raises if there is no room for it."""
         if self.held is None:
-            self.held = MemoryShare(self.memory)
+            self.held = MemoryShare(self.memory, self.caller.tenant)
         self.held.hold(size, expected)
 
     def answer(

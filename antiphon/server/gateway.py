@@ -66,7 +66,7 @@ class Gateway:
         self.chat = ChatDefaults.read(config.chat.protocol, os.environ)
         self.gate = AccessControl(config)
         self.requests = RequestLog(config.log.access)
-        self.memory = BodyMemory(config.server.memory_limit)
+        self.memory = _memory(config)
         self.store = store
         self.sessions = Sessions(self.gate, store, store.clock)
         media = MediaFetcher(config.media, http)
@@ -216,3 +216,11 @@ class Gateway:
             await provider.close()
         await self._http.close()
         await self.store.close()
+
+
+def _memory(config: Config) -> BodyMemory:
+    """The memory of bodies, of which one tenant has half where there are several, or a body at least."""
+    server, keys = config.server, config.keys
+    if len({key.tenant or name for name, key in keys.items()}) < 2:
+        return BodyMemory(server.memory_limit)
+    return BodyMemory(server.memory_limit, max(server.memory_limit // 2, server.body_limit))

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from antiphon.server.app import App
-from antiphon.server.body_memory import BodyMemory, MemoryShare
+from antiphon.server.body_memory import STALLED, BodyMemory, MemoryShare
 from antiphon.server.http1.websockets import WebSocketConnection
 from antiphon.spec.errors import SpecError
 from antiphon.wires.asgi import AsgiMessage
@@ -24,7 +25,7 @@ from antiphon.wires.responses_socket import WAITING_BYTES
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.http1.test_websockets import HANDSHAKE, hear
-from tests.server.http_calls import dial, turn
+from tests.server.http_calls import dial, key_table, turn
 from tests.server.limited import KB, LIMITS, Running, half, limited, padded
 from tests.server.raw_connection import CLOSE, Line, answers, line, post
 from tests.server.servers import Serving, configure, until
@@ -74,6 +75,35 @@ def test_a_body_is_held_until_it_is_answered(serve: Serve, upstream: Upstream) -
         call.finish("Hello.")
         [answer] = answers(connection.rest(), "POST")
     assert answer.status == 200
+    until(lambda: server.gateway.memory.held == 0)
+
+
+def test_bodies_that_stall_make_room_for_another_tenant(
+    serve: Serve, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were held for as long as they dripped, and every large request of the others was a 503."""
+    server = serve(upstream.toml + "".join(map(key_table, ("alice", "bob", "carol"))), **LIMITS)
+    upstream.answer = "Hello."
+    alice, bob, carol = (b"Authorization: Bearer sk-" + name for name in (b"alice", b"bob", b"carol"))
+
+    def asked(key: bytes, size: int) -> int:
+        with line(server) as connection:
+            connection.send(post(CLOSE, key, body=padded(size).replace(b"scripted", b"model")))
+            [answer] = answers(connection.rest(), "POST")
+            return answer.status
+
+    with line(server) as first, line(server) as second:
+        first.send(post(alice, body=padded(500 * KB))[: 450 * KB])
+        until(lambda: server.gateway.memory.held >= 400 * KB)
+        assert asked(alice, 300 * KB) == 503
+        second.send(post(carol, body=padded(500 * KB))[: 450 * KB])
+        until(lambda: server.gateway.memory.held >= 800 * KB)
+        assert asked(bob, 300 * KB) == 503
+        monkeypatch.setattr(server.gateway.memory, "clock", lambda: time.monotonic() + 2 * STALLED)
+        assert asked(bob, 300 * KB) == 200
+        [ended] = answers(first.until(b"}"), "POST")
+        assert (ended.status, json.loads(ended.body)["error"]["code"]) == (408, "body_stalled")
+        until(lambda: 0 < server.gateway.memory.held <= 500 * KB)  # there was no need to end the other
     until(lambda: server.gateway.memory.held == 0)
 
 
@@ -221,6 +251,26 @@ def test_a_message_that_is_not_complete_counts_too(serve: Serve, upstream: Upstr
     until(lambda: server.gateway.memory.held == 0)
 
 
+def test_a_message_that_stalls_makes_room(
+    serve: Serve, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(upstream.toml, **LIMITS)
+    upstream.answer = "Hello."
+    sent = bytes([0x81, 0xFF]) + (590 * KB).to_bytes(8) + b"\0\0\0\0" + b" " * (500 * KB)
+    with line(server) as first, line(server) as second:
+        first.send(HANDSHAKE)
+        hear(first, b"\r\n\r\n")
+        first.send(sent)
+        until(lambda: server.gateway.memory.held >= 500 * KB)
+        monkeypatch.setattr(server.gateway.memory, "clock", lambda: time.monotonic() + 2 * STALLED)
+        second.send(post(CLOSE, body=padded(590 * KB).replace(b"scripted", b"model")))
+        [answer] = answers(second.rest(), "POST")
+        closed = first.rest()
+    assert answer.status == 200
+    assert int.from_bytes(closed[2:4]) == 1013
+    until(lambda: server.gateway.memory.held == 0)
+
+
 def test_frames_without_end_do_not_pile_up(serve: Serve, upstream: Upstream) -> None:
     server = serve(upstream.toml)
     upstream.answer = "Hello."
@@ -258,6 +308,32 @@ def test_pings_whose_pongs_are_not_read_do_not_pile_up(
         until(lambda: len(heard) == 30_001)
         assert max(heard) < 600 * KB
         assert hear(connection, b"the last")
+
+
+def test_a_tenant_has_no_more_than_its_part_and_does_not_move_itself_aside() -> None:
+    now = [0.0]
+    memory = BodyMemory(1000 * KB, 600 * KB, lambda: now[0])
+    ended: list[str] = []
+
+    def share(tenant: str, size: int) -> MemoryShare:
+        made = MemoryShare(memory, tenant)
+        made.coming(lambda: ended.append(tenant))
+        made.hold(size * KB)
+        return made
+
+    share("alice", 300)
+    moves = share("alice", 200)
+    with pytest.raises(SpecError):
+        share("alice", 200)
+    now[0] += STALLED
+    moves.hold(216 * KB)
+    with pytest.raises(SpecError):
+        share("bob", 900)  # what stalls is not enough
+    assert ended == []
+    share("alice", 300)
+    assert (ended, memory.of_tenant) == (["alice"], {"alice": 516 * KB})
+    share("bob", 400)
+    assert ended == ["alice"]
 
 
 # --- whatever happens -------------------------------------------------------------------------------------

@@ -41,12 +41,20 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         for piece in self._splitter.feed(data) if self.handshake_initiated else (data,):
             super().data_received(piece)
+        coming = self._coming()
+        self._held.coming(self._give_up if coming > self._queued else None)
         try:
-            self._held.hold(self._coming())
+            self._held.hold(coming)
         except SpecError as error:
-            if not self.close_sent:
-                self.conn.fail(CloseCode.TRY_AGAIN_LATER, error.payload.message)
-                self.handle_parser_exception()
+            self._fail(error.payload.message)
+
+    def _give_up(self) -> None:
+        self._fail("hardly anything of the message came, and others need the room")
+
+    def _fail(self, message: str) -> None:
+        if not self.close_sent:
+            self.conn.fail(CloseCode.TRY_AGAIN_LATER, message)
+            self.handle_parser_exception()
 
     def _coming(self) -> int:
         """How many bytes have come, and are not the application's yet."""
@@ -55,6 +63,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._held.coming(None)
         self._held.hold(0)
 
     async def receive(self) -> Any:

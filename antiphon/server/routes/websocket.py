@@ -91,7 +91,7 @@ class GatewaySocket(ResponsesSocket[Context]):
         super().__init__(receive, send, texts, limit=server.websocket_limit, idle=server.websocket_idle)
         self._gateway = gateway
         self._caller = caller
-        self._held = MemoryShare(gateway.memory)
+        self._held = MemoryShare(gateway.memory, caller.tenant)
         self._end: SocketEnd | None = None
         self._problem: Problem | None = None
         """Why the last turn failed, if it did."""
