@@ -88,6 +88,22 @@ def test_it_comes_back_to_a_page_that_has_not_read_the_answer_before(page: Page)
     expect(answers(page)).to_have_count(1)
 
 
+def test_the_list_says_what_happened_while_the_gateway_was_away(page: Page, gateway: Serving) -> None:
+    """It went on saying that an answer was under way which had ended long before."""
+    say(page, "Speak for long.")
+    expect(page.get_by_text("One word")).to_be_visible()
+    chats = page.get_by_role("navigation", name="Chats")
+    expect(chats.get_by_text("answering")).to_be_visible()
+    client, chat = gateway.client(), page.url.rsplit("/", 1)[1]
+    running = client.ok("GET", f"/v1/antiphon/chats/{chat}")["running"]
+    page.context.set_offline(True)
+    client.ok("POST", f"/v1/responses/{running}/cancel")
+    expect(page.get_by_text("The gateway does not answer")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_text("The gateway does not answer")).to_be_hidden()
+    expect(chats.get_by_text("answering")).to_have_count(0)
+
+
 def test_a_reload_does_not_lose_what_is_said_while_the_gateway_is_away(page: Page) -> None:
     ask(page, "the first question")
     page.route("**/api/v1/chat?*", lambda route: route.abort())

@@ -77,11 +77,13 @@ export class Conversation {
   async load(): Promise<void> {
     // Only these: what is sent while the store is read cannot be in what was read.
     const sent = this.sending === null || this.isRunning ? this.unsent : [...this.unsent, this.sending];
+    const wasAway = this.state.value.problem?.isOffline ?? false;
     try {
       const [chat, tree] = await Promise.all([call<ChatObject>("GET", pathOf(this.id)), this.nodes()]);
       if (this.isRunning) return;
       this.giveBack(sent, tree);
       this.show(chat, new Tree(tree));
+      if (wasAway) announce(this.id); // The list has missed what happened meanwhile
       if (chat.running !== null) await this.follow(chat.running);
       else this.sendNext();
     } catch (error) {
