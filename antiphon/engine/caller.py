@@ -8,6 +8,7 @@ from antiphon.spec.response import Response
 from antiphon.spec.routing import RouteHint
 from antiphon.store.base import Context
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect
+from antiphon.stream.pairing import Pairing
 
 
 class Caller(Struct, eq=False):
@@ -28,6 +29,8 @@ class Caller(Struct, eq=False):
     """What a header says about the task, for routes that choose by it."""
     skipped: list[str] = field(default_factory=list)
     """Where texts stood among the items of the input; a lenient dialect lets them be passed over."""
+    pairing: Pairing | None = None
+    """What becomes of a call or an output that stands alone, if that is not for the configuration to say."""
     held: HeldKey | None = None
     """The idempotency key that the request has."""
     asked: Asked = field(default_factory=Asked)

@@ -448,7 +448,7 @@ class Engine:
             store=self.store,
             memory=memory,
             previous=previous,
-            pairing=self.config.store.pairing,
+            pairing=caller.pairing or self.config.store.pairing,
             is_large=caller.is_large,
         )
 

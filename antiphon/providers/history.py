@@ -9,9 +9,10 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from antiphon.providers.base import SUPPRESSED, Turn
+from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.tools.client_calls import told_as_functions
 from antiphon.spec.codec import Opaque, extras
+from antiphon.spec.history_text import output_as_message
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -147,7 +148,9 @@ class _Speeches:
             and waiting[0] is entry
         ):
             waiting.popleft()
-            self._turn.receipt(self._provider, entry.where, "this output has no call before it")
+            why = "no call comes before this output, so it is sent as a message of the user"
+            self._turn.receipt(self._provider, entry.where, why, REWRITTEN)
+            self._add("user", InputEntry(output_as_message(output), entry.number))
 
     def _answer(self) -> None:
         """The outputs of all calls of the speech that just ended."""

@@ -6,7 +6,7 @@ A history of calls can be told as items, as text, as comments or not at all; the
 
 from typing import Literal
 
-from antiphon.spec.content import text_of
+from antiphon.spec.content import InputText
 from antiphon.spec.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -24,10 +24,7 @@ _CALLS: dict[_Words, str] = {
     "text": "[Tool Call: {name}({arguments}) -> call_id: {call_id}]",
     "comment": "<!-- prior-tool: {name} | id: {call_id} | args: {arguments} -->",
 }
-_OUTPUTS: dict[_Words, str] = {
-    "text": "[Tool Result: call_id: {call_id}]\n{output}",
-    "comment": "<!-- prior-tool-result: {call_id} -->\n{output}",
-}
+_OUTPUT = "[Tool Result: call_id: {call_id}]\n"
 
 
 def call_as_text(call: FunctionCall | CustomToolCall, words: _Words) -> str:
@@ -36,9 +33,12 @@ def call_as_text(call: FunctionCall | CustomToolCall, words: _Words) -> str:
     return _CALLS[words].format(name=call.name, arguments=arguments, call_id=call.call_id)
 
 
-def output_as_text(output: FunctionCallOutput | CustomToolCallOutput, words: _Words) -> str:
-    """A tool's output as text of the user."""
-    return _OUTPUTS[words].format(call_id=output.call_id, output=text_of(output.output))
+def output_as_message(output: FunctionCallOutput | CustomToolCallOutput) -> Message:
+    """A tool's output as a message of the user, for a wire on which no output stands without its call."""
+    begin = _OUTPUT.format(call_id=output.call_id)
+    if isinstance(output.output, str):
+        return Message(role="user", content=begin + output.output)
+    return Message(role="user", content=[InputText(begin), *output.output])
 
 
 def placed(prompt: str | None, where: SystemPrompt) -> tuple[str | None, list[Message]]:

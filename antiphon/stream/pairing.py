@@ -18,7 +18,7 @@ from antiphon.spec.items import (
     is_server_run,
 )
 
-Pairing = Literal["reject", "repair"]
+Pairing = Literal["reject", "repair", "keep"]
 _OUTPUTS = frozenset(CLIENT_CALLS.values())
 _NO_OUTPUT = "(no output was recorded)"
 
@@ -27,6 +27,7 @@ def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> li
     """Every output has its call before it, and every call its output after it.
 
     Of the items, those from `start` on came with this request: errors name their place in its `input`.
+    With `keep`, an output may stand without its call, which is told in words.
     """
     open_calls: dict[str, int] = {}
     answered: set[str] = set()
@@ -44,6 +45,8 @@ def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> li
             if call_id not in open_calls and call_id not in answered:
                 if pairing == "reject":
                     raise _orphan(call_id, n - start)
+                if pairing == "keep":
+                    kept.append(item)
                 continue
             open_calls.pop(call_id, None)
             answered.add(call_id)
@@ -54,7 +57,7 @@ def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> li
         for call_id, n in open_calls.items()
         if n > last_said or not isinstance(items[n], CustomToolCall)
     }
-    if open_calls and pairing == "reject":
+    if open_calls and pairing != "repair":
         call_id, n = next(iter(open_calls.items()))
         raise SpecError(
             ErrorPayload(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.spec.content import InputText
-from antiphon.spec.history_text import call_as_text, output_as_text, placed
+from antiphon.spec.content import ContentPart, InputImage, InputText
+from antiphon.spec.history_text import call_as_text, output_as_message, placed
 from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
 
 CALL = FunctionCall(call_id="call_1", name="get_weather", arguments='{"city":"Paris"}')
@@ -24,11 +24,13 @@ def test_a_call_as_a_comment() -> None:
     )
 
 
-def test_an_output_in_both_ways() -> None:
-    output = FunctionCallOutput(call_id="call_1", output=[InputText("18 "), InputText("degrees")])
-    assert output_as_text(output, "text") == "[Tool Result: call_id: call_1]\n18 degrees"
+def test_an_output_as_a_message_with_all_of_its_parts() -> None:
+    parts: list[ContentPart] = [InputText("18 degrees"), InputImage(image_url="data:image/png;base64,AA==")]
+    message = output_as_message(FunctionCallOutput(call_id="call_1", output=parts))
+    assert message.role == "user"
+    assert message.content == [InputText("[Tool Result: call_id: call_1]\n"), *parts]
     done = CustomToolCallOutput(call_id="call_2", output="done")
-    assert output_as_text(done, "comment") == "<!-- prior-tool-result: call_2 -->\ndone"
+    assert output_as_message(done).content == "[Tool Result: call_id: call_2]\ndone"
 
 
 @pytest.mark.parametrize(

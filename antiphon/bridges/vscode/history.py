@@ -6,7 +6,7 @@ from typing import Literal
 
 from antiphon.spec.content import ContentPart, InputText, text_of
 from antiphon.spec.error_paths import wrong
-from antiphon.spec.history_text import ToolHistory, call_as_text, output_as_text
+from antiphon.spec.history_text import ToolHistory, call_as_text
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, is_failed
 
 Orphans = Literal["reject", "repair"]
@@ -159,7 +159,10 @@ def _short(text: str, length: int) -> str:
 
 
 def retold(entries: list[HistoryEntry], mode: ToolHistory) -> list[HistoryEntry]:
-    """Calls and outputs in the way of this mode. Reasoning stays only where the calls it proves do."""
+    """Calls in the way of this mode, and their outputs as they are unless the calls are dropped.
+
+    Reasoning stays only where the calls it proves do.
+    """
     if mode == "native":
         return entries
     if mode == "drop":
@@ -171,9 +174,6 @@ def retold(entries: list[HistoryEntry], mode: ToolHistory) -> list[HistoryEntry]
                 continue
             case FunctionCall() as call:
                 _append(kept, entry, call_as_text(call, mode))
-            case FunctionCallOutput() as output:
-                said = Message(role="user", content=output_as_text(output, mode))
-                kept.append(replace(entry, item=said))
             case _:
                 kept.append(entry)
     return kept

@@ -20,6 +20,7 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import Receipt
 from antiphon.spec.struct_reader import Reading
 from antiphon.spec.tools import FunctionTool, Tool, ToolChoiceMode
+from antiphon.stream.pairing import Pairing
 
 _LONGEST_KEY = 64
 _SESSION = "vscode_"
@@ -81,6 +82,8 @@ class ReadChat:
     places: list[str] = field(default_factory=list)
     session: str | None = None
     marker: str = ""
+    pairing: Pairing | None = None
+    """`keep`, where calls are told in words, so that outputs stand alone."""
 
 
 def read_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ReadChat:
@@ -118,6 +121,7 @@ def to_request(chat: VsCodeRequest) -> ReadChat:
         [entry.where for entry in entries],
         session,
         options.marker,
+        "keep" if options.tool_history in ("text", "comment") else None,
     )
 
 

@@ -11,6 +11,7 @@ from antiphon.spec.errors import SpecError
 
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
     asked = await exchange.decoded(read_chat, gateway.config.server.body_limit)
+    exchange.caller.pairing = asked.pairing
     exchange.watch()
     try:
         run = await gateway.engine.start(asked.request, exchange.caller, counts_receipts=True)

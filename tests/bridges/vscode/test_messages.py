@@ -104,22 +104,15 @@ def test_calls_are_items_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said", "answered"),
+    ("mode", "said"),
     [
-        (
-            "text",
-            'I check.\n\n[Tool Call: read_file({"path":"a.py"}) -> call_id: call_1]',
-            "[Tool Result: call_id: call_1]\ncode",
-        ),
-        (
-            "comment",
-            'I check.\n\n<!-- prior-tool: read_file | id: call_1 | args: {"path":"a.py"} -->',
-            "<!-- prior-tool-result: call_1 -->\ncode",
-        ),
-        ("drop", "I check.", None),
+        ("text", 'I check.\n\n[Tool Call: read_file({"path":"a.py"}) -> call_id: call_1]'),
+        ("comment", 'I check.\n\n<!-- prior-tool: read_file | id: call_1 | args: {"path":"a.py"} -->'),
+        ("drop", "I check."),
     ],
 )
-def test_the_other_ways_to_tell_calls(mode: str, said: str, answered: str | None) -> None:
+def test_the_other_ways_to_tell_calls(mode: str, said: str) -> None:
+    """The result of a call that is told in words stays a `function_call_output`."""
     history = [
         user("Hi"),
         assistant(text("I check."), call(path="a.py")),
@@ -127,8 +120,10 @@ def test_the_other_ways_to_tell_calls(mode: str, said: str, answered: str | None
         user("Go on"),
     ]
     told = items(*history, toolHistory=mode)
-    assert [item["content"] for item in told] == ["Hi", said, *([answered] if answered else []), "Go on"]
-    assert {item["type"] for item in told} == {"message"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "code"}
+    assert [item for item in told if item["type"] != "message"] == ([] if mode == "drop" else [output])
+    assert [item["content"] for item in told if item["type"] == "message"] == ["Hi", said, "Go on"]
+    assert mode == "drop" or told[2] == output
 
 
 def test_a_call_without_words_before_it_is_a_message_of_its_own() -> None:
