@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from antiphon.producer import ResponseBuilder as ResponseBuilder
     from antiphon.producer import ResponsesApp as ResponsesApp
     from antiphon.producer import StateError as StateError
+    from antiphon.producer import ThreadDeltas as ThreadDeltas
     from antiphon.producer import ThreadEventBridge as ThreadEventBridge
     from antiphon.producer import is_estimated as is_estimated
     from antiphon.producer import response_of as response_of
@@ -228,7 +229,8 @@ _NAMES = {
     "antiphon.client.tools.parameter_schema": "SchemaError",
     "antiphon.producer": (
         "BridgeOptions DualEventEmitter FileExporter Handle OpenResponsesIntegration ResponseBuilder "
-        "ResponsesApp StateError ThreadEventBridge is_estimated response_of stream_open_responses"
+        "ResponsesApp StateError ThreadDeltas ThreadEventBridge is_estimated response_of "
+        "stream_open_responses"
     ),
     "antiphon.providers.base": (
         "Capabilities Environment Provider Sink Turn UpstreamError WrappingSink answer_from"

@@ -6,6 +6,7 @@ from antiphon.producer.integration import DualEventEmitter, FileExporter, OpenRe
 from antiphon.producer.options import BridgeOptions
 from antiphon.producer.produce import response_of, stream_open_responses
 from antiphon.producer.thread_bridge import ThreadEventBridge
+from antiphon.producer.thread_deltas import ThreadDeltas
 from antiphon.producer.usage import is_estimated
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ResponseBuilder",
     "ResponsesApp",
     "StateError",
+    "ThreadDeltas",
     "ThreadEventBridge",
     "is_estimated",
     "response_of",

@@ -16,7 +16,7 @@ from antiphon.producer.conversations import Ability, KeptConversations, no_compa
 from antiphon.producer.produce import FAILED, Said, produce
 from antiphon.producer.usage import estimate
 from antiphon.spec import ids
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
+from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, not_found
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import Item, Message
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
@@ -90,14 +90,13 @@ class Answers:
     async def begin(self, request: Request, local: TurnMemory[list[Item]] | None = None) -> ProducedTurn:
         """A turn that has not begun: everything that can be refused without the agent has been."""
         conversations = self._conversations
+        self._check_model(request.model)
         conversations.check(request)
         await check_schema(request, "", self._schemas)
         items = conversations.resolve(request, local)
         whole = replace(request, input=items, store=request.store and conversations.stores)
-        model = request.model or self._model
-        return ProducedTurn(
-            whole, items, ResponseBuilder(model, request=whole, error_event=local is None), local
-        )
+        builder = ResponseBuilder(self._model, request=whole, error_event=local is None)
+        return ProducedTurn(whole, items, builder, local)
 
     async def events(
         self, turn: ProducedTurn, gone: asyncio.Future[None] | None = None
@@ -144,6 +143,7 @@ class Answers:
             raise no_compaction()
         from antiphon.wires.compaction import sealed_summary
 
+        self._check_model(request.model)
         items = self._conversations.resolve(request)
         if not items:
             message = "there is nothing to compact; give `input` or `previous_response_id`"
@@ -164,6 +164,11 @@ class Answers:
             created_at=int(time.time()),
             usage=estimate(whole, [Message(role="assistant", content=text)]),
         )
+
+    def _check_model(self, name: str | None) -> None:
+        if name and name != self._model:
+            message = f"there is no model {name!r} here; the one there is: {self._model}"
+            raise SpecError(not_found(message).with_code("model_not_found").with_param("model"))
 
     @property
     def compacts(self) -> bool:

@@ -18,6 +18,7 @@ from antiphon.spec.items import Compaction, Item, ItemReference, Message, parts_
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonSchemaFormat
+from antiphon.stream.dialects import OPEN_RESPONSES
 from antiphon.stream.pairing import paired
 from antiphon.stream.policy import check_tools
 from antiphon.wires.responses_socket import TurnMemory
@@ -56,6 +57,7 @@ class KeptConversations:
         for name in ("background", "conversation"):
             if getattr(request, name):
                 raise unsupported(name, f"this agent has no {name}; leave it out")
+        OPEN_RESPONSES.check_words(request)
         if request.tools and "tools" in self._without:
             raise unsupported("tools", "this agent does not call the tools of a request; leave them out")
         if request.tool_choice is not None:

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from antiphon.producer.options import BridgeOptions
-from antiphon.producer.thread_bridge import ThreadEvent, ThreadEventBridge
+from antiphon.producer.thread_bridge import ThreadEventBridge
+from antiphon.producer.thread_deltas import ThreadEvent
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
 from antiphon.stream.framing import frames

@@ -100,13 +100,13 @@ def test_it_answers_in_json(client: Client) -> None:
 
 
 def test_it_answers_as_a_stream(client: Client) -> None:
-    with client.listen("/v1/responses", input="Hi", model="my name", stream=True) as stream:
+    with client.listen("/v1/responses", input="Hi", model="speaker", stream=True) as stream:
         events = list(stream)
     assert stream.done
     assert audit_sse(stream.body) == []
     for event in events:
         assert_valid_event(event)
-    assert events[-1]["response"]["model"] == "my name"
+    assert events[-1]["response"]["model"] == "speaker"
     assert text_of(events[-1]["response"]) == "You said: Hi"
 
 
@@ -193,6 +193,14 @@ def test_a_silent_answer_in_json_waits(client: Client, speaker: Speaker) -> None
         (400, "POST", "/v1/responses", b"{", "invalid_json"),
         (413, "POST", "/v1/responses", b'"' + b"x" * 100_001, "body_too_large"),
         (400, "POST", "/v1/responses", b'{"input": 3}', "invalid_value"),
+        (404, "POST", "/v1/responses", b'{"input": "x", "model": "another"}', "model_not_found"),
+        (
+            400,
+            "POST",
+            "/v1/responses",
+            b'{"input": "x", "safety_identifier": "%b"}' % (b"s" * 65),
+            "invalid_value",
+        ),
         (400, "POST", "/v1/responses", b'{"input": "x", "background": true}', "unsupported_parameter"),
         (400, "POST", "/v1/responses", b'{"input": "x", "conversation": "c"}', "unsupported_parameter"),
         (
@@ -203,7 +211,18 @@ def test_a_silent_answer_in_json_waits(client: Client, speaker: Speaker) -> None
             "unsupported_parameter",
         ),
     ],
-    ids=["path", "root", "json", "large", "type", "background", "conversation", "reference"],
+    ids=[
+        "path",
+        "root",
+        "json",
+        "large",
+        "type",
+        "model",
+        "identifier",
+        "background",
+        "conversation",
+        "reference",
+    ],
 )
 def test_bad_requests_are_told_in_the_specifications_shape(
     client: Client, status: int, method: str, path: str, body: bytes, code: str
