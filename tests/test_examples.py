@@ -36,6 +36,7 @@ file = "{ROOT / "tests" / "example_answers.toml"}"
 [models]
 "demo" = "demo/script"
 "small" = "demo/script"
+"smollm2-135m-instruct" = "demo/script"
 """
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.embedded.catalogue import DEFAULT
+
 ROOT = Path(__file__).parent.parent
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
@@ -168,6 +170,22 @@ def test_the_layer_rule_has_no_gap(skeleton: Path) -> None:
     result = lint_imports(skeleton)
     assert result.returncode == 1, result.stdout
     assert "antiphon.sundry" in result.stdout
+
+
+def test_every_model_of_an_example_is_there() -> None:
+    """The embedded one, one of a vendor, or one that the page configures or serves itself."""
+    made_up = {"no-such-model", "gemini-3-pro", "m", "tiny"}  # asked of no gateway, or asked for its refusal
+    missing = []
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
+        blocks = re.findall(r"^```(\w+)\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        toml = "".join(text for language, text in blocks if language == "toml")
+        for _, text in blocks if page.name != "reference.md" else ():
+            for name in re.findall(r"""\bmodel["']?\s*[:=]\s*["']([^"'/]+)["']""", text):
+                served = re.search(rf'(App|stream_open_responses)\(.*model="{name}"', text)
+                configured = re.search(rf'^"?{re.escape(name)}"? = ', toml, re.MULTILINE)
+                if not (served or configured or name in made_up or name == DEFAULT):
+                    missing.append((page.name, name))
+    assert missing == []
 
 
 def test_every_page_of_the_docs_is_reached_from_its_index() -> None:

@@ -9,6 +9,7 @@ default_model = "demo"
 type = "script"
 [models]
 demo = "demo/any"
+"smollm2-135m-instruct" = "demo/any"
 """
 
 Json = dict[str, Any]

@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "bridges" / "messages.md").read_tex
 
 @pytest.fixture
 def server(serve: Serve) -> Serving:
-    return serve(TOML.replace("[models]", '[models]\n"smollm2-135m-instruct" = "demo/any"'))
+    return serve(TOML)
 
 
 def examples(language: str) -> list[str]:
