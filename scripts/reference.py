@@ -173,12 +173,30 @@ def _members(module: str, node: ast.ClassDef) -> dict[str, Entry]:
                     signature = _function(inner, method=True)
                     signature = signature.removeprefix("() -> ") if is_property else signature
                     members[name] = Entry(name, home, kind, signature, _doc(inner))
+                case ast.Assign(value=ast.Call(args=[ast.Attribute(value=ast.Name(id=there), attr=attr)])):
+                    members[name] = _operation(name, home, there, attr)
                 case ast.AnnAssign():
                     default = f" = {ast.unparse(inner.value)}" if inner.value else ""
                     kind = ast.unparse(inner.annotation)
                     fixed = "constant" if kind.startswith("ClassVar") else field
                     members[name] = Entry(name, home, fixed, kind + default, after)
     return members
+
+
+def _operation(name: str, home: str, there: str, attr: str) -> Entry:
+    """A method that is declared by the generator of its statements, as `chat = reads(chats.get)`."""
+    (module,) = (
+        f"{node.module}.{alias.name}"
+        for node in _module(home)[0].body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if there == (alias.asname or alias.name)
+    )
+    _, (node,), doc = find(module, attr)
+    assert isinstance(node, ast.FunctionDef)
+    arguments, _, result = _function(node).rpartition(" -> ")
+    found = result.removeprefix("Steps[").removesuffix("]")
+    return Entry(name, home, "async function", f"{arguments} -> {found}", doc)
 
 
 def _fields(members: dict[str, Entry]) -> str:

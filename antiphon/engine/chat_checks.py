@@ -2,7 +2,7 @@
 
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
-from antiphon.store.base import Store
+from antiphon.store.store import Store
 
 PARAM = "antiphon:chat"
 

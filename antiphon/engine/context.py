@@ -23,7 +23,8 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.limits import LARGE
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
-from antiphon.store.base import Context, Store
+from antiphon.store.base import Context
+from antiphon.store.store import Store
 from antiphon.stream.client_calls import COMPACTION_TRIGGER
 from antiphon.stream.pairing import Pairing, paired
 from antiphon.wires.compaction import opened_summary

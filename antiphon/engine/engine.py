@@ -43,7 +43,8 @@ from antiphon.spec.items import Item, has_media
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import Response
 from antiphon.spec.routing import RoutingDecision, hint_of
-from antiphon.store.base import Append, Context, Joining, NewResponse, Store
+from antiphon.store.base import Append, Context, Joining, NewResponse
+from antiphon.store.store import Store
 from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG
 from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.composer import Composer

@@ -18,8 +18,9 @@ from antiphon.engine.saving import RunRecords
 from antiphon.spec import ids
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.response import Response
-from antiphon.store.base import NewResponse, Store, StoredResponse, StoreError
+from antiphon.store.base import NewResponse, StoredResponse, StoreError
 from antiphon.store.coordination import KeyClaim
+from antiphon.store.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,10 @@ from antiphon.spec.codec import encode
 from antiphon.spec.items import Item
 from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.response import Response
-from antiphon.store.base import Context, NewResponse, Store
+from antiphon.store.base import Context, NewResponse
 from antiphon.store.base import StoredItem as StoredItem
 from antiphon.store.bodies import join
+from antiphon.store.store import Store
 from antiphon.wires.worker_thread import in_worker_thread
 
 

@@ -1,4 +1,4 @@
-"""Responses, items, conversations, chats and event logs: the `Store` protocol, on SQLite or PostgreSQL."""
+"""Responses, items, conversations, chats and event logs: a `Store`, on SQLite or PostgreSQL."""
 
 from antiphon.store.base import (
     RUNNING,
@@ -19,7 +19,6 @@ from antiphon.store.base import (
     NewResponse,
     Size,
     Stats,
-    Store,
     StoreBusy,
     StoreConflict,
     StoredChat,
@@ -33,7 +32,7 @@ from antiphon.store.base import (
     fragment,
 )
 from antiphon.store.choice import open_store
-from antiphon.store.coordination import CoordinationStore, KeyClaim, SharedRow, TakenKey
+from antiphon.store.coordination import KeyClaim, SharedRow, TakenKey
 from antiphon.store.file_values import (
     FileChunk,
     FilePage,
@@ -49,6 +48,7 @@ from antiphon.store.folder import default_data_folder
 from antiphon.store.sealing_keys import SealingKeys, load_keys
 from antiphon.store.sqlite.check import Checked, check
 from antiphon.store.sqlite.store import SqliteStore
+from antiphon.store.store import Store
 
 __all__ = [
     "RUNNING",
@@ -63,7 +63,6 @@ __all__ = [
     "ChatTurn",
     "Checked",
     "Context",
-    "CoordinationStore",
     "FileChunk",
     "FilePage",
     "FoundChunk",

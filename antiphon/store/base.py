@@ -1,4 +1,4 @@
-"""What a store keeps and how it is asked: the `Store` protocol, its values and its errors.
+"""What a store keeps: its values and its errors. How it is asked is in `store`.
 
 A store deals in ids, a little metadata and JSON bytes that others encoded. A *fragment* is a run of items as
 JSON, separated by commas, without the brackets of an array: fragments join without being parsed.
@@ -6,16 +6,12 @@ JSON, separated by commas, without the brackets of an array: fragments join with
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from msgspec import Struct
 
-from antiphon.store.changes import Changes
-from antiphon.store.coordination import CoordinationStore, KeyClaim
-from antiphon.store.file_values import FileStore
-from antiphon.store.work_queue import WorkQueue
+from antiphon.store.coordination import KeyClaim
 
 RUNNING = frozenset({"queued", "in_progress"})
 
@@ -321,172 +317,3 @@ class Stats:
     write_cpu: float
     cache_hits: int
     cache_misses: int
-
-
-class Store(FileStore, CoordinationStore, Protocol):
-    """Keeps responses, conversations, chats, files and event logs. Every call may raise `StoreError`.
-
-    A write has been committed when its call returns. Everything belongs to a tenant: another tenant's id is
-    simply not found. Times are seconds since 1970, and come from the caller.
-    """
-
-    changes: Changes
-    """Whom to ask to be told of what is written about a response."""
-
-    @property
-    def clock(self) -> Callable[[], float]:
-        """The time that all who use the store go by."""
-        ...
-
-    @property
-    def work_queue(self) -> WorkQueue | None:
-        """Where running responses wait for any process; None in an `OwnedRowStore`."""
-        ...
-
-    @property
-    def stats(self) -> Stats: ...
-
-    async def close(self) -> None: ...
-
-    def check_available(self) -> None:
-        """Raise `StoreUnavailable` if it is known already that nothing can be stored now."""
-        ...
-
-    def save(self, response: NewResponse) -> Awaitable[None]:
-        """Stores a new response after `previous`; a second continuation of one response becomes a branch.
-
-        Await it at once: what can be done without waiting has been done, or has raised, when this returns.
-        """
-        ...
-
-    async def update(self, change: Change) -> bool:
-        """Moves a running response on.
-
-        False when it is no longer this owner's in this attempt: it has ended, was deleted or claimed.
-        """
-        ...
-
-    async def get(self, tenant: str, id: str) -> StoredResponse | None: ...
-
-    async def context(self, tenant: str, id: str) -> Context | None: ...
-
-    async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
-        """The items with these ids, from responses and conversations; those not found are left out."""
-        ...
-
-    async def delete(self, tenant: str, id: str) -> bool:
-        """Removes a response, its event log and its items; its descendants keep what they need."""
-        ...
-
-    async def append_events(
-        self,
-        id: str,
-        owner: str,
-        first: int,
-        events: Sequence[bytes],
-        *,
-        attempt: int = 0,
-        job: bytes | None = None,
-    ) -> bool:
-        """Logs events, one line of JSON each, numbered from `first`, and with `job` replaces the job.
-
-        False, and nothing is written, when the response is no longer this owner's in this attempt.
-        """
-        ...
-
-    async def job(self, tenant: str, id: str) -> bytes | None:
-        """What is needed to go on with a running response; None once it has ended."""
-        ...
-
-    async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
-        """Up to `limit` logged events with a number above `after`; None when there is no such response."""
-        ...
-
-    async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
-        """Asks whoever works on a running response to cancel it, and returns the response as it is now."""
-        ...
-
-    async def create_conversation(
-        self, conversation: StoredConversation, items: Sequence[StoredItem] = ()
-    ) -> None: ...
-
-    async def conversation(self, tenant: str, id: str) -> StoredConversation | None: ...
-
-    async def set_metadata(self, tenant: str, id: str, metadata: bytes) -> bool: ...
-
-    async def delete_conversation(self, tenant: str, id: str) -> bool: ...
-
-    async def conversation_context(self, tenant: str, id: str) -> bytes | None:
-        """All items of a conversation, in order, as one JSON array."""
-        ...
-
-    async def add_items(self, tenant: str, append: Append) -> bool:
-        """Adds items at the end; False when there is no such conversation. An id can be in it only once."""
-        ...
-
-    async def conversation_page(
-        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
-    ) -> ItemPage | None: ...
-
-    async def conversation_item(self, tenant: str, id: str, item: str) -> bytes | None: ...
-
-    async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool: ...
-
-    async def create_chat(self, chat: StoredChat) -> StoredChat:
-        """Makes a chat; a `current` that is in no chat yet joins it with all that it continues.
-
-        One that does not exist, or is in another chat, is a `StoreConflict`; so it is for `edit_chat`.
-        """
-        ...
-
-    async def chat(self, tenant: str, id: str) -> StoredChat | None: ...
-
-    async def chats(
-        self, tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
-    ) -> ChatPage:
-        """Chats, the one that changed last first; with `search`, those with all of its words in them."""
-        ...
-
-    async def edit_chat(self, tenant: str, id: str, edit: ChatEdit) -> StoredChat | None: ...
-
-    async def delete_chat(self, tenant: str, id: str) -> bool:
-        """Removes a chat and its responses."""
-        ...
-
-    async def chat_of(self, tenant: str, response: str) -> str | None:
-        """The chat that a response is in."""
-        ...
-
-    async def chat_nodes(
-        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20
-    ) -> ChatNodes | None:
-        """The responses of a chat, each after the one that it continues."""
-        ...
-
-    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
-        """The responses from the beginning of a chat to this one; None when it is not in the chat."""
-        ...
-
-    async def create_session(self, session: BrowserSession) -> None: ...
-
-    async def session(self, digest: str) -> BrowserSession | None: ...
-
-    async def delete_session(self, digest: str) -> bool: ...
-
-    async def add_approval(self, approval: Approval) -> None: ...
-
-    async def take_approval(self, tenant: str, id: str, digest: str) -> bool:
-        """Use an approval up. False if there is none for just this, or if it was used before."""
-
-    async def prune(self, now: float, *, force: bool = False) -> int:
-        """Removes what has expired, of what did so long ago a portion; returns how many things that were.
-
-        A `StoreError` if the clock may be wrong, unless that is not to be looked at.
-        """
-        ...
-
-    async def size(self) -> Size: ...
-
-    def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
-        """Every response, conversation and chat (of one tenant, or of all) as lines of JSON."""
-        ...

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+BODY = "body, spliced, CASE WHEN spliced IS NOT NULL THEN output END"
+"""The columns that `whole` makes a body of."""
 _OUTPUT = b'"output":['
 """No field before it holds an object that could have the same name."""
 

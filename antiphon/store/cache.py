@@ -1,14 +1,18 @@
-"""A cache of what was read, bounded in bytes."""
+"""Caches of what was read, bounded in bytes."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
+from antiphon.store.base import Context, ItemPosition, NewResponse, fragment
+
 T = TypeVar("T")
 
 OVERHEAD = 400
 PER_FRAGMENT = 50
+MANY = 128
+"""A context of more pieces is joined into one, so that a turn costs the same however many came before."""
 
 
 def weight(fragments: tuple[bytes, ...]) -> int:
@@ -55,3 +59,30 @@ class Cache(Generic[T]):
     def clear(self) -> None:
         self._entries.clear()
         self.bytes = 0
+
+
+class ContextCache(Cache[Context]):
+    """The contexts of responses that have ended, with the number of times that one was found or not."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.hits = self.misses = 0
+
+    def keep(self, tenant: str, context: Context) -> None:
+        self.put(tenant, context.response, context, weight(context.fragments()))
+
+    def remember(self, response: NewResponse, place: ItemPosition) -> None:
+        """Keeps the context of a response that was just stored there."""
+        previous = response.previous
+        before: tuple[bytes, ...] = ()
+        if previous is not None:
+            before = previous.fragments()
+            if len(before) > MANY:
+                before = (fragment(before),)
+            if previous.place is not None and previous.place.chain == place.chain:
+                # The chain goes on from here, so its earlier head makes room.
+                self.drop(response.tenant, previous.response)
+        input, output, about = response.input, response.output, (response.model, response.created_at)
+        self.keep(
+            response.tenant, Context(response.id, response.status, before, input, output, place, *about)
+        )

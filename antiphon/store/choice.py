@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from antiphon.config.schema import StoreSettings
-from antiphon.store.base import Store, StoreError
+from antiphon.store.base import StoreError
 from antiphon.store.sqlite.store import SqliteStore
+from antiphon.store.store import Store
 from antiphon.wires.sealing import Seal
 
 NO_PSYCOPG = "the store on PostgreSQL needs psycopg; install it with: pip install 'antiphon[postgres]'"

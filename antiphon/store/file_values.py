@@ -1,13 +1,11 @@
-"""Uploaded files and vector stores as a store keeps them: the values, and the part of the protocol on them.
+"""Uploaded files and vector stores as a store keeps them.
 
 The bytes of a file are not here but in a folder, under their digest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,91 +97,3 @@ class Vectors:
 
     keys: tuple[int, ...]
     data: bytes
-
-
-class FileStore(Protocol):
-    """Files, vector stores, and what is found in them."""
-
-    async def add_file(self, file: UploadedFile, quota: int) -> bool:
-        """False, and nothing is stored, if all files of the tenant would have more bytes than the quota."""
-        ...
-
-    async def file(self, tenant: str, id: str) -> UploadedFile | None: ...
-
-    async def files(
-        self,
-        tenant: str,
-        *,
-        purpose: str | None = None,
-        after: str | None = None,
-        limit: int = 20,
-        newest_first: bool = True,
-    ) -> FilePage: ...
-
-    async def delete_file(self, tenant: str, id: str) -> bool:
-        """Removes a file, and takes it out of all vector stores."""
-        ...
-
-    async def used_contents(self, digests: Sequence[str]) -> set[str]:
-        """Those of the digests that some file of any tenant has."""
-        ...
-
-    async def add_vector_store(self, store: VectorStore) -> None: ...
-
-    async def vector_store(self, tenant: str, id: str) -> VectorStore | None: ...
-
-    async def vector_stores(
-        self, tenant: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
-    ) -> VectorStorePage: ...
-
-    async def edit_vector_store(self, store: VectorStore) -> bool:
-        """Name, metadata, last use and expiry become these."""
-        ...
-
-    async def touch_vector_store(self, tenant: str, id: str, at: int) -> bool:
-        """It is used at this time, from which it lives on."""
-        ...
-
-    async def delete_vector_store(self, tenant: str, id: str) -> bool: ...
-
-    async def index_file(
-        self, tenant: str, store: str, indexed: IndexedFile, chunks: Sequence[FileChunk]
-    ) -> bool:
-        """Puts a file with its chunks into a vector store, in place of what it had there of it.
-
-        False if the tenant has no such store or no such file.
-        """
-        ...
-
-    async def indexed_file(self, tenant: str, store: str, file: str) -> IndexedFile | None: ...
-
-    async def indexed_files(
-        self,
-        tenant: str,
-        store: str,
-        *,
-        status: str | None = None,
-        after: str | None = None,
-        limit: int = 20,
-        newest_first: bool = True,
-    ) -> IndexedPage: ...
-
-    async def remove_indexed_file(self, tenant: str, store: str, file: str) -> bool: ...
-
-    async def file_attributes(self, tenant: str, store: str) -> dict[str, tuple[str, bytes]]:
-        """Of each file in a vector store that was read: its name and its attributes."""
-        ...
-
-    async def match_chunks(
-        self, tenant: str, store: str, words: Sequence[str], files: Sequence[str], limit: int
-    ) -> list[FoundChunk]:
-        """Chunks of these files with any of the words, the most relevant first (BM25)."""
-        ...
-
-    async def chunk_vectors(self, tenant: str, store: str, model: str, files: Sequence[str]) -> Vectors:
-        """The vectors of these files that this model has made."""
-        ...
-
-    async def chunks(self, tenant: str, store: str, keys: Sequence[int]) -> list[FoundChunk]:
-        """The chunks with these keys, in this order; those that are gone are left out."""
-        ...

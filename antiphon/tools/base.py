@@ -20,7 +20,7 @@ from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
 from antiphon.spec.request import Request
-from antiphon.store.base import Store
+from antiphon.store.store import Store
 from antiphon.stream.deltas import AnyDelta, ItemDelta, Key, VendorDelta
 from antiphon.stream.lifecycle import with_status
 from antiphon.tools.citations import Source

@@ -217,7 +217,7 @@ def test_nobody_reaches_what_another_has_in_sqlite(script: list[tuple[str, bool]
 @asynccontextmanager
 async def emptied(url: str) -> AsyncIterator[Store]:
     from antiphon.store.postgres.connection import execute
-    from antiphon.store.postgres.retention import TABLES
+    from antiphon.store.postgres.schema import TABLES
     from antiphon.store.postgres.store import PostgresStore
 
     store = await PostgresStore.open(url, connections=3)

@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from antiphon.store.base import RUNNING, LoggedEvent, Store, StoreUnavailable
+from antiphon.store.base import RUNNING, LoggedEvent, StoreUnavailable
+from antiphon.store.store import Store
 
 log = logging.getLogger(__name__)
 

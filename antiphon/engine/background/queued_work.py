@@ -4,7 +4,8 @@ import asyncio
 from typing import Protocol
 
 from antiphon.engine.background.job import BackgroundJob
-from antiphon.store.base import RUNNING, Store, StoredResponse
+from antiphon.store.base import RUNNING, StoredResponse
+from antiphon.store.store import Store
 from antiphon.store.work_queue import WorkQueue
 
 

@@ -22,7 +22,8 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import CustomToolCall, FunctionCall
 from antiphon.spec.response import CONTINUED, Receipt
-from antiphon.store.base import Change, Context, Store, StoredResponse, array
+from antiphon.store.base import Change, Context, StoredResponse, array
+from antiphon.store.store import Store
 from antiphon.stream import lifecycle
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import of_log

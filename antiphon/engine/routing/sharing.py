@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from antiphon.engine.routing.breaker import ELSEWHERE
 from antiphon.engine.routing.states import States, TargetState
 from antiphon.store.base import StoreError
-from antiphon.store.coordination import CoordinationStore
+from antiphon.store.store import Records
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class StateSharing:
     def __init__(
         self,
         states: States,
-        store: CoordinationStore,
+        store: Records,
         writer: str,
         clock: Callable[[], float],
         interval: float = INTERVAL,

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from antiphon.store.base import RUNNING, Change, StoreConflict, StoredResponse, fragment
 from antiphon.store.bodies import named_in, splice
-from antiphon.store.postgres import chats, conversations, responses
+from antiphon.store.postgres import responses
+from antiphon.store.postgres.backend import carry_out
 from antiphon.store.postgres.connection import Connection, execute, one
 from antiphon.store.postgres.event_log import joined
+from antiphon.store.records import chats, conversations
 
 # A terminal response has no owner, so a row with this owner is running.
 MINE = """
@@ -51,9 +53,9 @@ async def update(db: Connection, change: Change) -> bool:
     await execute(db, CHANGE, (*changed, is_running, change.job, key))
     await log(db, key, change.first_event, change.events)
     if change.append is not None:
-        await conversations.join(db, tenant, change.id, change.append)
+        await carry_out(db, conversations.join(tenant, change.id, change.append))
     if chat is not None and not is_running:
-        await chats.ended(db, chat, tenant, change.id, change.at)
+        await carry_out(db, chats.end_response(chat, tenant, change.id, change.at))
     return True
 
 

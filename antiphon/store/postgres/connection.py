@@ -76,13 +76,6 @@ async def execute(db: Connection, sql: str, values: Sequence[Any] | dict[str, An
     return (await ask(db, sql, values)).rowcount
 
 
-async def key_of(db: Connection, table: str, tenant: str, id: str, *, lock: bool = False) -> int | None:
-    """The key of a row. With `lock` nobody else changes the row until the transaction ends."""
-    sql = f"SELECT key FROM {table} WHERE id = %s AND tenant = %s"
-    row = await one(db, sql + (" FOR NO KEY UPDATE" if lock else ""), (id, tenant))
-    return None if row is None else int(row[0])
-
-
 async def ask(db: Connection, sql: str, values: Sequence[Any] | dict[str, Any]) -> psycopg.AsyncCursor[Row]:
     return await db.execute(sql, values or None, binary=True)
 

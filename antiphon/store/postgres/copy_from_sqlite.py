@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from antiphon.store.base import StoreError
-from antiphon.store.postgres.chat_texts import vector_of, words_of
+from antiphon.store.postgres.backend import vector_of, words_of
 from antiphon.store.postgres.connection import Connection, Row, execute, one, rows, storable
 from antiphon.store.postgres.database import Database
 from antiphon.store.sqlite.journal import is_in_use
@@ -64,7 +64,7 @@ def _table(name: str, key: str, columns: str, booleans: str = "", identity: str 
 
 
 TABLES = (
-    _table("conversations", "key", "id tenant metadata created_at expires_at", identity="key"),
+    _table("conversations", "key", "id tenant metadata created_at expires_at removed", identity="key"),
     _table("conversation_items", "conversation n", "id data"),
     _table(
         "chats",

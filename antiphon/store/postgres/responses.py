@@ -17,9 +17,11 @@ from antiphon.store.base import (
     StoredResponse,
     fragment,
 )
-from antiphon.store.bodies import item_in, splice, whole
-from antiphon.store.postgres import conversations, idempotency_keys
+from antiphon.store.bodies import BODY, item_in, splice, whole
+from antiphon.store.postgres.backend import carry_out
 from antiphon.store.postgres.connection import Connection, Row, ask, execute, one, rows, storable
+from antiphon.store.records import chats, conversations
+from antiphon.store.records.short_lived import keep_key
 
 # New rows, in one statement. A row that follows another goes in only while that one is still in its place,
 # and holds it there until it is in itself: else the other could be removed, with what this one needs.
@@ -63,11 +65,10 @@ BEGINNING = """
     VALUES (%s, %s, 0, %s, '', %s, false, %b)
 """
 
-# A turn as one fragment, and the columns that `whole` makes a body of; NULL is the empty fragment.
+# A turn as one fragment; NULL is the empty fragment.
 TURN = """
     CASE WHEN input IS NULL THEN output WHEN output IS NULL THEN input ELSE input || ','::bytea || output END
 """
-BODY = "body, spliced, CASE WHEN spliced IS NOT NULL THEN output END"
 
 STORED = f"""
     SELECT id, tenant, status, model, created_at, expires_at, background, owner, cancel_requested,
@@ -170,15 +171,19 @@ async def insert_branch(db: Connection, plan: PostgresPlan) -> ItemPosition:
 
 
 async def insert(db: Connection, plan: PostgresPlan) -> ItemPosition:
-    """Writes a response by itself."""
+    """Writes a response by itself, into its conversation and its chat if it joins them."""
     # One that begins a chain without being at its beginning has a context to copy.
     is_branch = plan.chain is None and plan.response.previous is not None
     found = {} if is_branch else await placed(await begin_insert(db, [plan]))
     place = found[0] if found else await insert_branch(db, plan)
-    if plan.response.append is not None:
-        await conversations.join(db, plan.response.tenant, plan.response.id, plan.response.append)
-    if plan.response.claim is not None:
-        await idempotency_keys.keep(db, plan.response.claim, plan.response.id)
+    new = plan.response
+    if new.append is not None:
+        await carry_out(db, conversations.join(new.tenant, new.id, new.append))
+    if new.claim is not None:
+        await carry_out(db, keep_key(new.claim, new.id))
+    if new.chat is not None:
+        previous = new.previous.response if new.previous else None
+        await carry_out(db, chats.join(new.tenant, new.id, previous, new.chat))
     return place
 
 
@@ -205,7 +210,7 @@ async def context(db: Connection, tenant: str, id: str) -> Context | None:
         return None
     status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
-        before = await conversations.beginning(db, conversation, start)
+        before = await carry_out(db, conversations.beginning(conversation, start))
     final = conversation is None and status not in RUNNING
     place = ItemPosition(chain, position) if final else None
     fragments = ((before,) if before else (), input or b"", output or b"")
@@ -225,7 +230,7 @@ async def find_items(db: Connection, tenant: str, ids: Sequence[str]) -> dict[st
     by_id: dict[str, Any] = {id: parts for id, *parts in await rows(db, ITEMS, (wanted, tenant))}
     for id in wanted:
         parts = by_id.get(storable(id))
-        data = item_in(parts, id) if parts else await conversations.find_item(db, tenant, id)
+        data = item_in(parts, id) if parts else await carry_out(db, conversations.find_item(tenant, id))
         if data is not None:
             found[id] = data
     return found

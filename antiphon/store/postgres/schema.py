@@ -26,6 +26,16 @@ LOCKS = 0x416E746D
 MIGRATING = 1
 LOCK = f"SELECT pg_advisory_xact_lock({LOCKS}, %s)"
 
+TABLES = (
+    "responses, items, events, conversations, conversation_items, chats, chat_texts, sessions, "
+    "approvals, idempotency_keys, shared_state, files, vector_stores, indexed_files, chunks"
+)
+"""What the size of the store is counted of."""
+SIZE = f"""
+    SELECT sum(pg_total_relation_size(name::regclass))::int8
+    FROM unnest(string_to_array('{TABLES}', ', ')) AS name
+"""
+
 VERSION = "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM antiphon_schema"
 MADE_WITH = "SELECT name FROM antiphon_schema WHERE version = 1"
 OTHER_SCHEMA = (
@@ -100,7 +110,8 @@ FIRST: tuple[str, ...] = (
         tenant TEXT COLLATE "C" NOT NULL,
         metadata BYTEA NOT NULL,
         created_at BIGINT NOT NULL,
-        expires_at BIGINT
+        expires_at BIGINT,
+        removed BIGINT NOT NULL DEFAULT 0
     )
     """,
     "CREATE INDEX conversations_expiry ON conversations (expires_at) WHERE expires_at IS NOT NULL",

@@ -6,70 +6,52 @@ response is there: looking that up is one row, however long the chain.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from antiphon.store.base import (
     RUNNING,
-    Append,
-    Approval,
-    BrowserSession,
     Change,
-    ChatEdit,
-    ChatNodes,
-    ChatPage,
-    ChatTurn,
     Context,
-    ItemPage,
-    ItemPosition,
     LoggedEvent,
     NewResponse,
     Size,
     Stats,
-    StoredChat,
-    StoredConversation,
-    StoredItem,
     StoredResponse,
     array,
-    fragment,
 )
-from antiphon.store.cache import Cache, weight
+from antiphon.store.cache import ContextCache
 from antiphon.store.changes import Changes
 from antiphon.store.expiry import prune_portion
-from antiphon.store.postgres import (
-    approvals,
-    background,
-    chats,
-    conversations,
-    event_log,
-    responses,
-    retention,
-    schema,
-    sessions,
-)
+from antiphon.store.postgres import background, event_log, responses, schema
 from antiphon.store.postgres.announcing import CHANNEL, Announcer
-from antiphon.store.postgres.clock import DatabaseClock
-from antiphon.store.postgres.connection import Connection, execute
-from antiphon.store.postgres.coordination_store import PostgresCoordination
-from antiphon.store.postgres.database import Database
+from antiphon.store.postgres.backend import carry_out
+from antiphon.store.postgres.connection import Connection, execute, rows
+from antiphon.store.postgres.database import Database, DatabaseClock
 from antiphon.store.postgres.event_log import event_batch
-from antiphon.store.postgres.file_store import PostgresFiles
 from antiphon.store.postgres.group_writer import GroupWriter
 from antiphon.store.postgres.listening import POLLING, Listener
 from antiphon.store.postgres.queue.job_worker import JobWorker
 from antiphon.store.postgres.queue.jobs import Jobs
 from antiphon.store.postgres.sealing_marker import check_keys
+from antiphon.store.records import conversations, retention
+from antiphon.store.statements import Steps, postgres_text
+from antiphon.store.store import Store, Way
 from antiphon.wires.sealing import Seal
 
-# A cached context of more pieces is joined into one, so that a turn costs the same however many came before.
-MANY = 128
+T = TypeVar("T")
 
 
-class PostgresStore(PostgresFiles, PostgresCoordination):
+class PostgresStore(Store):
     """A `Store` in PostgreSQL. Open it with `PostgresStore.open`, on the event loop that uses it."""
 
+    spans_machines = True
+    clock: DatabaseClock
+    work_queue: JobWorker
+
     def __init__(self, database: Database, cache_bytes: int) -> None:
-        super().__init__(database)
+        self.database = database
         self.changes = Changes(POLLING)
         self.clock = DatabaseClock()
         self._jobs = Jobs()
@@ -77,8 +59,7 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
         self._listener = Listener(database.url, self.changes)
         self.work_queue = JobWorker(database, self._jobs, self._listener)
         self._writer = GroupWriter(database)
-        self._contexts: Cache[Context] = Cache(cache_bytes)
-        self._hits = self._misses = 0
+        self._contexts = ContextCache(cache_bytes)
 
     @classmethod
     async def open(
@@ -127,8 +108,8 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
             write_seconds=self.database.write_seconds,
             read_cpu=0.0,
             write_cpu=0.0,
-            cache_hits=self._hits,
-            cache_misses=self._misses,
+            cache_hits=self._contexts.hits,
+            cache_misses=self._contexts.misses,
         )
 
     def save(self, response: NewResponse) -> Awaitable[None]:
@@ -143,11 +124,11 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
         is_alone = new.append is None and new.chat is None and new.claim is None
         has_place = previous is None or previous.place is not None
         if is_alone and has_place and new.status not in RUNNING:
-            self._remember_new(new, await self._writer.write(plan))
+            self._contexts.remember(new, await self._writer.write(plan))
             return
 
         async def insert(db: Connection) -> bool:
-            await chats.insert(db, plan)
+            await responses.insert(db, plan)
             if new.owner == self.work_queue.owner:
                 lock = None if new.conversation is None else f"{new.tenant} {new.conversation}"
                 await self._jobs.add(db, new.tenant, new.id, lock)
@@ -157,20 +138,6 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
             return True if await responses.is_stored(db, new.tenant, new.id) else None
 
         await self.database.write(insert, verify)
-
-    def _remember_new(self, response: NewResponse, place: ItemPosition) -> None:
-        previous = response.previous
-        before: tuple[bytes, ...] = ()
-        if previous is not None:
-            before = previous.fragments()
-            if len(before) > MANY:
-                before = (fragment(before),)
-            if previous.place is not None and previous.place.chain == place.chain:
-                # The chain goes on from here, so its earlier head makes room.
-                self._contexts.drop(response.tenant, previous.response)
-        input, output, about = response.input, response.output, (response.model, response.created_at)
-        context = Context(response.id, response.status, before, input, output, place, *about)
-        self._contexts.put(response.tenant, response.id, context, weight(context.fragments()))
 
     async def update(self, change: Change) -> bool:
         written = await self.database.write(
@@ -187,20 +154,20 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
         if known is not None:
             cached = known
             if await self.database.read(lambda db: responses.is_where(db, tenant, cached)):
-                self._hits += 1
+                self._contexts.hits += 1
                 return cached
             self._contexts.drop(tenant, id)
-        self._misses += 1
+        self._contexts.misses += 1
         context = await self.database.read(lambda db: responses.context(db, tenant, id))
         if context is not None and context.place is not None:
-            self._contexts.put(tenant, id, context, weight(context.fragments()))
+            self._contexts.keep(tenant, context)
         return context
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
         return await self.database.read(lambda db: responses.find_items(db, tenant, ids))
 
     async def delete(self, tenant: str, id: str) -> bool:
-        is_done = await self.database.write(lambda db: retention.delete(db, tenant, id))
+        is_done = await self._carry_out(partial(retention.delete, tenant, id), "remove")
         self._announce(id)
         return is_done
 
@@ -252,100 +219,32 @@ class PostgresStore(PostgresFiles, PostgresCoordination):
     async def _notify(self, payload: str) -> None:
         await self.database.read(lambda db: execute(db, "SELECT pg_notify(%s, %s)", (CHANNEL, payload)))
 
-    async def create_conversation(
-        self, conversation: StoredConversation, items: Sequence[StoredItem] = ()
-    ) -> None:
-        await self.database.write(lambda db: conversations.create(db, conversation, items))
-
-    async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
-        return await self.database.read(lambda db: conversations.get(db, tenant, id))
-
-    async def set_metadata(self, tenant: str, id: str, metadata: bytes) -> bool:
-        return await self.database.write(lambda db: conversations.set_metadata(db, tenant, id, metadata))
-
-    async def delete_conversation(self, tenant: str, id: str) -> bool:
-        return await self.database.write(lambda db: conversations.delete(db, tenant, id))
+    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Way) -> T:
+        by = self.database.read if way == "read" else self.database.write
+        return await by(lambda db: carry_out(db, begin()))
 
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
-        items = await self.database.read(lambda db: conversations.context(db, tenant, id))
-        return None if items is None else array([items])
-
-    async def add_items(self, tenant: str, append: Append) -> bool:
-        return await self.database.write(lambda db: conversations.add(db, tenant, append))
-
-    async def conversation_page(
-        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
-    ) -> ItemPage | None:
-        return await self.database.read(
-            lambda db: conversations.page(db, tenant, id, after, limit, newest_first)
-        )
-
-    async def conversation_item(self, tenant: str, id: str, item: str) -> bytes | None:
-        return await self.database.read(lambda db: conversations.item(db, tenant, id, item))
-
-    async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool:
-        return await self.database.write(lambda db: conversations.delete_item(db, tenant, id, item))
-
-    async def create_chat(self, chat: StoredChat) -> StoredChat:
-        return await self.database.write(lambda db: chats.create(db, chat))
-
-    async def chat(self, tenant: str, id: str) -> StoredChat | None:
-        return await self.database.read(lambda db: chats.get(db, tenant, id))
-
-    async def chats(
-        self, tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
-    ) -> ChatPage:
-        return await self.database.read(lambda db: chats.page(db, tenant, after, limit, search))
-
-    async def edit_chat(self, tenant: str, id: str, edit: ChatEdit) -> StoredChat | None:
-        return await self.database.write(lambda db: chats.edit(db, tenant, id, edit))
+        tail = await self._carry_out(partial(conversations.tail, tenant, id), "read")
+        return None if tail is None else array([tail.items])
 
     async def delete_chat(self, tenant: str, id: str) -> bool:
-        return await self.database.write(lambda db: retention.delete_chat(db, tenant, id))
-
-    async def chat_of(self, tenant: str, response: str) -> str | None:
-        return await self.database.read(lambda db: chats.chat_of(db, tenant, response))
-
-    async def chat_nodes(
-        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20
-    ) -> ChatNodes | None:
-        return await self.database.read(lambda db: chats.nodes(db, tenant, id, after, limit))
-
-    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
-        return await self.database.read(lambda db: chats.path(db, tenant, id, last))
-
-    async def create_session(self, session: BrowserSession) -> None:
-        await self.database.write(lambda db: sessions.create(db, session))
-
-    async def session(self, digest: str) -> BrowserSession | None:
-        return await self.database.read(lambda db: sessions.get(db, digest))
-
-    async def delete_session(self, digest: str) -> bool:
-        return await self.database.write(lambda db: sessions.delete(db, digest))
-
-    async def add_approval(self, approval: Approval) -> None:
-        await self.database.write(lambda db: approvals.add(db, approval))
-
-    async def take_approval(self, tenant: str, id: str, digest: str) -> bool:
-        return await self.database.write(lambda db: approvals.take(db, tenant, id, digest))
+        return await self._carry_out(partial(retention.delete_chat, tenant, id), "remove")
 
     async def prune(self, now: float, *, force: bool = False) -> int:
         """What has expired by the clock of the database alone, whatever that of this machine says."""
         now = min(now, await self.database.read(self.clock.read))
-        stored = await self.database.read(retention.count_stored)
+        stored = await self._carry_out(retention.count_stored, "read")
         return await prune_portion(self._prune, now, stored)
 
     async def _prune(self, since: float, until: float) -> int:
-        return await self.database.write(lambda db: retention.prune(db, since, until))
+        return await self._carry_out(partial(retention.prune, since, until), "remove")
 
     async def size(self) -> Size:
-        # A write only so that the limit of a statement can be lifted for a transaction.
-        return await self.database.write(retention.size, limit=3600.0)
+        async def measure(db: Connection) -> Size:
+            await execute(db, "SET LOCAL statement_timeout = 0")
+            ((bytes,),) = await rows(db, schema.SIZE)
+            ((*counts,),) = await rows(db, postgres_text(retention.COUNTS))
+            return Size(bytes, *counts)
 
-    async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
-        for part in (retention.export_responses, retention.export_conversations, retention.export_chats):
-            after, lines = await self.database.read(partial(part, tenant=tenant, after=-1))
-            while lines:
-                for line in lines:
-                    yield line
-                after, lines = await self.database.read(partial(part, tenant=tenant, after=after))
+        # A write only so that the limit of a statement can be lifted for a transaction.
+        return await self.database.write(measure, limit=3600.0)

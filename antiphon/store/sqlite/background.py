@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from antiphon.store.base import RUNNING, Change, LoggedEvent, StoreConflict, StoredResponse, fragment
 from antiphon.store.bodies import named_in, splice
-from antiphon.store.sqlite import chats, conversations, responses
+from antiphon.store.records import chats, conversations
+from antiphon.store.sqlite import responses
+from antiphon.store.sqlite.backend import carry_out
 
 # A terminal response has no owner, so a row with this owner is running.
 MINE = "SELECT key, tenant, input, chat FROM responses WHERE id = ? AND owner = ? AND attempt = ?"
@@ -94,9 +96,9 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
     )
     log(db, key, change.first_event, change.events)
     if change.append is not None:
-        conversations.join(db, tenant, change.id, change.append)
+        carry_out(db, conversations.join(tenant, change.id, change.append))
     if chat is not None and not is_running:
-        chats.ended(db, chat, change.id, change.at)
+        carry_out(db, chats.end_response(chat, tenant, change.id, change.at))
     return True
 
 

@@ -12,12 +12,11 @@ from pathlib import Path
 import msgspec
 
 from antiphon.store.base import StoreError
-from antiphon.store.bodies import whole
+from antiphon.store.bodies import BODY, whole
 from antiphon.store.sqlite.backlog import row_of
 from antiphon.store.sqlite.journal import journals, records_of, set_aside
 from antiphon.store.sqlite.journal_format import DAMAGED, Record
 from antiphon.store.sqlite.opening import FILE
-from antiphon.store.sqlite.responses import BODY
 from antiphon.store.sqlite.schema import check_version
 from antiphon.store.sqlite.writer import explain
 

@@ -13,11 +13,12 @@ from typing import Literal
 
 from antiphon.store.base import StoreBusy, StoreError, StoreFull
 from antiphon.store.folder import make_folder
+from antiphon.store.sqlite.backend import prepare_index
 from antiphon.store.sqlite.backlog import adopt
-from antiphon.store.sqlite.chat_texts import prepare_index
 from antiphon.store.sqlite.deletion_counter import DeletionCounter
 from antiphon.store.sqlite.disk_space import Reserve, reason
 from antiphon.store.sqlite.journal import Journal, abandoned, finish
+from antiphon.store.sqlite.responses import new_key
 from antiphon.store.sqlite.schema import migrate
 from antiphon.store.sqlite.writer import explain
 
@@ -31,6 +32,7 @@ BUSY_TIMEOUT = 5.0
 
 def connect(path: Path, synchronous: Literal["normal", "full"], max_bytes: int | None) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    db.create_function("new_key", 0, new_key)
     try:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         use_log(db, time.monotonic() + BUSY_TIMEOUT)

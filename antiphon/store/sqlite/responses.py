@@ -29,8 +29,10 @@ from antiphon.store.base import (
     StoredResponse,
     fragment,
 )
-from antiphon.store.bodies import item_in, splice, whole
-from antiphon.store.sqlite import conversations, idempotency_keys
+from antiphon.store.bodies import BODY, item_in, splice, whole
+from antiphon.store.records import chats, conversations
+from antiphon.store.records.short_lived import keep_key
+from antiphon.store.sqlite.backend import carry_out
 
 Row = tuple[Any, ...]
 
@@ -51,9 +53,8 @@ MOST = 999 // WIDTH
 SIZES = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, MOST)
 _BLANK = (0,) * WIDTH
 
-# A turn as one fragment, and the columns that `whole` makes a body of; NULL is the empty fragment.
+# A turn as one fragment; NULL is the empty fragment.
 TURN = "CASE WHEN input IS NULL THEN output WHEN output IS NULL THEN input ELSE input || ',' || output END"
-BODY = "body, spliced, CASE WHEN spliced IS NOT NULL THEN output END"
 
 STORED = f"""
     SELECT id, tenant, status, model, created_at, expires_at, background, owner, cancel_requested,
@@ -223,6 +224,7 @@ def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | N
 
 
 def insert_one(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
+    """Writes a response by itself, into its conversation and its chat if it joins them."""
     place = plan.wish
     if not place.position or insert_plain(db, [plan]):
         place = insert_branch(db, plan)
@@ -230,9 +232,12 @@ def insert_one(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
     if new.dialect is not None or new.job is not None:
         db.execute("UPDATE responses SET dialect = ?, job = ? WHERE id = ?", (new.dialect, new.job, new.id))
     if new.append is not None:
-        conversations.join(db, new.tenant, new.id, new.append)
+        carry_out(db, conversations.join(new.tenant, new.id, new.append))
     if new.claim is not None:
-        idempotency_keys.keep(db, new.claim, new.id)
+        carry_out(db, keep_key(new.claim, new.id))
+    if new.chat is not None:
+        previous = new.previous.response if new.previous else None
+        carry_out(db, chats.join(new.tenant, new.id, previous, new.chat))
     return place
 
 
@@ -256,7 +261,7 @@ def context(db: sqlite3.Connection, tenant: str, id: str) -> Context | None:
         return None
     status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
-        before = conversations.beginning(db, conversation, start)
+        before = carry_out(db, conversations.beginning(conversation, start))
     final = conversation is None and status not in RUNNING
     place = ItemPosition(chain, position) if final else None
     fragments = ((before,) if before else (), input or b"", output or b"")
@@ -267,7 +272,7 @@ def find_items(db: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> dict[
     found: dict[str, bytes] = {}
     for id in ids:
         row = db.execute(ITEM, (id, tenant)).fetchone()
-        data = item_in(row, id) if row else conversations.find_item(db, tenant, id)
+        data = item_in(row, id) if row else carry_out(db, conversations.find_item(tenant, id))
         if data is not None:
             found[id] = data
     return found

@@ -20,49 +20,36 @@ from typing import Literal, TypeVar
 
 from antiphon.store.base import (
     RUNNING,
-    Append,
-    Approval,
-    BrowserSession,
     Change,
-    ChatEdit,
-    ChatNodes,
-    ChatPage,
-    ChatTurn,
     Context,
-    ItemPage,
-    ItemPosition,
+    LoggedEvent,
     NewResponse,
     Size,
     Stats,
     StoreConflict,
-    StoredChat,
-    StoredConversation,
-    StoredItem,
     StoredResponse,
     StoreError,
     StoreFull,
     array,
-    fragment,
 )
-from antiphon.store.cache import Cache, weight
+from antiphon.store.cache import Cache, ContextCache, weight
 from antiphon.store.changes import Changes
 from antiphon.store.expiry import prune_portion
-from antiphon.store.sqlite import approvals, background, chats, conversations, responses, retention, sessions
-from antiphon.store.sqlite.background_store import SqliteBackground
+from antiphon.store.records import conversations, retention
+from antiphon.store.sqlite import background, responses
+from antiphon.store.sqlite.backend import carry_out
 from antiphon.store.sqlite.backlog import SHARED, SOON, Backlog, adopt
 from antiphon.store.sqlite.clock_check import ClockCheck
-from antiphon.store.sqlite.coordination_store import SqliteCoordination
 from antiphon.store.sqlite.deletion_counter import DeletionCounter
 from antiphon.store.sqlite.disk_space import Reserve
-from antiphon.store.sqlite.file_store import SqliteFiles
 from antiphon.store.sqlite.journal import Journal, abandoned, finish
 from antiphon.store.sqlite.opening import FILE, Opening, Prepared
-from antiphon.store.sqlite.writer import Lane, Queue, WriteJob, WriterThread
+from antiphon.store.sqlite.writer import Lane, Queue, WriteJob, WriterThread, shrink
+from antiphon.store.statements import Steps, one
+from antiphon.store.store import Store, Way
 
 T = TypeVar("T")
 
-# A cached context of more pieces is joined into one, so that a turn costs the same however many came before.
-MANY = 128
 # How long a look waits for another process to bring its rows into the database.
 PATIENCE = 1.0
 # How long a follower waits for what this process writes, before it looks for what another may have written.
@@ -73,9 +60,7 @@ POLL = 0.1
 class Known:
     """What was read of a conversation: until something is taken out of it, only what follows must be read."""
 
-    key: int
-    removed: int
-    last: int
+    tail: conversations.Tail
     fragments: tuple[bytes, ...]
 
 
@@ -88,8 +73,10 @@ def _put_away(preparing: asyncio.Future[Prepared]) -> None:
         journal.close()
 
 
-class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
+class SqliteStore(Store):
     """A `Store` in one file. Open it with `SqliteStore.open`, on the event loop that uses it."""
+
+    spans_machines = False
 
     def __init__(
         self,
@@ -110,9 +97,8 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         self._reserve = reserve
         self._deletions = deletions
         self._seen = deletions.read()
-        self._contexts: Cache[Context] = Cache(cache_bytes // 2)
+        self._contexts = ContextCache(cache_bytes // 2)
         self._conversations: Cache[Known] = Cache(cache_bytes // 2)
-        self._hits = self._misses = 0
         self._reads: Queue = SimpleQueue()
         self._writes: Queue = SimpleQueue()
         self._held: list[WriteJob] = []  # writes that the writer has not been given yet
@@ -178,8 +164,8 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
             write_seconds=self._writer.seconds,
             read_cpu=sum(reader.cpu for reader in self._readers),
             write_cpu=self._writer.cpu,
-            cache_hits=self._hits,
-            cache_misses=self._misses,
+            cache_hits=self._contexts.hits,
+            cache_misses=self._contexts.misses,
         )
 
     def check_available(self) -> None:
@@ -285,7 +271,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
             raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
         plan = responses.plan(response)
         self._backlog.add(plan)
-        self._remember_new(response, plan.wish)
+        self._contexts.remember(response, plan.wish)
         return self._done
 
     async def _save_itself(self, response: NewResponse) -> None:
@@ -294,24 +280,10 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
             await self._backlog.settled()
         generation = self._generation()
         plan = responses.plan(response)
-        place = await self._write(lambda db: chats.insert(db, plan))
+        place = await self._write(lambda db: responses.insert_one(db, plan))
         final = response.status not in RUNNING and response.append is None
         if final and generation == self._deletions.read():
-            self._remember_new(response, place)
-
-    def _remember_new(self, response: NewResponse, place: ItemPosition) -> None:
-        previous = response.previous
-        before: tuple[bytes, ...] = ()
-        if previous is not None:
-            before = previous.fragments()
-            if len(before) > MANY:
-                before = (fragment(before),)
-            if previous.place is not None and previous.place.chain == place.chain:
-                # The chain goes on from here, so its earlier head makes room.
-                self._contexts.drop(response.tenant, previous.response)
-        input, output, about = response.input, response.output, (response.model, response.created_at)
-        context = Context(response.id, response.status, before, input, output, place, *about)
-        self._contexts.put(response.tenant, response.id, context, weight((*before, input, output)))
+            self._contexts.remember(response, place)
 
     async def update(self, change: Change) -> bool:
         is_done = await self._write(lambda db: background.update(db, change))
@@ -325,12 +297,12 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         generation = self._generation()
         cached = self._contexts.get(tenant, id)
         if cached is not None:
-            self._hits += 1
+            self._contexts.hits += 1
             return cached
-        self._misses += 1
+        self._contexts.misses += 1
         context = await self._find(lambda db: responses.context(db, tenant, id), _is_none)
         if context is not None and context.place is not None and generation == self._deletions.read():
-            self._contexts.put(tenant, id, context, weight(context.fragments()))
+            self._contexts.keep(tenant, context)
         return context
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
@@ -340,7 +312,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
 
     async def delete(self, tenant: str, id: str) -> bool:
         def delete(db: sqlite3.Connection) -> bool:
-            return retention.delete(db, tenant, id)
+            return carry_out(db, retention.delete(tenant, id))
 
         if await self._remove(delete, self._deletions.change):
             return True
@@ -351,107 +323,81 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         if not self._closed:
             self._writes.put(WriteJob(ThreadFuture(), lambda db: background.heartbeat(db, owner, now)))
 
-    async def create_conversation(
-        self, conversation: StoredConversation, items: Sequence[StoredItem] = ()
-    ) -> None:
-        await self._write(lambda db: conversations.create(db, responses.new_key(), conversation, items))
+    async def append_events(
+        self,
+        id: str,
+        owner: str,
+        first: int,
+        events: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        job: bytes | None = None,
+    ) -> bool:
+        is_done = await self._write(
+            lambda db: background.append_events(db, id, owner, first, events, attempt, job)
+        )
+        self.changes.notify(id)
+        return is_done
 
-    async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
-        return await self._read(lambda db: conversations.get(db, tenant, id))
+    async def job(self, tenant: str, id: str) -> bytes | None:
+        return await self._read(lambda db: background.job(db, tenant, id))
 
-    async def set_metadata(self, tenant: str, id: str, metadata: bytes) -> bool:
-        return await self._write(lambda db: conversations.set_metadata(db, tenant, id, metadata))
+    async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
+        return await self._read(lambda db: background.events_after(db, tenant, id, after, limit))
 
-    async def delete_conversation(self, tenant: str, id: str) -> bool:
-        return await self._remove(lambda db: conversations.delete(db, tenant, id))
+    async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
+        return await self._remove(lambda db: background.request_cancel(db, tenant, id))
+
+    async def heartbeat(self, owner: str, now: float) -> list[str]:
+        return await self._remove(lambda db: background.heartbeat(db, owner, now))
+
+    async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
+        return await self._remove(lambda db: background.claim_orphans(db, me, now, stale_before))
+
+    async def release(self, owner: str) -> None:
+        await self._remove(lambda db: background.release(db, owner))
+
+    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Way) -> T:
+        by = {"read": self._read, "write": self._write, "remove": self._remove}[way]
+        return await by(lambda db: carry_out(db, begin()))
 
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
         known = self._conversations.get(tenant, id)
-        tail = await self._read(
-            partial(conversations.tail, tenant=tenant, id=id, after=known.last if known else -1)
-        )
-        if tail is not None and known is not None and tail[:2] != (known.key, known.removed):
+        tail = await self._tail(tenant, id, known.tail.last if known else -1)
+        if tail is not None and known is not None and tail[:2] != known.tail[:2]:
             known = None
-            tail = await self._read(partial(conversations.tail, tenant=tenant, id=id, after=-1))
+            tail = await self._tail(tenant, id, -1)
         if tail is None:
             self._conversations.drop(tenant, id)
             return None
-        key, removed, last, new = tail
         fragments = known.fragments if known else ()
-        if new:
-            fragments = (*fragments, new)
-        self._conversations.put(tenant, id, Known(key, removed, last, fragments), weight(fragments))
+        if tail.items:
+            fragments = (*fragments, tail.items)
+        found = Known(tail._replace(items=b""), fragments)
+        self._conversations.put(tenant, id, found, weight(fragments))
         return array(fragments)
 
-    async def add_items(self, tenant: str, append: Append) -> bool:
-        return await self._write(lambda db: conversations.add(db, tenant, append))
-
-    async def conversation_page(
-        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
-    ) -> ItemPage | None:
-        return await self._read(lambda db: conversations.page(db, tenant, id, after, limit, newest_first))
-
-    async def conversation_item(self, tenant: str, id: str, item: str) -> bytes | None:
-        return await self._read(lambda db: conversations.item(db, tenant, id, item))
-
-    async def delete_conversation_item(self, tenant: str, id: str, item: str) -> bool:
-        return await self._remove(lambda db: conversations.delete_item(db, tenant, id, item))
-
-    async def create_chat(self, chat: StoredChat) -> StoredChat:
-        return await self._write(lambda db: chats.create(db, chat))
-
-    async def chat(self, tenant: str, id: str) -> StoredChat | None:
-        return await self._read(lambda db: chats.get(db, tenant, id))
-
-    async def chats(
-        self, tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
-    ) -> ChatPage:
-        return await self._read(lambda db: chats.page(db, tenant, after, limit, search))
-
-    async def edit_chat(self, tenant: str, id: str, edit: ChatEdit) -> StoredChat | None:
-        return await self._write(lambda db: chats.edit(db, tenant, id, edit))
+    async def _tail(self, tenant: str, id: str, after: int) -> conversations.Tail | None:
+        return await self._read(lambda db: carry_out(db, conversations.tail(tenant, id, after)))
 
     async def delete_chat(self, tenant: str, id: str) -> bool:
-        return await self._remove(lambda db: retention.delete_chat(db, tenant, id), self._deletions.change)
-
-    async def chat_of(self, tenant: str, response: str) -> str | None:
-        return await self._read(lambda db: chats.chat_of(db, tenant, response))
-
-    async def chat_nodes(
-        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20
-    ) -> ChatNodes | None:
-        return await self._read(lambda db: chats.nodes(db, tenant, id, after, limit))
-
-    async def chat_path(self, tenant: str, id: str, last: str) -> list[ChatTurn] | None:
-        return await self._read(lambda db: chats.path(db, tenant, id, last))
-
-    async def create_session(self, session: BrowserSession) -> None:
-        await self._write(lambda db: sessions.create(db, session))
-
-    async def session(self, digest: str) -> BrowserSession | None:
-        return await self._read(lambda db: sessions.get(db, digest))
-
-    async def delete_session(self, digest: str) -> bool:
-        return await self._write(lambda db: sessions.delete(db, digest))
-
-    async def add_approval(self, approval: Approval) -> None:
-        await self._write(lambda db: approvals.add(db, approval))
-
-    async def take_approval(self, tenant: str, id: str, digest: str) -> bool:
-        return await self._write(lambda db: approvals.take(db, tenant, id, digest))
+        return await self._remove(
+            lambda db: carry_out(db, retention.delete_chat(tenant, id)), self._deletions.change
+        )
 
     async def prune(self, now: float, *, force: bool = False) -> int:
         with suppress(StoreFull):
             await self._all_settled()
         if not force:
             await self._read(lambda db: self._clock_check.check(db, now))
-        return await prune_portion(self._prune, now, await self._read(retention.count_stored))
+        stored = await self._carry_out(retention.count_stored, "read")
+        return await prune_portion(self._prune, now, stored)
 
     async def _prune(self, since: float, until: float) -> int:
         """Remove some of what expired in this time, and give back the space."""
         at_once = retention.AT_ONCE
         while True:
-            work = partial(retention.prune, since=since, until=until, at_once=at_once)
+            work = partial(_prune, since=since, until=until, at_once=at_once)
             try:
                 removed = await self._remove(work, self._deletions.change)
                 break
@@ -461,7 +407,7 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
                 at_once = max(1, at_once // 8)  # the log needs room for what one transaction changes
         # On a reader's connection, because the writer runs everything inside a transaction.
         with suppress(StoreFull):
-            while await self._read(retention.shrink):
+            while await self._read(shrink):
                 pass
         return removed
 
@@ -469,16 +415,17 @@ class SqliteStore(SqliteFiles, SqliteCoordination, SqliteBackground):
         await self._all_settled()
         files = [self._path, self._path.with_name(f"{FILE}-wal")]
         bytes = sum(file.stat().st_size for file in files if file.exists())
-        return await self._read(lambda db: retention.size(db, bytes))
+        counts = await self._carry_out(partial(one, retention.COUNTS), "read")
+        return Size(bytes, *(counts or ()))
 
     async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
         await self._all_settled()
-        for part in (retention.export_responses, retention.export_conversations, retention.export_chats):
-            after, lines = await self._read(partial(part, tenant=tenant, after=-1))
-            while lines:
-                for line in lines:
-                    yield line
-                after, lines = await self._read(partial(part, tenant=tenant, after=after))
+        async for line in super().export(tenant):
+            yield line
+
+
+def _prune(db: sqlite3.Connection, since: float, until: float, at_once: int) -> int:
+    return carry_out(db, retention.prune(since, until, at_once))
 
 
 def _is_none(found: object) -> bool:

@@ -20,12 +20,21 @@ from typing import Any
 
 from antiphon.store.base import StoreBusy, StoreError, StoreFull
 from antiphon.store.sqlite.disk_space import Reserve, free, reason
-from antiphon.store.sqlite.retention import shrink
 
+PAGES = 200
+"""How many are given back in one transaction: more than fit into SQLite's cache would go to its log first."""
 FULL = (
     "The disk, or the size allowed for the store, is full: nothing was written. "
     "Free some space, or remove stored responses with `antiphon store prune`."
 )
+
+
+def shrink(db: sqlite3.Connection) -> bool:
+    """Gives some free pages back to the file system; are there more? Not inside a transaction."""
+    # As a script, because a plain execute takes only the first step, and that is one page.
+    db.executescript(f"PRAGMA incremental_vacuum({PAGES})")
+    ((left,),) = db.execute("PRAGMA freelist_count").fetchall()
+    return bool(left)
 
 
 def explain(error: Exception) -> Exception:

@@ -16,7 +16,8 @@ from antiphon.spec.content import ContentPart, InputText
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.items import Item
 from antiphon.spec.limits import NOT_IN_NAME
-from antiphon.store.base import Approval, Store
+from antiphon.store.base import Approval
+from antiphon.store.store import Store
 from antiphon.tools.base import Function, HostedCall, Outcome, Resumed, Scope, ToolFailure, ToolSession
 from antiphon.tools.mcp.declared import DeclaredServer
 from antiphon.tools.mcp.links import HttpFailure, Link, McpAnswerTooLarge, McpAnswerUnreadable, NotAllowed

@@ -9,6 +9,7 @@ from tests.store.conformance.chats import Chats
 from tests.store.conformance.conversations import Conversations
 from tests.store.conformance.files import Files
 from tests.store.conformance.idempotency_keys import IdempotencyKeys
+from tests.store.conformance.operations import Operations
 from tests.store.conformance.responses import Responses
 from tests.store.conformance.retention import Retention
 from tests.store.conformance.sessions import Sessions
@@ -26,5 +27,6 @@ class Conformance(
     Files,
     IdempotencyKeys,
     SharedNumbers,
+    Operations,
 ):
     """All of it, for one store."""

@@ -9,7 +9,7 @@ from functools import partial
 from hypothesis import HealthCheck, given, settings
 
 from antiphon.store.postgres.connection import execute, rows
-from antiphon.store.postgres.retention import TABLES
+from antiphon.store.postgres.schema import TABLES
 from antiphon.store.postgres.store import PostgresStore
 from tests.postgres import needs_postgres
 from tests.store.chain_model import ChainModel, steps

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from antiphon.store import SqliteStore
 from antiphon.store.chat_words import MOST_TEXT, TITLE, said_in, title_of
-from antiphon.store.sqlite.chat_texts import condition, has_fts5
+from antiphon.store.sqlite.backend import has_fts5, text_condition
 from tests.store.conformance.chats import chat, titles, turn
 
 
 @pytest.fixture
 def without_fts5(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.store.sqlite.chat_texts.has_fts5", lambda: False)
+    monkeypatch.setattr("antiphon.store.sqlite.backend.has_fts5", lambda: False)
 
 
 async def test_the_search_works_without_fts5(tmp_path: Path, without_fts5: None) -> None:
@@ -47,7 +47,7 @@ async def test_an_index_that_was_left_behind_is_built_again(
     await store.create_chat(chat("t1", title="Gone"))
     await store.close()
     with monkeypatch.context() as patch:
-        patch.setattr("antiphon.store.sqlite.chat_texts.has_fts5", lambda: False)
+        patch.setattr("antiphon.store.sqlite.backend.has_fts5", lambda: False)
         store = await SqliteStore.open(tmp_path)
         await store.delete_chat("acme", "t1")
         for n in range(3):
@@ -103,7 +103,7 @@ async def test_a_look_goes_through_the_texts_of_one_tenant(tmp_path: Path) -> No
     store = await SqliteStore.open(tmp_path)
     await store.create_chat(chat("t1", title="Party 🎉"))
     await store.close()
-    where, words = condition("🎉")
+    where, words = text_condition("acme", "🎉")
     with closing(sqlite3.connect(tmp_path / "antiphon.db")) as db:
         asked = f"SELECT id FROM chats WHERE tenant = ?{where} ORDER BY updated_at DESC, key DESC"
         assert db.execute(asked, ["acme", *words]).fetchall() == [("t1",)]
@@ -120,5 +120,5 @@ def test_of_a_very_long_input_the_beginning_is_read() -> None:
 
 @given(st.text())
 def test_no_search_is_a_mistake(search: str) -> None:
-    sql, values = condition(search)
+    sql, values = text_condition("acme", search)
     assert sql.count("?") == len(values) <= 8

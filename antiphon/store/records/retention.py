@@ -1,0 +1,165 @@
+"""Deletion of responses, expiry of everything, and the export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.store.bodies import BODY, whole
+from antiphon.store.records import chats, conversations, files
+from antiphon.store.records.short_lived import prune_shared
+from antiphon.store.statements import StatementRow, Steps, execute, key_of, one, rows, this_backend
+
+AT_ONCE = 200
+EXPIRED = "expires_at > ? AND expires_at <= ? LIMIT ? FOR UPDATE SKIP LOCKED"
+DELETED_WHOLE: dict[str, Callable[[str, str], Steps[bool]]] = {
+    "conversations": conversations.delete,
+    "vector_stores": files.delete_vector_store,
+    "files": files.delete_file,
+}
+"""Tables whose rows have others that go with them."""
+DELETED_ALONE = {"approvals": "tenant, id", "sessions": "digest", "idempotency_keys": "tenant, key"}
+"""Tables of which only the row itself goes, and the columns that identify it."""
+IDLE_CHATS = """
+    SELECT key FROM chats WHERE expires_at > ? AND expires_at <= ? AND NOT EXISTS (
+        SELECT 1 FROM responses WHERE responses.chat = chats.key AND owner IS NOT NULL)
+    LIMIT ? FOR UPDATE SKIP LOCKED
+"""
+PAGE = "key > ? AND (CAST(? AS TEXT) IS NULL OR tenant = ?) ORDER BY key LIMIT ?"
+RESPONSES = f"""
+    SELECT key, tenant, id, status, model, created_at, expires_at, background, input, {BODY}
+    FROM responses WHERE id IS NOT NULL AND {PAGE}
+"""
+CONVERSATIONS = f"""
+    SELECT key, tenant, id, created_at, expires_at, metadata FROM conversations WHERE {PAGE}
+"""
+CHATS = f"""
+    SELECT key, tenant, id, title, current, pinned, created_at, updated_at, expires_at FROM chats WHERE {PAGE}
+"""
+TREE = "SELECT id, previous FROM responses WHERE chat = ? ORDER BY key"
+COUNTS = """
+    SELECT (SELECT count(id) FROM responses), (SELECT count(*) FROM conversations),
+        (SELECT coalesce(sum(last - seq + 1), 0)::int8 FROM events), (SELECT count(*) FROM chats)
+"""
+
+ExportPage = tuple[int, list[bytes]]
+"""Some things as lines of JSON, and the key to continue after."""
+
+
+def delete(tenant: str, id: str) -> Steps[bool]:
+    row = yield from one("SELECT key, chain FROM responses WHERE id = ? AND tenant = ?", id, tenant)
+    if row is None:
+        return False
+    yield from chats.leave(tenant, id)
+    return bool((yield from _remove([row])))
+
+
+def delete_chat(tenant: str, id: str) -> Steps[bool]:
+    key = yield from key_of("chats", tenant, id, lock=True)
+    if key is None:
+        return False
+    yield from _remove((yield from rows("SELECT key, chain FROM responses WHERE chat = ?", key)))
+    yield from _drop_chat(key)
+    return True
+
+
+def prune(since: float, until: float, at_once: int = AT_ONCE) -> Steps[int]:
+    """Removes some of what expired in this time, 0 when nothing is left. A response that still runs stays."""
+    given = (since, until, at_once)
+    doomed = yield from rows(f"SELECT key, chain FROM responses WHERE owner IS NULL AND {EXPIRED}", *given)
+    gone = yield from _remove(doomed)
+    gone += (yield from _prune_chats(*given)) + (yield from prune_shared(until))
+    for table, columns in DELETED_ALONE.items():
+        expired = f"SELECT {columns} FROM {table} WHERE {EXPIRED}"
+        gone += yield from execute(f"DELETE FROM {table} WHERE ({columns}) IN ({expired})", *given)
+    for table, delete_whole in DELETED_WHOLE.items():
+        named = yield from rows(f"SELECT tenant, id FROM {table} WHERE {EXPIRED}", *given)
+        for tenant, id in named:
+            yield from delete_whole(tenant, id)
+        gone += len(named)
+    return gone
+
+
+def _remove(doomed: Sequence[StatementRow]) -> Steps[int]:
+    if not doomed:
+        return 0
+    return (yield from (yield from this_backend()).remove_responses(doomed))
+
+
+def _prune_chats(since: float, until: float, at_once: int) -> Steps[int]:
+    """A chat goes once all of its responses are gone; none of them while one still runs."""
+    expired = [key for (key,) in (yield from rows(IDLE_CHATS, since, until, at_once))]
+    if not expired:
+        return 0
+    of_chats = "SELECT key, chain FROM responses WHERE chat = ANY(?) LIMIT ?"
+    if doomed := (yield from rows(of_chats, expired, at_once)):
+        return (yield from _remove(doomed))
+    for key in expired:
+        yield from _drop_chat(key)
+    return len(expired)
+
+
+def _drop_chat(key: int) -> Steps[None]:
+    yield from (yield from this_backend()).forget_texts([-key])
+    yield from execute("DELETE FROM chats WHERE key = ?", key)
+
+
+def count_stored() -> Steps[int]:
+    """About how many responses there are."""
+    found = yield from one("SELECT (SELECT max(key) FROM responses) - (SELECT min(key) FROM responses)")
+    return int(found[0] or 0) if found else 0
+
+
+def export_responses(tenant: str | None, after: int) -> Steps[ExportPage]:
+    found = yield from rows(RESPONSES, after, tenant, tenant, AT_ONCE)
+    return _last(found, after), [_response_line(row) for _, *row in found]
+
+
+def export_conversations(tenant: str | None, after: int) -> Steps[ExportPage]:
+    found = yield from rows(CONVERSATIONS, after, tenant, tenant, AT_ONCE)
+    lines: list[bytes] = []
+    for key, *row in found:
+        lines.append(_conversation_line(row, (yield from conversations.beginning(key)) or b""))
+    return _last(found, after), lines
+
+
+def export_chats(tenant: str | None, after: int) -> Steps[ExportPage]:
+    found = yield from rows(CHATS, after, tenant, tenant, AT_ONCE)
+    lines: list[bytes] = []
+    for key, *row in found:
+        lines.append(_chat_line(row, (yield from rows(TREE, key))))
+    return _last(found, after), lines
+
+
+def _last(found: Sequence[StatementRow], after: int) -> int:
+    return int(found[-1][0]) if found else after
+
+
+def _response_line(row: Sequence[Any]) -> bytes:
+    """Of tenant, id, status, model, both times, whether in the background, input, and what `whole` needs."""
+    tenant, id, status, model, created, expires, background, input, *body = row
+    facts = {"type": "response", "tenant": tenant, "id": id, "status": status, "model": model}
+    times = {"created_at": created, "expires_at": expires, "background": bool(background)}
+    raw = {"input": msgspec.Raw(b"[" + (input or b"") + b"]"), "body": msgspec.Raw(whole(*body))}
+    return _line(facts | times | raw)
+
+
+def _conversation_line(row: Sequence[Any], items: bytes) -> bytes:
+    tenant, id, created, expires, metadata = row
+    facts = {"type": "conversation", "tenant": tenant, "id": id, "created_at": created, "expires_at": expires}
+    return _line(facts | {"metadata": msgspec.Raw(metadata), "items": msgspec.Raw(b"[" + items + b"]")})
+
+
+def _chat_line(row: Sequence[Any], tree: Sequence[tuple[Any, ...]]) -> bytes:
+    """A chat with the tree of its responses: of each its id, and that of the one which it continues."""
+    tenant, id, title, current, pinned, created, updated, expires = row
+    facts = {"type": "chat", "tenant": tenant, "id": id, "title": title, "current": current}
+    times = {"created_at": created, "updated_at": int(updated), "expires_at": expires}
+    nodes = [{"id": node, "previous_response_id": previous} for node, previous in tree]
+    return _line(facts | times | {"pinned": bool(pinned), "responses": nodes})
+
+
+def _line(data: object) -> bytes:
+    return msgspec.json.encode(data).replace(b"\n", b" ") + b"\n"

@@ -1,0 +1,221 @@
+"""What a store does, as two parts: the log of responses, which each database keeps in a way of its own, and
+records, which are written once.
+
+Every call may raise `StoreError`. A write has been committed when its call returns. Everything belongs to a
+tenant: another tenant's id is simply not found. Times are seconds since 1970, and come from the caller.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import partial, wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+
+from antiphon.store.base import Change, Context, LoggedEvent, NewResponse, Size, Stats, StoredResponse
+from antiphon.store.changes import Changes
+from antiphon.store.records import chats as chat_records
+from antiphon.store.records import conversations as conversation_records
+from antiphon.store.records import files as file_records
+from antiphon.store.records import retention, short_lived
+from antiphon.store.statements import Steps
+from antiphon.store.work_queue import WorkQueue
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Operation = Callable[Concatenate["Records", P], Coroutine[Any, Any, T]]
+Way = Literal["read", "write", "remove"]
+"""What `remove` does must be possible on a full disk: what removes, and what keeps work alive."""
+
+
+def reads(steps: Callable[P, Steps[T]]) -> Operation[P, T]:
+    return _operation(steps, "read")
+
+
+def writes(steps: Callable[P, Steps[T]]) -> Operation[P, T]:
+    return _operation(steps, "write")
+
+
+def removes(steps: Callable[P, Steps[T]]) -> Operation[P, T]:
+    return _operation(steps, "remove")
+
+
+def _operation(steps: Callable[P, Steps[T]], way: Way) -> Operation[P, T]:
+    @wraps(steps)
+    async def operation(self: Records, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._carry_out(lambda: steps(*args, **kwargs), way)
+
+    return operation
+
+
+class Records(ABC):
+    """Conversations, chats, files, sessions, approvals, idempotency keys, and numbers that processes share.
+
+    Each is one transaction. What it does is written in `antiphon/store/records`.
+    """
+
+    spans_machines: bool
+    """May processes of several machines use it at the same time?"""
+
+    @abstractmethod
+    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Way) -> T:
+        """Carries out an operation in one transaction; it is begun anew when it must be tried again."""
+
+    create_conversation = writes(conversation_records.create)
+    conversation = reads(conversation_records.get)
+    set_metadata = writes(conversation_records.set_metadata)
+    delete_conversation = removes(conversation_records.delete)
+    add_items = writes(conversation_records.add)
+    conversation_page = reads(conversation_records.page_items)
+    conversation_item = reads(conversation_records.item)
+    delete_conversation_item = removes(conversation_records.delete_item)
+
+    create_chat = writes(chat_records.create)
+    chat = reads(chat_records.get)
+    chats = reads(chat_records.page_chats)
+    edit_chat = writes(chat_records.edit)
+    chat_of = reads(chat_records.chat_of)
+    chat_nodes = reads(chat_records.nodes)
+    chat_path = reads(chat_records.path)
+
+    add_file = writes(file_records.add_file)
+    file = reads(file_records.file)
+    files = reads(file_records.page_files)
+    delete_file = removes(file_records.delete_file)
+    # As a write, because a reader may still see the past.
+    used_contents = writes(file_records.used_contents)
+    add_vector_store = writes(file_records.add_vector_store)
+    vector_store = reads(file_records.vector_store)
+    vector_stores = reads(file_records.page_vector_stores)
+    edit_vector_store = writes(file_records.edit_vector_store)
+    touch_vector_store = writes(file_records.touch_vector_store)
+    delete_vector_store = removes(file_records.delete_vector_store)
+    index_file = writes(file_records.index_file)
+    indexed_file = reads(file_records.indexed_file)
+    indexed_files = reads(file_records.page_indexed_files)
+    remove_indexed_file = removes(file_records.remove_indexed_file)
+    file_attributes = reads(file_records.file_attributes)
+    match_chunks = reads(file_records.match_chunks)
+    chunk_vectors = reads(file_records.chunk_vectors)
+    chunks = reads(file_records.chunks)
+
+    create_session = writes(short_lived.create_session)
+    session = reads(short_lived.session)
+    delete_session = writes(short_lived.delete_session)
+    add_approval = writes(short_lived.add_approval)
+    take_approval = writes(short_lived.take_approval)
+
+    claim_key = writes(short_lived.claim_key)
+    renew_keys = removes(short_lived.renew_keys)
+    release_key = removes(short_lived.release_key)
+    share = removes(short_lived.share)
+
+    @abstractmethod
+    async def conversation_context(self, tenant: str, id: str) -> bytes | None:
+        """All items of a conversation, in order, as one JSON array."""
+
+    async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
+        """Every response, conversation and chat (of one tenant, or of all) as lines of JSON."""
+        for part in (retention.export_responses, retention.export_conversations, retention.export_chats):
+            after, lines = await self._carry_out(partial(part, tenant, -1), "read")
+            while lines:
+                for line in lines:
+                    yield line
+                after, lines = await self._carry_out(partial(part, tenant, after), "read")
+
+
+class ResponseLog(ABC):
+    """Responses with their contexts and event logs, and what removes them."""
+
+    changes: Changes
+    """Tells who follows a response that something was written about it."""
+    clock: Callable[[], float]
+    """The time that all who use the store go by."""
+    work_queue: WorkQueue | None
+    """Where running responses wait for any process; None in an `OwnedRowStore`."""
+
+    @property
+    @abstractmethod
+    def stats(self) -> Stats: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    def check_available(self) -> None:
+        """Raise `StoreUnavailable` if it is known already that nothing can be stored now."""
+
+    @abstractmethod
+    def save(self, response: NewResponse) -> Awaitable[None]:
+        """Stores a new response after `previous`; a second continuation of one response becomes a branch.
+
+        Await it at once: what can be done without waiting has been done, or has raised, when this returns.
+        """
+
+    @abstractmethod
+    async def update(self, change: Change) -> bool:
+        """Moves a running response on.
+
+        False when it is no longer this owner's in this attempt: it has ended, was deleted or claimed.
+        """
+
+    @abstractmethod
+    async def get(self, tenant: str, id: str) -> StoredResponse | None: ...
+
+    @abstractmethod
+    async def context(self, tenant: str, id: str) -> Context | None: ...
+
+    @abstractmethod
+    async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
+        """The items with these ids, from responses and conversations; those not found are left out."""
+
+    @abstractmethod
+    async def delete(self, tenant: str, id: str) -> bool:
+        """Removes a response, its event log and its items; its descendants keep what they need."""
+
+    @abstractmethod
+    async def append_events(
+        self,
+        id: str,
+        owner: str,
+        first: int,
+        events: Sequence[bytes],
+        *,
+        attempt: int = 0,
+        job: bytes | None = None,
+    ) -> bool:
+        """Logs events, one line of JSON each, numbered from `first`, and with `job` replaces the job.
+
+        False, and nothing is written, when the response is no longer this owner's in this attempt.
+        """
+
+    @abstractmethod
+    async def job(self, tenant: str, id: str) -> bytes | None:
+        """What is needed to go on with a running response; None once it has ended."""
+
+    @abstractmethod
+    async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
+        """Up to `limit` logged events with a number above `after`; None when there is no such response."""
+
+    @abstractmethod
+    async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
+        """Asks whoever works on a running response to cancel it, and returns the response as it is now."""
+
+    @abstractmethod
+    async def delete_chat(self, tenant: str, id: str) -> bool:
+        """Removes a chat and its responses."""
+
+    @abstractmethod
+    async def prune(self, now: float, *, force: bool = False) -> int:
+        """Removes what has expired, of what did so long ago a portion; returns how many things that were.
+
+        A `StoreError` if the clock may be wrong, unless that is not to be looked at.
+        """
+
+    @abstractmethod
+    async def size(self) -> Size: ...
+
+
+class Store(ResponseLog, Records):
+    """Both parts: what the gateway is given."""
