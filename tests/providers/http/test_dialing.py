@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from antiphon.config import UpstreamTimeouts
 from antiphon.providers.http import UpstreamClient, dialing
+from antiphon.providers.http.target import Origin
 from tests.providers.fake_server import SOON, refusing_address
 from tests.providers.http.certificates import Certificate, make
 from tests.providers.http.raw import (
@@ -389,3 +391,20 @@ async def test_the_default_context_is_a_careful_one(http: UpstreamClient) -> Non
     context = await http._dialer.tls()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert await http._dialer.tls() is context
+
+
+def test_a_connection_that_is_given_up_while_it_is_made_closes_its_descriptor_once() -> None:
+    """Until uvloop 0.23 the socket closed the number again, which could be another connection's by then."""
+
+    async def give_up(address: tuple[str, int]) -> int:
+        sock = socket.create_connection(address)
+        origin = Origin("http", *address, None, False)
+        attaching = asyncio.create_task(dialing.Dialer()._attach(sock, origin, asyncio.Protocol()))
+        await asyncio.sleep(0)
+        attaching.cancel()
+        await asyncio.wait([attaching])
+        assert attaching.cancelled()
+        return sock.fileno()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert uvloop.run(give_up(server.getsockname())) == -1
