@@ -11,9 +11,13 @@ from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.routing import HEADER, hint_in
 from antiphon.stream.client_dialects import detected
 from antiphon.stream.dialects import AUTO, Dialect, by_name
+from antiphon.stream.rules import SPECIFICATION
 
 _MANY = 1000
 _PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
+VERSION_HEADER = b"openresponses-version"
+"""It names a release of the specification: the one that a client wants, or the one that an answer is in."""
+_VERSIONS = (None, b"latest", SPECIFICATION.encode())
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -58,6 +62,9 @@ class AccessControl:
         asked = headers.get(b"x-antiphon-receipts")
         if asked not in (None, b"0", b"1"):
             raise SpecError(invalid_param("X-Antiphon-Receipts", "expected 1 to list receipts, or 0"))
+        if self._strict and headers.get(VERSION_HEADER) not in _VERSIONS:
+            other = invalid_param("OpenResponses-Version", f"this server speaks {SPECIFICATION}")
+            raise SpecError(other.with_code("unsupported_parameter"))
         task = headers.get(b"x-antiphon-route")
         if task is not None and not task.strip(b" \t,"):
             expected = (
@@ -74,6 +81,11 @@ class AccessControl:
             via=_passed_on_by(headers) if self._minds_proxies else "",
             hint=None if task is None else hint_in(str(task, "latin-1")),
         )
+
+    @staticmethod
+    def version(headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """The header that says which release the answer is in, where the client names one."""
+        return [(VERSION_HEADER, SPECIFICATION.encode())] if VERSION_HEADER in headers else []
 
     def key_digest(self, name: str) -> str | None:
         """Of the key of this name, if there is one."""

@@ -215,8 +215,9 @@ def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
     if head.refusal is not None:
         raise head.refusal
     origin = gate.check_source(head.headers)
+    head.extra_headers = gate.version(head.headers)
     if origin is not None:
-        head.extra_headers = _cors(origin)
+        head.extra_headers += _cors(origin)
     is_preflight = origin is not None and head.method == "OPTIONS"
     if is_preflight or head.path in _OPEN_PATHS or head.path.startswith(_OPEN_FOLDERS):
         exchange.caller = Caller(request_id=exchange.request_id)
@@ -290,7 +291,7 @@ def _cors(origin: str) -> list[tuple[bytes, bytes]]:
         (
             b"access-control-expose-headers",
             b"x-request-id, x-antiphon-dialect, x-antiphon-receipts, x-antiphon-target, retry-after, "
-            b"idempotent-replayed, x-should-retry",
+            b"idempotent-replayed, x-should-retry, openresponses-version",
         ),
         (b"vary", b"origin"),
     ]

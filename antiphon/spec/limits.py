@@ -45,6 +45,7 @@ MAX_IDENTIFIER = 64
 Identifier = Annotated[str, Meta(max_length=MAX_IDENTIFIER)]
 SafetyIdentifier = Annotated[str, Meta(max_length=128)]
 """Only some dialects take more than `MAX_IDENTIFIER` characters."""
+StreamId = Annotated[str, Meta(min_length=1, max_length=256)]
 MetadataKey = Annotated[str, Meta(max_length=64)]
 MetadataValue = Annotated[str, Meta(max_length=512)]
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=16)]

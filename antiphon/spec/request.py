@@ -12,6 +12,7 @@ from antiphon.spec.limits import (
     MaxToolCalls,
     Metadata,
     SafetyIdentifier,
+    StreamId,
     Text,
     TopLogprobs,
 )
@@ -154,7 +155,7 @@ PROVIDER_PARAMETERS = (
     "safety_identifier",
 )
 """Parameters that only a provider can honour; the gateway sees to the others itself."""
-NOT_FORWARDED = frozenset({"antiphon:route", "client_metadata", "generate", "type"})
+NOT_FORWARDED = frozenset({"antiphon:route", "client_metadata", "generate", "stream_id", "type"})
 """Fields that agent clients add for their own back end, or that belong to the transport."""
 
 
@@ -163,6 +164,8 @@ class WebSocketCreate(Request, tag_field="type", tag="response.create", kw_only=
 
     always_streams: ClassVar[bool] = True
     generate: bool = True
+    stream_id: StreamId | None = None
+    """Every event of the turn repeats it."""
 
 
 class CompactRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

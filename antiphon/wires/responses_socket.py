@@ -3,11 +3,13 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, WebSocketError
+from antiphon.spec.limits import LARGE, StreamId
 from antiphon.spec.request import WebSocketCreate
 from antiphon.wires.asgi import AsgiMessage, AsgiScope, ClientGone, Receive, Send, Sender
 from antiphon.wires.pieces import Pieces
@@ -53,6 +55,30 @@ class SentTexts:
 
     async def ready(self) -> None:
         await self._sender.ready()
+
+
+class NamedTexts:
+    """Texts that are objects, each with the `stream_id` of its turn."""
+
+    def __init__(self, texts: Texts, stream_id: str) -> None:
+        self._texts = texts
+        self._stream_id = stream_id
+
+    def put(self, texts: Sequence[bytes]) -> bool:
+        return self._texts.put([_with_stream_id(text, self._stream_id) for text in texts])
+
+    async def ready(self) -> None:
+        await self._texts.ready()
+
+
+def _with_stream_id(text: bytes, stream_id: str) -> bytes:
+    return text[:-1] + b',"stream_id":%b}' % msgspec.json.encode(stream_id)
+
+
+class _Named(msgspec.Struct):
+    """What is read of a message that is refused."""
+
+    stream_id: StreamId | None = None
 
 
 def texts_of(scope: AsgiScope, send: Send) -> Texts:
@@ -101,6 +127,10 @@ class ResponsesSocket(ABC, Generic[T]):
     ) -> None:
         self.memory: TurnMemory[T] = TurnMemory()
         self.texts = texts
+        """Where a turn puts its events."""
+        self._unnamed = texts
+        self._stream_id: str | None = None
+        """What the client calls the turn."""
         self._receive = receive
         self._send = send
         self._limit = limit
@@ -157,10 +187,11 @@ class ResponsesSocket(ABC, Generic[T]):
     async def send_error(self, error: ErrorPayload, status: int) -> str:
         """The envelope that ends a turn; its text is given back."""
         named = error.with_code(error.code or error.type)
-        text = msgspec.json.encode(WebSocketError(status, named)).decode()
+        text = msgspec.json.encode(WebSocketError(status, named))
+        told = text if self._stream_id is None else _with_stream_id(text, self._stream_id)
         await self.texts.ready()
-        await self._put({"type": "websocket.send", "text": text})
-        return text
+        await self._put({"type": "websocket.send", "text": told.decode()})
+        return text.decode()
 
     async def turn(self, message: bytes | Pieces) -> None:
         """One turn; exactly one message ends it when it fails."""
@@ -168,13 +199,23 @@ class ResponsesSocket(ABC, Generic[T]):
         succeeded = False
         try:
             request = await self.decoded(message)
+            self._name_turn(request.stream_id)
             succeeded = await self.respond(request)
         except ClientGone:
             raise
         except Exception as error:
+            if request is None and isinstance(message, bytes) and len(message) < LARGE:
+                with suppress(ValueError):
+                    self._name_turn(msgspec.json.decode(message, type=_Named).stream_id)
             await self.fail(error)
+        finally:
+            self._name_turn(None)
         if not succeeded and request is not None and request.previous_response_id:
             self.memory.evict(request.previous_response_id)
+
+    def _name_turn(self, stream_id: str | None) -> None:
+        self._stream_id = stream_id
+        self.texts = self._unnamed if stream_id is None else NamedTexts(self._unnamed, stream_id)
 
     async def _read(self) -> None:
         while True:

@@ -19,6 +19,7 @@ from antiphon.spec import content, events, request, response, tools
 from antiphon.spec.error_paths import alternatives
 from antiphon.spec.items import KnownItem
 from antiphon.spec.limits import MAX_INTEGER, MAX_UNKNOWN_NAME
+from antiphon.spec.routing import SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import AUTO, DIALECTS
 
 _Schema = dict[str, Any]
@@ -67,11 +68,26 @@ _HEADERS = [
     (
         "X-Antiphon-Route",
         "`complexity=simple, speed=fast, without=groq`: what the task needs, and who is not to be asked.",
+        {
+            "type": "object",
+            "properties": {
+                "complexity": {"enum": [*TaskComplexity]},
+                "speed": {"enum": [*SpeedRequirement]},
+                "without": {"type": "string", "pattern": "^[A-Za-z0-9]+$"},
+            },
+            "minProperties": 1,
+            "additionalProperties": False,
+        },
+    ),
+    (
+        "OpenResponses-Version",
+        "`latest`, or the release of the specification that is wanted; the answer has it, too.",
         {"type": "string"},
     ),
 ]
 
-
+# How an object is written in a header: `complexity=simple,speed=fast`.
+_EXPLODED = {"style": "simple", "explode": True}
 _KEY = "Idempotency-Key"
 _KEY_ABOUT = (
     "The same key with the same body gets the response that the first such request made, for 24 hours; 409 "
@@ -119,7 +135,7 @@ def _document() -> _Schema:
                 }
             },
             "parameters": {
-                name: {"name": name, "in": "header", "description": about, "schema": schema}
+                name: {"name": name, "in": "header", "description": about, **_EXPLODED, "schema": schema}
                 for name, about, schema in (*_HEADERS, (_KEY, _KEY_ABOUT, _KEY_SCHEMA))
             },
             "headers": {

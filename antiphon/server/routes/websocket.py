@@ -49,7 +49,8 @@ async def serve(gateway: Gateway, scope: AsgiScope, receive: Receive, send: Send
     work_for(caller.tenant)
     await receive()
     spelled = (b"x-antiphon-dialect", caller.dialect.name.encode())
-    await send({"type": "websocket.accept", "headers": [named, spelled]})
+    version = gateway.gate.version(headers)
+    await send({"type": "websocket.accept", "headers": [named, spelled, *version]})
     await GatewaySocket(gateway, caller, receive, send, texts_of(scope, send)).run()
 
 

@@ -252,6 +252,25 @@ def test_tools_items_and_parts_of_other_types_fit_the_description_there_and_back
     fits(client.ok("GET", f"/v1/conversations/{kept['id']}/items"), "ItemList")
 
 
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/responses/resp_none", "/v1/nothing"])
+def test_a_client_that_names_a_release_of_the_specification_is_told_which_one_this_is(
+    client: Client, path: str
+) -> None:
+    for version in ("latest", "2026-04-24", "2026-01-15", "2025-06-18"):
+        answer = client.get(path, headers={"OpenResponses-Version": version})
+        assert answer.headers["openresponses-version"] == "2026-04-24"
+        assert (answer.status_code == 200) is (path == "/v1/models")
+    assert "openresponses-version" not in client.get(path).headers
+
+
+def test_a_strict_server_refuses_another_release(serve: Serve) -> None:
+    client = serve(SERVER__STRICT="true").client()
+    for version in ("latest", "2026-04-24"):
+        client.ok("GET", "/v1/models", headers={"OpenResponses-Version": version})
+    error = client.refused(400, "GET", "/v1/models", headers={"OpenResponses-Version": "2026-01-15"})
+    assert (error["param"], error["code"]) == ("OpenResponses-Version", "unsupported_parameter")
+
+
 @pytest.mark.parametrize(
     ("headers", "param"),
     [

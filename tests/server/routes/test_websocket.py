@@ -82,6 +82,34 @@ async def test_messages_that_come_early_wait_for_their_turn(server: Serving) -> 
         assert words == ["one", "two", "three"]
 
 
+async def test_the_handshake_says_which_release_of_the_specification_this_is(server: Serving) -> None:
+    async with dial(server, OpenResponses_Version="latest") as socket:
+        assert socket.response is not None
+        assert socket.response.headers["OpenResponses-Version"] == "2026-04-24"
+
+
+async def test_every_event_of_a_turn_repeats_its_stream_id(server: Serving) -> None:
+    """Clients of OpenAI tell their turns apart by it, and waited for ever."""
+    async with dial(server) as socket:
+        await send(socket, input="one", stream_id='a "lane"')
+        await send(socket, input="two")
+        await send(socket, stream_id="wrong", input="three", temperature="hot")
+        await send(socket, stream_id="gone", input="four", previous_response_id="resp_0")
+        await send(socket, stream_id="", input="five")
+        first, second, third, fourth, fifth = [await turn(socket) for _ in range(5)]
+    assert {event["stream_id"] for event in first} == {'a "lane"'}
+    assert first[-1]["type"] == "response.completed"
+    assert not any("stream_id" in event for event in second)
+    for refused, name, param in (
+        (third, "wrong", "temperature"),
+        (fourth, "gone", "previous_response_id"),
+        (fifth, None, "stream_id"),
+    ):
+        assert [(one["type"], one.get("stream_id"), one["error"]["param"]) for one in refused] == [
+            ("error", name, param)
+        ]
+
+
 async def test_store_false_continues_on_the_same_socket_only(server: Serving, upstream: Upstream) -> None:
     async with dial(server) as socket:
         await send(socket, input="one", store=False)
