@@ -217,11 +217,11 @@ def test_nobody_reaches_what_another_has_in_sqlite(script: list[tuple[str, bool]
 @asynccontextmanager
 async def emptied(url: str) -> AsyncIterator[Store]:
     from antiphon.store.postgres.connection import execute
-    from antiphon.store.postgres.schema import TABLES
+    from antiphon.store.postgres.schema import TABLE_NAMES
     from antiphon.store.postgres.store import PostgresStore
 
     store = await PostgresStore.open(url, connections=3)
-    await store.database.write(lambda db: execute(db, f"TRUNCATE {TABLES} RESTART IDENTITY"))
+    await store.database.write(lambda db: execute(db, f"TRUNCATE {TABLE_NAMES} RESTART IDENTITY"))
     try:
         yield store
     finally:

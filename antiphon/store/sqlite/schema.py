@@ -13,10 +13,13 @@ import sqlite3
 from zlib import crc32
 
 from antiphon.store.base import StoreError
+from antiphon.store.records.tables import TABLES
+from antiphon.store.statements import sqlite_text
 
 Migration = tuple[str, ...]
 
 FIRST: Migration = (
+    *map(sqlite_text, TABLES),
     """
     CREATE TABLE responses (
         key INTEGER PRIMARY KEY,
@@ -50,8 +53,6 @@ FIRST: Migration = (
     "CREATE INDEX responses_owner ON responses (owner) WHERE owner IS NOT NULL",
     "CREATE INDEX responses_chat ON responses (chat, key) WHERE chat IS NOT NULL",
     "CREATE INDEX responses_running ON responses (chat, key) WHERE chat IS NOT NULL AND owner IS NOT NULL",
-    # Only the ids of a response's items, because finding an item is rare and storing one is not.
-    "CREATE TABLE items (id TEXT, response INTEGER, PRIMARY KEY (id, response)) WITHOUT ROWID",
     # No trigger for new rows: with one, SQLite copies all rows of a statement before it writes any.
     """
     CREATE TRIGGER items_out AFTER DELETE ON responses WHEN old.items != '[]' BEGIN
@@ -64,152 +65,14 @@ FIRST: Migration = (
         INSERT OR IGNORE INTO items (id, response) SELECT value, new.key FROM json_each(new.items);
     END
     """,
-    # One row holds the events of one write: lines numbered from seq to last.
-    """
-    CREATE TABLE events (
-        response INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        last INTEGER NOT NULL,
-        data BLOB NOT NULL,
-        UNIQUE (response, seq)
-    )
-    """,
     "CREATE TABLE owners (id TEXT PRIMARY KEY, heartbeat REAL NOT NULL) WITHOUT ROWID",
-    """
-    CREATE TABLE conversations (
-        key INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        tenant TEXT NOT NULL,
-        metadata BLOB NOT NULL,
-        created_at INTEGER NOT NULL,
-        expires_at INTEGER,
-        removed INTEGER NOT NULL DEFAULT 0  -- how many items were taken out
-    )
-    """,
-    "CREATE INDEX conversations_expiry ON conversations (expires_at) WHERE expires_at IS NOT NULL",
-    """
-    CREATE TABLE conversation_items (
-        conversation INTEGER NOT NULL,
-        n INTEGER NOT NULL,
-        id TEXT,
-        data BLOB NOT NULL,
-        UNIQUE (conversation, n)
-    )
-    """,
-    "CREATE UNIQUE INDEX conversation_items_id ON conversation_items (id, conversation)",
-    """
-    CREATE TABLE chats (
-        key INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        tenant TEXT NOT NULL,
-        title TEXT,
-        current TEXT,
-        pinned INTEGER NOT NULL DEFAULT 0,
-        created_at INTEGER NOT NULL,
-        updated_at REAL NOT NULL,
-        expires_at INTEGER
-    )
-    """,
-    "CREATE INDEX chats_recent ON chats (tenant, updated_at, key)",
-    "CREATE INDEX chats_expiry ON chats (expires_at) WHERE expires_at IS NOT NULL",
     # What is searched: what was said in a response, under its key; the title of a chat, under minus its key.
     "CREATE TABLE chat_texts (key INTEGER PRIMARY KEY, chat INTEGER NOT NULL, text TEXT NOT NULL)",
     "CREATE INDEX chat_texts_chat ON chat_texts (chat)",
-    # Of a browser that stays signed in, only the digest of its cookie.
-    """
-    CREATE TABLE sessions (
-        digest TEXT PRIMARY KEY,
-        key_name TEXT NOT NULL,
-        key_digest TEXT NOT NULL,
-        expires_at INTEGER NOT NULL
-    ) WITHOUT ROWID
-    """,
-    # Calls that wait for the client's approval: what would be run is known by its digest alone.
-    """
-    CREATE TABLE approvals (
-        tenant TEXT NOT NULL,
-        id TEXT NOT NULL,
-        digest TEXT NOT NULL,
-        expires_at INTEGER NOT NULL,
-        PRIMARY KEY (tenant, id)
-    ) WITHOUT ROWID
-    """,
-    "CREATE INDEX approvals_expiry ON approvals (expires_at)",
-    # Uploaded files, whose bytes are in a folder under their digest, and the vector stores that search them.
-    """
-    CREATE TABLE files (
-        key INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        tenant TEXT NOT NULL,
-        filename TEXT NOT NULL,
-        purpose TEXT NOT NULL,
-        bytes INTEGER NOT NULL,
-        digest TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        expires_at INTEGER
-    )
-    """,
-    "CREATE INDEX files_tenant ON files (tenant, key)",
-    "CREATE INDEX files_digest ON files (digest)",
-    "CREATE INDEX files_expiry ON files (expires_at) WHERE expires_at IS NOT NULL",
-    """
-    CREATE TABLE vector_stores (
-        key INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        tenant TEXT NOT NULL,
-        name TEXT NOT NULL,
-        metadata BLOB NOT NULL,
-        created_at INTEGER NOT NULL,
-        last_active_at INTEGER NOT NULL,
-        days INTEGER,
-        expires_at INTEGER
-    )
-    """,
-    "CREATE INDEX vector_stores_tenant ON vector_stores (tenant, key)",
-    "CREATE INDEX vector_stores_expiry ON vector_stores (expires_at) WHERE expires_at IS NOT NULL",
-    """
-    CREATE TABLE indexed_files (
-        key INTEGER PRIMARY KEY,
-        store INTEGER NOT NULL,
-        file INTEGER NOT NULL,
-        attributes BLOB NOT NULL,
-        created_at INTEGER NOT NULL,
-        chunk_size INTEGER NOT NULL,
-        overlap INTEGER NOT NULL,
-        usage_bytes INTEGER NOT NULL,
-        error_code TEXT,
-        error TEXT,
-        embedding TEXT,        -- the model that made the vectors
-        UNIQUE (store, file)
-    )
-    """,
-    "CREATE INDEX indexed_files_file ON indexed_files (file)",
     # Each tenant with chunks has an index of FTS5 of its own, `chunk_search_KEY`, with the texts in it.
     "CREATE TABLE chunks (key INTEGER PRIMARY KEY, indexed INTEGER NOT NULL, vector BLOB)",
     "CREATE INDEX chunks_indexed ON chunks (indexed)",
     "CREATE TABLE chunk_searches (key INTEGER PRIMARY KEY, tenant TEXT NOT NULL UNIQUE)",
-    # What has been answered, or is being answered, under an idempotency key; key and body are digests.
-    """
-    CREATE TABLE idempotency_keys (
-        tenant TEXT NOT NULL,
-        key TEXT NOT NULL,
-        body TEXT NOT NULL,
-        holder TEXT NOT NULL,
-        response TEXT,         -- NULL while the request is worked on
-        expires_at REAL NOT NULL,
-        PRIMARY KEY (tenant, key)
-    ) WITHOUT ROWID
-    """,
-    "CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at)",
-    "CREATE INDEX idempotency_keys_holder ON idempotency_keys (holder) WHERE response IS NULL",
-    # Numbers that processes tell each other, as JSON.
-    """
-    CREATE TABLE shared_state (
-        writer TEXT PRIMARY KEY,
-        published_at REAL NOT NULL,
-        numbers BLOB NOT NULL
-    ) WITHOUT ROWID
-    """,
 )
 
 MIGRATIONS: tuple[Migration, ...] = (FIRST,)

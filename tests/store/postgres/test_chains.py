@@ -9,7 +9,7 @@ from functools import partial
 from hypothesis import HealthCheck, given, settings
 
 from antiphon.store.postgres.connection import execute, rows
-from antiphon.store.postgres.schema import TABLES
+from antiphon.store.postgres.schema import TABLE_NAMES
 from antiphon.store.postgres.store import PostgresStore
 from tests.postgres import needs_postgres
 from tests.store.chain_model import ChainModel, steps
@@ -35,7 +35,7 @@ def test_contexts_are_what_was_said(postgres_url: str, script: list[tuple[str, i
                 return store
 
             stores = [await open_store(4000) for _ in range(2)]
-            await stores[0].database.write(lambda db: execute(db, f"TRUNCATE {TABLES}"))
+            await stores[0].database.write(lambda db: execute(db, f"TRUNCATE {TABLE_NAMES}"))
             model = ChainModel(stores[0], stores[1])
             for kind, a, b in script:
                 await model.step(kind, a, b)
