@@ -172,6 +172,16 @@ def test_the_layer_rule_has_no_gap(skeleton: Path) -> None:
     assert "antiphon.sundry" in result.stdout
 
 
+def test_no_test_gets_a_second_try() -> None:
+    """Neither by a plugin, nor by a hook of ours that runs a test again and tells of the last run alone."""
+    plugins = re.findall(
+        r"^(pytest-\w+|flaky)\b", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE
+    )
+    assert not {"pytest-rerunfailures", "pytest-retry", "flaky"} & {*plugins}
+    hooks = [path for path in (ROOT / "tests").rglob("*.py") if "pytest_runtest_" in path.read_text("utf-8")]
+    assert hooks == [Path(__file__)]
+
+
 def test_every_model_of_an_example_is_there() -> None:
     """The embedded one, one of a vendor, or one that the page configures or serves itself."""
     made_up = {"no-such-model", "gemini-3-pro", "m", "tiny"}  # asked of no gateway, or asked for its refusal

@@ -17,7 +17,7 @@ from hypothesis.internal.cache import LRUCache
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from schemathesis.generation import GenerationMode
-from schemathesis.specs.openapi.checks import positive_data_acceptance
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from antiphon.server.api.operations import OPERATIONS
 from tests.server.conftest import Serve
@@ -61,18 +61,23 @@ def schema(server: Serving) -> Any:
 def held(operation: Any, mode: GenerationMode, cases: int = CASES, **fields: Any) -> Counter[int | str]:
     """How often an answer had each status, and each content type; each of them fits the description."""
     seen: Counter[int | str] = Counter()
+    unchecked = [positive_data_acceptance]
+    # Mistakes of the first are frames, with the status 200; in a form every value is a text, wrong or not.
+    if operation.path in ("/api/hashbrown", "/v1/files"):
+        unchecked.append(negative_data_rejection)
 
     @settings(STEADY, max_examples=cases)
     @given(case=operation.as_strategy(generation_mode=mode))
     def hold(case: Any) -> None:
         if fields:
             case.body |= fields
+            case.headers.pop("X-Antiphon-Route", None)
         if operation.path == "/v1/responses" and mode is POSITIVE and case.body.get("input") is None:
             case.body["input"] = "Hello"  # that there must be something to answer is beyond a schema
         answer = case.call()
         seen[answer.status_code] += 1
         seen[answer.headers.get("content-type", ["none"])[0].partition(";")[0]] += 1
-        case.validate_response(answer, excluded_checks=[positive_data_acceptance])
+        case.validate_response(answer, excluded_checks=unchecked)
 
     hold()
     return seen
