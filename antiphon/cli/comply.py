@@ -158,7 +158,7 @@ def _captured(subject: str, data: bytes, form: str | None, only: list[str]) -> "
 def _live(arguments: argparse.Namespace, rules: "dict[str, ServerRule]") -> "Report":
     import asyncio
 
-    from antiphon.compliance.recording import Recorder
+    from antiphon.compliance.reports.machine import Recorder
     from antiphon.compliance.reports.terminal import ProgressLine
     from antiphon.compliance.runner import CouldNotRun, find_model, run, with_version
 

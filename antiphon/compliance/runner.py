@@ -1,6 +1,7 @@
 """Runs checks against a live server, several at a time, and judges everything that went over the wire."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,15 +11,26 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
 from antiphon import __version__
 from antiphon.client.transport.answer_limits import UNPACKED, limit_answers
 from antiphon.compliance.catalog import CHECKS, OBSERVED, Check, ServerRule
-from antiphon.compliance.declined import declined
 from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.observations import Finding, observations
-from antiphon.compliance.probe import MAX_BODY, Failed, NotOffered, Probe, ServerUnderTest, Skipped, TooWeak
+from antiphon.compliance.probe import (
+    MAX_BODY,
+    Failed,
+    NotOffered,
+    Probe,
+    ServerUnderTest,
+    Skipped,
+    TooWeak,
+    said,
+)
 from antiphon.compliance.results import Report, RuleResult
+from antiphon.spec.errors import UNSUPPORTED_CONTENT, UNSUPPORTED_OPERATION, UNSUPPORTED_PARAMETER
+from antiphon.stream.aliases import BROKEN
 
 CONCURRENCY: Final = 8
 _KEPT: Final = 20
@@ -241,3 +253,39 @@ async def _once(check: Check, probe: Probe) -> RuleResult:
             exchanges=probe.exchanges,
         )
     return RuleResult(rule, "pass", exchanges=probe.exchanges)
+
+
+PARAMETERS: Final = ("tools", "tool_choice", "previous_response_id", "text.format")
+PARTS: Final = ("input_image", "input_file", "input_video", "compaction")
+OPERATIONS: Final = ("/responses/compact",)
+
+_STEP: Final = re.compile(r"(\w+)|\[(\d+)\]")
+
+
+def declined(exchange: RecordedExchange) -> str | None:
+    """What the server says that it cannot do; None if it says anything else."""
+    error = exchange.error
+    refused = exchange.types == ["error"] if exchange.status is None else 400 <= exchange.status < 500
+    if error is None or not refused or not error.get("message"):
+        return None
+    code, param = error.get("code"), error.get("param")
+    what = ""
+    if code == UNSUPPORTED_OPERATION and exchange.path in OPERATIONS:
+        what = exchange.path
+    elif isinstance(param, str) and (sent := _sent(exchange, param)):
+        if code == UNSUPPORTED_PARAMETER and param in PARAMETERS:
+            what = param
+        elif code == UNSUPPORTED_CONTENT and isinstance(sent, dict) and sent.get("type") in PARTS:
+            what = str(sent["type"])
+    return f"`{what}` is declined ({said(exchange)})" if what else None
+
+
+def _sent(exchange: RecordedExchange, param: str) -> Any:
+    """What the request had at this place, such as `input[0].content[1]`; None if it had nothing there."""
+    try:
+        found: Any = msgspec.json.decode(exchange.sent)
+        for name, number in _STEP.findall(param):
+            found = found[name] if name else found[int(number)]
+    except (*BROKEN, LookupError, TypeError):
+        return None
+    return found

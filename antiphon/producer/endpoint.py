@@ -10,6 +10,7 @@ app = ResponsesApp(answer, model="greeter")   # uvicorn module:app
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Mapping
 from contextlib import aclosing
@@ -17,16 +18,18 @@ from contextlib import aclosing
 from antiphon.producer.answering import Answer, Answering, Answers, Summarise
 from antiphon.producer.conversations import Ability, no_compaction
 from antiphon.producer.exchange import EndpointExchange
-from antiphon.producer.socket import AgentSocket
+from antiphon.producer.produce import FAILED
 from antiphon.spec.codec import encode
-from antiphon.spec.decode import decode_compact_request, decode_request
+from antiphon.spec.decode import decode_compact_request, decode_request, decode_websocket_create
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
+from antiphon.spec.items import Item
 from antiphon.spec.limits import MAX_BODY
-from antiphon.spec.request import Request
-from antiphon.stream.framing import frames
+from antiphon.spec.request import Request, WebSocketCreate
+from antiphon.stream.framing import frames, lines
 from antiphon.stream.sse import DONE, KEEPALIVE
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
-from antiphon.wires.responses_socket import PATH, refuse_handshake, texts_of
+from antiphon.wires.pieces import Pieces, decode_pieces
+from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
 
 _MODELS, _COMPACT = "/v1/models", f"{PATH}/compact"
 _METHODS = {PATH: ("POST",), _COMPACT: ("POST",), _MODELS: ("GET", "HEAD")}
@@ -183,3 +186,45 @@ def _unknown_path() -> SpecError:
     *others, last = _METHODS
     there = f"{', '.join(others)} and {last}"
     return SpecError(not_found(f"there is only {there} here").with_code("unknown_path"))
+
+
+log = logging.getLogger("antiphon.producer")
+
+
+class AgentSocket(ResponsesSocket[list[Item]]):
+    def __init__(
+        self,
+        answers: Answers,
+        receive: Receive,
+        send: Send,
+        texts: Texts,
+        *,
+        max_body: int,
+        limit: float,
+        idle: float,
+    ) -> None:
+        super().__init__(receive, send, texts, limit=limit, idle=idle)
+        self._answers = answers
+        self._max_body = max_body
+
+    async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
+        return await decode_pieces(decode_websocket_create, message, self._max_body)
+
+    async def respond(self, request: WebSocketCreate) -> bool:
+        turn = await self._answers.begin(request, self.memory)
+        async with aclosing(self._answers.events(turn)) as batches:
+            async for events in batches:
+                if events and not self.texts.put(lines(events).split(b"\n")[:-1]):
+                    await self.texts.ready()
+        await self.texts.ready()
+        return turn.builder.error is None
+
+    async def fail(self, error: Exception) -> None:
+        if isinstance(error, SpecError):
+            await self.send_error(error.payload, error.status)
+        else:
+            log.error("a turn failed with %s", type(error).__name__, exc_info=error)
+            await self.send_error(FAILED, FAILED.status)
+
+    def broke(self, error: Exception) -> None:
+        log.error("a socket broke with %s", type(error).__name__, exc_info=error)

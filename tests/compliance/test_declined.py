@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.compliance.declined import declined
 from antiphon.compliance.http_exchange import Arrival, RecordedExchange
+from antiphon.compliance.runner import declined
 
 PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 ASKED: dict[str, Any] = {

@@ -13,7 +13,7 @@ from antiphon.config.document import OverlayText, toml_value
 from antiphon.config.kinds import Section
 from antiphon.config.reader import keys
 from antiphon.config.units import BYTES, SECONDS, amount
-from antiphon.providers.chat.settings import ChatSettings
+from antiphon.providers.chat import ChatSettings
 from antiphon.providers.discovery import LOCAL_SERVERS, in_environment
 from antiphon.providers.presets import PRESETS
 

@@ -24,8 +24,8 @@ from antiphon.config import (
     locate,
     show,
 )
-from antiphon.providers.chat.settings import ChatSettings
-from antiphon.providers.llama.settings import LlamaSettings
+from antiphon.providers.chat import ChatSettings
+from antiphon.providers.llama import LlamaSettings
 from tests.config.conftest import KNOWN
 
 Load = Callable[..., Config]

@@ -11,8 +11,7 @@ import pytest
 from antiphon.config import ConfigErrors, ExtraOptions, ProviderSettings, Where, load, show
 from antiphon.providers import registry
 from antiphon.providers.base import Environment
-from antiphon.providers.chat import ChatProvider
-from antiphon.providers.chat.settings import ChatSettings
+from antiphon.providers.chat import ChatProvider, ChatSettings
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import OURS, TYPES, create_provider
 from tests.providers.build import environment as lent

@@ -1,12 +1,16 @@
 """`type = "anthropic"`: the Messages API, of Anthropic or of a server that imitates it."""
 
 from collections.abc import Mapping
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+from msgspec import Meta
+
+from antiphon.config import HttpSettings
+from antiphon.config.kinds import Name
 from antiphon.providers import model_lists, queries
 from antiphon.providers.anthropic.models import PREFILL
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, AnthropicRequest, prepare
-from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import Capabilities, Environment, Turn
 from antiphon.providers.exchange import Call, apart, encoded
@@ -21,6 +25,17 @@ _PARAMETERS = frozenset(
     {"max_output_tokens", "reasoning", "service_tier", "safety_identifier", "stop", FIELDS}
 )
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+
+
+_Tokens = Annotated[int, Meta(ge=1, le=2**24, description="a number of tokens")]
+
+
+class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
+    version: Name | None = None
+    beta: tuple[Name, ...] = ()
+    auth: Literal["x-api-key", "bearer"] = "x-api-key"
+    max_tokens: _Tokens | None = None
+    cache: bool = True
 
 
 class Anthropic(HttpProvider):

@@ -6,16 +6,17 @@ without one, the v1 address is used, where it stands in the body.
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw
 
-from antiphon.providers.azure.settings import AzureSettings
+from antiphon.config import HttpSettings
+from antiphon.config.kinds import Name
 from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
 from antiphon.providers.chat import ChatUpstream
-from antiphon.providers.chat.profiles import OPENAI
+from antiphon.providers.chat.profiles import OPENAI, MaxTokensField
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call
 from antiphon.spec.codec import UNREADABLE
@@ -36,6 +37,14 @@ DATED = replace(
     files=False,
 )
 V1 = replace(DATED, takes=DATED.takes | {"verbosity", "prompt_cache_key"})
+
+
+class AzureSettings(HttpSettings, frozen=True, kw_only=True):
+    needs_base_url: ClassVar[bool] = True
+
+    api_version: Name | None = None
+    auth: Literal["api-key", "bearer"] = "api-key"
+    max_tokens_field: MaxTokensField | None = None
 
 
 class AzureStream(ChatStream):

@@ -3,8 +3,13 @@
 import os
 import re
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, urlsplit
 
+from msgspec import Raw, Struct
+
+from antiphon.config import HttpSettings
+from antiphon.config.kinds import Name
 from antiphon.providers import model_lists, queries
 from antiphon.providers.base import (
     Capabilities,
@@ -15,11 +20,9 @@ from antiphon.providers.base import (
     UpstreamError,
 )
 from antiphon.providers.bedrock.auth import BEARER_VARIABLE, ApiKey, Chain, Identity, can_sign, region_of
-from antiphon.providers.bedrock.embeddings import InvokeAnswer, invoke_body, most
 from antiphon.providers.bedrock.eventstream import CONTENT_TYPE
 from antiphon.providers.bedrock.models import Family, find
 from antiphon.providers.bedrock.request import prepare
-from antiphon.providers.bedrock.settings import BedrockSettings
 from antiphon.providers.bedrock.stream import BedrockStream
 from antiphon.providers.embeddings import checked, in_parts, texts_of
 from antiphon.providers.exchange import Call, apart, encoded
@@ -46,6 +49,15 @@ _LISTS = (
     ("/inference-profiles?maxResults=1000", "inferenceProfileSummaries", "inferenceProfileId"),
 )
 _HOST_REGION = re.compile(r"bedrock-runtime[\w-]*\.([a-z0-9-]+)\.")
+
+
+class BedrockSettings(HttpSettings, frozen=True, kw_only=True):
+    region: Name | None = None
+    profile: Name | None = None
+    guardrail: Name | None = None
+    guardrail_version: Name = "DRAFT"
+    cache: bool = True
+    like: Name | None = None
 
 
 class Bedrock(HttpProvider):
@@ -164,3 +176,38 @@ def _reached(settings: BedrockSettings) -> tuple[str, Identity]:
 def _endpoint(region: str) -> str:
     domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return f"https://bedrock-runtime.{region}.{domain}"
+
+
+class _ByType(Struct, forbid_unknown_fields=True):
+    float: list[Raw]
+
+
+class InvokeAnswer(Struct, rename="camel"):
+    """Titan gives one vector, with its tokens; Cohere a list of them, or one under the name of its type."""
+
+    embedding: Raw = Raw()
+    embeddings: list[Raw] | _ByType | None = None
+    input_text_token_count: int = 0
+
+    def vectors(self) -> list[Raw]:
+        if self.embedding:
+            return [self.embedding]
+        found = self.embeddings
+        return found.float if isinstance(found, _ByType) else found or []
+
+
+def is_cohere(model: str) -> bool:
+    return "cohere." in model
+
+
+def most(model: str) -> int:
+    """How many texts one request can have."""
+    return 96 if is_cohere(model) else 1
+
+
+def invoke_body(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Any]:
+    if is_cohere(model):
+        body: dict[str, Any] = {"texts": texts, "input_type": "search_document", "embedding_types": ["float"]}
+        return body if dimensions is None else {**body, "output_dimension": dimensions}
+    body = {"inputText": texts[0]}
+    return body if dimensions is None else {**body, "dimensions": dimensions}

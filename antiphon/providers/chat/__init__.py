@@ -1,12 +1,14 @@
 """`type = "chat"`: any server that speaks OpenAI's `/chat/completions`."""
 
+from typing import Any, ClassVar, Literal
+
+from msgspec import Raw, Struct
+
 from antiphon.config import HttpSettings
 from antiphon.providers import model_lists
 from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
-from antiphon.providers.chat.embeddings import EmbeddingsAnswer, embeddings_body
-from antiphon.providers.chat.profiles import Profile, choose
+from antiphon.providers.chat.profiles import MaxTokensField, Profile, choose
 from antiphon.providers.chat.request import prepare
-from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.embeddings import checked
 from antiphon.providers.exchange import Call, apart, encoded
@@ -14,6 +16,35 @@ from antiphon.providers.http_provider import HttpProvider
 from antiphon.wires.chat.source_numbers import SourceNumbers
 from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
 from antiphon.wires.reasoning.think_tags import ThinkTags
+
+ProfileName = Literal[
+    "generic",
+    "openai",
+    "vllm",
+    "llamacpp",
+    "groq",
+    "together",
+    "openrouter",
+    "deepseek",
+    "mistral",
+    "lmstudio",
+    "ollama",
+    "cerebras",
+    "zai",
+    "moonshot",
+    "perplexity",
+    "mantle",
+    "snowflake",
+    "vercel",
+]
+
+
+class ChatSettings(HttpSettings, frozen=True, kw_only=True):
+    needs_base_url: ClassVar[bool] = True
+
+    profile: ProfileName | None = None
+    max_tokens_field: MaxTokensField | None = None
+    think_tags: bool | None = None
 
 
 class ChatUpstream(HttpProvider):
@@ -79,3 +110,32 @@ class ChatProvider(ChatUpstream):
 
     async def embed(self, task: EmbeddingTask) -> Embedded:
         return await self._embed_at(f"{self._base}/embeddings", task)
+
+
+class _Vector(Struct):
+    embedding: Raw
+    index: int = 0
+
+
+class _Counts(Struct):
+    prompt_tokens: int = 0
+
+
+class EmbeddingsAnswer(Struct):
+    data: list[_Vector]
+    usage: _Counts | None = None
+
+    def vectors(self) -> list[Raw]:
+        return [one.embedding for one in sorted(self.data, key=lambda one: one.index)]
+
+    def tokens(self) -> int:
+        return self.usage.prompt_tokens if self.usage else 0
+
+
+def embeddings_body(task: EmbeddingTask) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": task.model, "input": task.input}
+    if task.dimensions is not None:
+        body["dimensions"] = task.dimensions
+    if task.user is not None:
+        body["user"] = task.user
+    return body

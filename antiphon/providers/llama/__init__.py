@@ -7,15 +7,16 @@ Everything else is the wire of `chat`.
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from antiphon.config import local_alias
+from antiphon.config import DeclaredSettings, LocalSettings, local_alias
+from antiphon.embedded import weights
 from antiphon.embedded.catalogue import DEFAULT
 from antiphon.embedded.defaults import defaults_of
 from antiphon.embedded.grammar_cost import objection
-from antiphon.embedded.process import Endpoint, ModelError, ModelProcess
+from antiphon.embedded.process import Endpoint, ModelError, ModelProcess, available
 from antiphon.embedded.tool_choice import choose
 from antiphon.embedded.tool_prompt import (
     MOST_CALLS,
@@ -32,7 +33,6 @@ from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call, apart, ask, encoded
-from antiphon.providers.llama.settings import LlamaSettings
 from antiphon.providers.media.image_info import describe
 from antiphon.spec.content import ContentPart, InputImage, InputText
 from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload
@@ -49,6 +49,18 @@ _PROFILE = PROFILES["llamacpp"]
 _PROMPT_FIELDS = ("messages", "tools", "chat_template_kwargs")
 _TOOL_FIELDS = ("tools", "tool_choice", "parallel_tool_calls")
 _PROGRESS = re.compile(rb'"prompt_progress":\{"total":(\d+),"cache":(\d+)')
+
+
+class LlamaSettings(DeclaredSettings, frozen=True, kw_only=True):
+    embedded: ClassVar[bool] = True
+
+    @classmethod
+    def absence(cls) -> str | None:
+        return available()
+
+    @classmethod
+    def objection(cls, local: LocalSettings) -> str | None:
+        return weights.objection(local.model)
 
 
 class Llama:

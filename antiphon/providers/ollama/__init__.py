@@ -2,20 +2,29 @@
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Raw, Struct
 
+from antiphon.config import HttpSettings
+from antiphon.config.kinds import Name
 from antiphon.providers import model_lists
 from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
 from antiphon.providers.embeddings import checked, texts_of
 from antiphon.providers.exchange import Call
 from antiphon.providers.http_provider import HttpProvider
 from antiphon.providers.ollama.request import CAPABILITIES, prepare
-from antiphon.providers.ollama.settings import OllamaSettings
 from antiphon.providers.ollama.stream import OllamaStream
 
 BASE_URL = "http://127.0.0.1:11434"
+
+
+class OllamaSettings(HttpSettings, frozen=True, kw_only=True):
+    """Its `options` are a key of the table: Ollama's own options, passed on as they are."""
+
+    filled_in: ClassVar[frozenset[str]] = HttpSettings.filled_in - {"options"}
+
+    keep_alive: Name | None = None
 
 
 class _Vectors(Struct):

@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 from copy import copy
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from msgspec.structs import replace
 
+from antiphon.config import HttpSettings
 from antiphon.providers.base import FALLBACK, SUPPRESSED, Environment, Sink, Turn, UpstreamError, WrappingSink
 from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import PROFILES
@@ -18,9 +19,9 @@ from antiphon.providers.http_provider import HttpProvider
 from antiphon.providers.model_lists import Listed
 from antiphon.providers.responses.quirks import choose
 from antiphon.providers.responses.request import ResponsesRequest, prepare
-from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.spec.errors import INVALID_ENCRYPTED_CONTENT
+from antiphon.spec.history_text import SystemPrompt, ToolHistory
 from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.request import PROVIDER_PARAMETERS
 from antiphon.stream.deltas import AnyDelta
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 _UNDEMANDING = (None, 0, "auto", "default")
 _REMEMBERED = 300.0
 """How long a server is taken at its word that it has no such address."""
+
+
+class ResponsesSettings(HttpSettings, frozen=True, kw_only=True):
+    needs_base_url: ClassVar[bool] = True
+
+    quirks: Literal["open_responses", "openai", "ai_gateway", "lmstudio", "vllm", "ollama"] | None = None
+    tool_history: ToolHistory | None = None
+    system_prompt: SystemPrompt | None = None
+    websocket: bool = False
+    fallback: bool = True
 
 
 class OpenResponses(HttpProvider):

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from antiphon.config import DeclaredSettings
+from antiphon.config.kinds import Name
 from antiphon.providers import errors
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.script import steps
 from antiphon.providers.script.file import Scene, Script, ScriptError, find_block, parse, read
-from antiphon.providers.script.settings import ScriptSettings
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import text_of
 from antiphon.spec.errors import ErrorPayload
@@ -61,6 +62,11 @@ _EVERYTHING = Capabilities(
     proofs=True,
     makes_summaries=True,
 )
+
+
+class ScriptSettings(DeclaredSettings, frozen=True, kw_only=True):
+    file: Name | None = None
+    from_requests: bool = True
 
 
 class Scripted:

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
+from antiphon.config import HttpSettings
 from antiphon.providers.base import Environment
 from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import Profile
-from antiphon.providers.writer.settings import WriterSettings
 
 BASE_URL = "https://api.writer.com/v1"
 
@@ -23,6 +23,10 @@ PROFILE = Profile(
     reasoning=False,
     json_object=False,
 )
+
+
+class WriterSettings(HttpSettings, frozen=True, kw_only=True):
+    """It has no keys of its own."""
 
 
 class Writer(ChatUpstream):

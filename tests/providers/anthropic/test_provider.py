@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from antiphon.config import Secret, load
-from antiphon.providers.anthropic import BASE_URL, Anthropic
+from antiphon.providers.anthropic import BASE_URL, Anthropic, AnthropicSettings
 from antiphon.providers.anthropic.request import LATEST
-from antiphon.providers.anthropic.settings import AnthropicSettings
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES, create_provider

@@ -14,9 +14,8 @@ import pytest
 
 from antiphon.config import ConfigErrors, Secret, load
 from antiphon.providers.base import Environment, UpstreamError
-from antiphon.providers.bedrock import Bedrock
+from antiphon.providers.bedrock import Bedrock, BedrockSettings
 from antiphon.providers.bedrock.auth import Chain
-from antiphon.providers.bedrock.settings import BedrockSettings
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES
 from antiphon.spec.codec import encode
@@ -392,7 +391,7 @@ def test_without_the_extra_there_is_one_clear_sentence(tmp_path: Path) -> None:
         "from antiphon.config import ConfigErrors, LocalSettings, Secret, UpstreamTimeouts\n"
         "from antiphon.providers.base import Environment\n"
         "from antiphon.providers.bedrock import Bedrock\n"
-        "from antiphon.providers.bedrock.settings import BedrockSettings\n"
+        "from antiphon.providers.bedrock import BedrockSettings\n"
         "from antiphon.providers.http import UpstreamClient\n"
         "from pathlib import Path\n"
         "environment = Environment(UpstreamClient(), UpstreamTimeouts(), LocalSettings(), Path('.'))\n"

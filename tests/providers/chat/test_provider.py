@@ -13,9 +13,8 @@ import pytest
 
 from antiphon.config import Secret, UpstreamTimeouts
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.chat import ChatProvider
+from antiphon.providers.chat import ChatProvider, ChatSettings
 from antiphon.providers.chat.profiles import PROFILES
-from antiphon.providers.chat.settings import ChatSettings
 from antiphon.providers.http import UpstreamClient
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_item

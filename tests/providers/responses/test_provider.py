@@ -15,9 +15,8 @@ from antiphon.providers import responses
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES, create_provider
-from antiphon.providers.responses import OpenResponses
+from antiphon.providers.responses import OpenResponses, ResponsesSettings
 from antiphon.providers.responses.quirks import QUIRKS
-from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.stream.deltas import Failure, TextDelta
 from tests.providers.build import build, environment
 from tests.providers.chat.fake import FakeChat

@@ -12,9 +12,9 @@ from openai.types.responses.response_create_params import (
 )
 
 from antiphon.providers.base import UpstreamError
+from antiphon.providers.responses import ResponsesSettings
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, OPENAI, QUIRKS, choose
 from antiphon.providers.responses.request import Proof, prepare
-from antiphon.providers.responses.settings import ResponsesSettings
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.error_paths import literals
 from antiphon.spec.errors import SpecError

@@ -13,9 +13,8 @@ from antiphon.config import ConfigErrors, Where
 from antiphon.providers.base import Environment, UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
-from antiphon.providers.script import Scripted
+from antiphon.providers.script import Scripted, ScriptSettings
 from antiphon.providers.script.file import parse
-from antiphon.providers.script.settings import ScriptSettings
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_item
 from antiphon.spec.response import Response

@@ -9,8 +9,7 @@ import pytest
 from antiphon.config import Secret
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.writer import BASE_URL, Writer
-from antiphon.providers.writer.settings import WriterSettings
+from antiphon.providers.writer import BASE_URL, Writer, WriterSettings
 from tests.providers.build import build, environment
 from tests.providers.compose import answer, batches, make_turn, told
 from tests.providers.conformance.said import Called, Script, Text
