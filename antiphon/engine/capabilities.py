@@ -15,6 +15,7 @@ from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningP
 from antiphon.spec.tools import AllowedTools, CustomTool, FunctionToolChoice, JsonSchemaFormat
 from antiphon.wires.messages import thinking
 from antiphon.wires.messages.vendor import BETAS, FIELDS
+from antiphon.wires.usage import tokens_in
 
 # Those that are a field of the request; `text.verbosity` is not.
 _FIELDS = tuple(name for name in PROVIDER_PARAMETERS if name in Request.__struct_fields__)
@@ -30,8 +31,6 @@ _INCLUDED = frozenset({"message.output_text.logprobs", "reasoning.encrypted_cont
 REFUSED = "refused"
 """What happens to a request of which a provider cannot take a part: it fails."""
 
-USUAL_CHARACTERS = 4
-"""Of a token, where nobody has counted."""
 _MOST_CHARACTERS = 8
 """A token of a long text has no more characters than this on the average."""
 _MOST_TOKENS = 4
@@ -141,7 +140,7 @@ def fits(turn: Turn, info: ModelInfo) -> bool | None:
 
 def estimated_tokens(turn: Turn) -> int:
     """How many tokens the prompt may have, at four characters a token; pictures and files are not counted."""
-    return -(-_characters(turn) // USUAL_CHARACTERS)
+    return tokens_in(_characters(turn))
 
 
 def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:

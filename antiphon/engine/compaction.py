@@ -13,6 +13,7 @@ from antiphon.spec.items import Compaction, Item
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response, Usage
 from antiphon.stream.composer import Composer
+from antiphon.wires.usage import tokens_in
 
 
 async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
@@ -58,6 +59,6 @@ async def finish(engine: Engine, run: Run) -> CompactResource:
 
 
 def _estimate(turn: Turn, written: int) -> Usage:
-    """Four characters a token, when the provider does not say."""
+    """About how much it was, where the provider does not say."""
     given = sum(len(encode(item)) for item in turn.items)
-    return Usage.of(given // 4, written // 4)
+    return Usage.of(tokens_in(given), tokens_in(written))

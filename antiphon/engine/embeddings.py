@@ -5,7 +5,6 @@ from time import perf_counter
 from msgspec.structs import replace
 
 from antiphon.config import Target
-from antiphon.engine.capabilities import USUAL_CHARACTERS
 from antiphon.engine.context import input_items
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.routing.dispatch import Ask, Dispatch
@@ -22,6 +21,7 @@ from antiphon.spec.errors import (
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
 from antiphon.spec.routing import RouteHint
+from antiphon.wires.usage import CHARACTERS_A_TOKEN
 
 
 async def embed(engine: Engine, task: EmbeddingTask, caller: Caller) -> tuple[Embedded, Turn]:
@@ -85,7 +85,7 @@ def _dispatch(
 def _longest(task: EmbeddingTask) -> list[Item]:
     """The longest text, which is what has to fit a window: each text becomes a vector by itself."""
     longest = max(task.input, key=len)
-    return input_items(longest if isinstance(longest, str) else " " * (USUAL_CHARACTERS * len(longest)))
+    return input_items(longest if isinstance(longest, str) else " " * (CHARACTERS_A_TOKEN * len(longest)))
 
 
 def _judge(dispatch: Dispatch, ask: Ask, error: UpstreamError, kind: AttemptFailure, now: float) -> None:

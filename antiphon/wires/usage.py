@@ -1,7 +1,19 @@
-"""Counts of tokens that contradict each other."""
+"""Counts of tokens: those that contradict each other, and an estimate where there are none."""
 
 from antiphon.spec.response import Usage
 from antiphon.wires.notes import Note
+
+CHARACTERS_A_TOKEN = 4
+"""What a token usually has."""
+
+
+def tokens_in(characters: int) -> int:
+    """About how many tokens a text of this size has.
+
+    >>> tokens_in(5)
+    2
+    """
+    return -(-characters // CHARACTERS_A_TOKEN)
 
 
 def balance(usage: Usage, note: Note) -> Usage:

@@ -8,6 +8,7 @@ from antiphon.spec.content import ContentPart, InputText, text_of
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.history_text import ToolHistory, call_as_text
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, is_failed
+from antiphon.wires.usage import CHARACTERS_A_TOKEN
 
 Orphans = Literal["reject", "repair"]
 
@@ -17,7 +18,6 @@ TOKENS = 10_000
 """Calls that cost less than about this are never summed up."""
 SEPARATOR = "\n\n---\n\n"
 
-_CHARACTERS_A_TOKEN = 4
 _ERROR_LENGTH = 200
 _LISTED = 10
 """How many subjects of one kind of call a summary names."""
@@ -101,7 +101,7 @@ def compacted(
     outputs = {e.item.call_id: e.item for e in entries if isinstance(e.item, FunctionCallOutput)}
     size = sum(len(call.arguments) for call in calls)
     size += sum(len(text_of(output.output)) for output in outputs.values())
-    if len(calls) <= recent or size <= tokens * _CHARACTERS_A_TOKEN:
+    if len(calls) <= recent or size <= tokens * CHARACTERS_A_TOKEN:
         return entries
     older = calls[: len(calls) - recent]
     gone = {call.call_id for call in older}

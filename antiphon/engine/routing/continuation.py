@@ -11,7 +11,6 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.engine.capabilities import USUAL_CHARACTERS
 from antiphon.engine.routing.seam import Seam, last_words
 from antiphon.providers.base import SUPPRESSED, Provider, Sink, Turn, WrappingProvider, WrappingSink
 from antiphon.spec.content import InputText, OutputText, Refusal, UrlCitation, text_of
@@ -51,6 +50,7 @@ from antiphon.stream.deltas import (
     WordsStart,
 )
 from antiphon.stream.open_items import is_json_object
+from antiphon.wires.usage import CHARACTERS_A_TOKEN
 
 _GO_ON = (
     "Your last message broke off in the middle. Go on with it exactly where it stopped, in the same language "
@@ -143,7 +143,7 @@ def estimated_tokens(items: Sequence[Item]) -> int:
 
 
 def _tokens(characters: int) -> int:
-    return characters // USUAL_CHARACTERS
+    return characters // CHARACTERS_A_TOKEN
 
 
 def _has_format(request: Request) -> bool:

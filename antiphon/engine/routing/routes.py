@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from antiphon.catalogue import Catalogue
 from antiphon.config import Config, Route, Target
-from antiphon.engine.capabilities import USUAL_CHARACTERS, estimated_tokens, fits, losses, truncates
+from antiphon.engine.capabilities import estimated_tokens, fits, losses, truncates
 from antiphon.engine.routing.affinity import HELD, Held
 from antiphon.engine.routing.breaker import REOPENS_AT
 from antiphon.engine.routing.dispatch import FOR_LONG, Ask, Dispatch
@@ -25,6 +25,7 @@ from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.response import Usage
 from antiphon.spec.routing import RouteHint, RoutingDecision
 from antiphon.store.base import Context
+from antiphon.wires.usage import tokens_in
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -231,7 +232,7 @@ class RouteInUse:
         if target != self.route.spare and target not in self.route.targets:
             return None
         is_fresh = self.routes.clock() - previous.created_at < HELD
-        return Held(target, previous.size // USUAL_CHARACTERS if is_fresh else 0)
+        return Held(target, tokens_in(previous.size) if is_fresh else 0)
 
     def price_of_moving(self, held: Held, to: Target) -> float | None:
         """What it costs that another target reads what the old one had in its cache; None if unknown."""

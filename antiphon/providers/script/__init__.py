@@ -47,6 +47,7 @@ from antiphon.stream.deltas import (
     UsageDelta,
     VendorDelta,
 )
+from antiphon.wires.usage import tokens_in
 
 ECHO = Script([Scene(steps=[steps.EchoStep(echo=True, chunk=16)])])
 
@@ -94,7 +95,7 @@ class Scripted:
             await clock.wait(delay)
             said += sum(map(_length, batch))
             if batch and isinstance(batch[-1], Finish) and not scene.counts:
-                batch.insert(0, UsageDelta(Usage.of(_tokens(_heard(turn)), _tokens(said))))
+                batch.insert(0, UsageDelta(Usage.of(tokens_in(_heard(turn)), tokens_in(said))))
             if not sink.put(batch):
                 await sink.ready()
 
@@ -256,8 +257,3 @@ def _length(delta: AnyDelta) -> int:
         case CallDelta():
             return len(delta.arguments)
     return 0
-
-
-def _tokens(characters: int) -> int:
-    """An estimate, where there is no tokenizer: four characters a token."""
-    return (characters + 3) // 4
