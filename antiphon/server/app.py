@@ -40,7 +40,7 @@ from antiphon.spec.errors import SpecError, invalid_request, not_found
 from antiphon.store import StoreError
 from antiphon.stream.dialects import OPENAI
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
-from antiphon.wires.worker_thread import work_for
+from antiphon.wires.tenant_at_work import work_for
 
 _NOT_OPEN = "the server must run the lifespan protocol"
 # Paths without a key: what load balancers and people with a browser ask for.

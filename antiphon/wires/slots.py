@@ -28,13 +28,14 @@ class FairSlots:
     @asynccontextmanager
     async def taken(self, tenant: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[None]:
         """Wait for a slot, and have it for as long as this lasts; `on_wait` is called if none is free."""
-        await self._take(tenant, on_wait)
+        await self.take(tenant, on_wait)
         try:
             yield
         finally:
-            self._give_back(tenant)
+            self.give_back(tenant)
 
-    async def _take(self, tenant: str, on_wait: Callable[[], None] | None) -> None:
+    async def take(self, tenant: str, on_wait: Callable[[], None] | None = None) -> None:
+        """Wait for a slot, which is held until `give_back`."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(waiter)
         self._since.setdefault(tenant, next(self._turns))
@@ -45,13 +46,13 @@ class FairSlots:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self._give_back(tenant)
+                self.give_back(tenant)
             else:
                 self._take_out(tenant, waiter)
                 self._forget(tenant)
             raise
 
-    def _give_back(self, tenant: str) -> None:
+    def give_back(self, tenant: str) -> None:
         self._free += 1
         self._running[tenant] -= 1
         self._since[tenant] = next(self._turns)

@@ -10,22 +10,16 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
 from threading import Lock
 from typing import Any, TypeVar
 
+from antiphon.wires.tenant_at_work import tenant_at_work
+
 T = TypeVar("T")
-
-_tenant: ContextVar[str] = ContextVar("tenant", default="")
-
-
-def work_for(tenant: str) -> None:
-    """From now on, this task and those that it starts work for this tenant."""
-    _tenant.set(tenant)
 
 
 async def in_worker_thread(work: Callable[..., T], *given: object) -> T:
-    return await asyncio.wrap_future(_thread.submit(_tenant.get(), work, *given))
+    return await asyncio.wrap_future(_thread.submit(tenant_at_work(), work, *given))
 
 
 class TurnThread:

@@ -39,7 +39,7 @@ class Dialer:
         if origin.scheme == "https" or (origin.proxy is not None and origin.proxy.scheme == "https"):
             await self.tls()
         if origin.public_only or origin.proxy is None:
-            addresses = await self._resolver.resolve(origin.host, origin.port)
+            addresses = await self._resolver.resolve(origin.host, origin.port, is_foreign=origin.public_only)
         if origin.public_only:
             demand_public(origin.host, addresses)
         try:

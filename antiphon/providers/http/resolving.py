@@ -3,15 +3,21 @@
 import asyncio
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import chain, zip_longest
+from threading import Thread
 from typing import Any
 
 from antiphon.providers.http.failures import Forbidden, Unreachable
+from antiphon.wires.slots import FairSlots
+from antiphon.wires.tenant_at_work import tenant_at_work
 
 FRESH = 60.0
 _MANY = 512
+_FOREIGN_AT_ONCE = 16
+"""How many names that callers gave are looked up at once, half of them for one tenant."""
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _UNICAST = IPv6Network("2000::/3")
@@ -36,38 +42,68 @@ class _Entry:
 
 
 class Resolver:
-    """Asks the system, beside the event loop, and at most once a minute for each name."""
+    """Asks the system, beside the event loop, and at most once a minute for each name.
+
+    A name server that does not answer takes half a minute, and the event loop has few threads for names. So
+    those that a caller gave have threads of their own, which the tenants take in turns.
+    """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[str, int], _Entry] = {}
+        self._entries: dict[tuple[str, int, str | None], _Entry] = {}
+        self._slots = FairSlots(_FOREIGN_AT_ONCE)
 
-    async def resolve(self, host: str, port: int) -> Sequence[ResolvedAddress]:
+    async def resolve(self, host: str, port: int, *, is_foreign: bool = False) -> Sequence[ResolvedAddress]:
+        """The addresses of a name; `is_foreign` if it is not from the configuration."""
         if (literal := _literal(host, port)) is not None:
             return (literal,)
         loop = asyncio.get_running_loop()
         if len(self._entries) > _MANY:
             self._entries = {key: one for key, one in self._entries.items() if one.until > loop.time()}
-        entry = self._entries.setdefault((host, port), _Entry())
+        tenant = tenant_at_work() if is_foreign else None
+        entry = self._entries.setdefault((host, port, tenant), _Entry())
         async with entry.lock:
             if loop.time() >= entry.until:
-                entry.addresses = await _ask(host, port)
+                entry.addresses = await self._ask(host, port, tenant)
                 entry.until = loop.time() + FRESH
         return entry.addresses
 
+    async def _ask(self, host: str, port: int, tenant: str | None) -> list[ResolvedAddress]:
+        try:
+            if tenant is None:
+                loop = asyncio.get_running_loop()
+                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            else:
+                found = await self._ask_apart(host, port, tenant)
+        except (OSError, UnicodeError):
+            found = []
+        if not found:
+            raise Unreachable("its host name could not be resolved; check its base_url, and the network")
+        addresses = dict.fromkeys(ResolvedAddress(family, tuple(place)) for family, _, _, _, place in found)
+        return _alternating(list(addresses))
+
+    async def _ask_apart(self, host: str, port: int, tenant: str) -> list[Any]:
+        """Ask in a thread for this name alone, which keeps its slot until it ends, whoever still waits."""
+        await self._slots.take(tenant)
+        loop = asyncio.get_running_loop()
+        asking: asyncio.Future[list[Any]] = loop.create_future()
+        asking.add_done_callback(lambda _: self._slots.give_back(tenant))
+
+        def ask() -> None:
+            try:
+                found: list[Any] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except (OSError, UnicodeError):
+                found = []
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(asking.set_result, found)
+
+        # A process that ends does not wait for it.
+        Thread(target=ask, name="antiphon-names", daemon=True).start()
+        return await asyncio.shield(asking)
+
     def forget(self, host: str, port: int) -> None:
         """None of its addresses took a connection: ask again the next time."""
-        self._entries.pop((host, port), None)
-
-
-async def _ask(host: str, port: int) -> list[ResolvedAddress]:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        found = []
-    if not found:
-        raise Unreachable("its host name could not be resolved; check its base_url, and the network")
-    addresses = dict.fromkeys(ResolvedAddress(family, tuple(place)) for family, _, _, _, place in found)
-    return _alternating(list(addresses))
+        for key in [key for key in self._entries if key[:2] == (host, port)]:
+            del self._entries[key]
 
 
 def _alternating(addresses: list[ResolvedAddress]) -> list[ResolvedAddress]:

@@ -23,7 +23,7 @@ from antiphon.store.base import Context
 from antiphon.wires.asgi import AsgiScope, Receive, Send
 from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
-from antiphon.wires.worker_thread import work_for
+from antiphon.wires.tenant_at_work import work_for
 
 log = logging.getLogger("antiphon.server")
 

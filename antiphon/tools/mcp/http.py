@@ -37,7 +37,7 @@ class _PublicBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        addresses = await self._resolver.resolve(host, port)
+        addresses = await self._resolver.resolve(host, port, is_foreign=True)
         demand_public(host, addresses)
         failure: Exception | None = None
         for address in addresses:

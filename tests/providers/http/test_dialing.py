@@ -48,7 +48,7 @@ def resolve(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
     """Every name leads to these addresses; the list that is returned grows with each question."""
     asked: list[str] = []
 
-    async def answer(host: str, port: int, **options: object) -> list[object]:
+    def look_up(host: str, port: int, **options: object) -> list[object]:
         asked.append(host)
         return [
             (
@@ -61,7 +61,11 @@ def resolve(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
             for address in addresses
         ]
 
+    async def answer(host: str, port: int, **options: object) -> list[object]:
+        return look_up(host, port)
+
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", answer)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     return asked
 
 

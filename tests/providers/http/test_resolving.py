@@ -1,6 +1,8 @@
 """Which addresses are public, and that with `public_only` no other is ever connected to."""
 
+import asyncio
 import socket
+from threading import Event
 
 import pytest
 from hypothesis import given
@@ -8,9 +10,11 @@ from hypothesis import strategies as st
 
 from antiphon.providers.errors import ForbiddenAddress
 from antiphon.providers.http import UpstreamClient, resolving
-from antiphon.providers.http.resolving import ResolvedAddress, is_public
+from antiphon.providers.http.resolving import ResolvedAddress, Resolver, is_public
+from antiphon.wires.tenant_at_work import work_for
 from tests.providers.http.raw import OK, answering, body, failure, get, serving
 from tests.providers.http.test_dialing import HOST, resolve
+from tests.server.servers import DEADLINE
 
 PUBLIC = [
     "1.1.1.1",
@@ -198,3 +202,36 @@ async def test_addresses_are_not_asked_for(http: UpstreamClient, monkeypatch: py
     assert await resolver.resolve("127.0.0.1", 80) == (ResolvedAddress(socket.AF_INET, ("127.0.0.1", 80)),)
     assert await resolver.resolve("::1", 80) == (ResolvedAddress(socket.AF_INET6, ("::1", 80, 0, 0)),)
     assert asked == []
+
+
+async def test_names_that_nobody_answers_for_keep_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes half a minute, and the event loop has a few threads for names."""
+    ask, gate = socket.getaddrinfo, Event()
+
+    def getaddrinfo(host: str, *given: object, **named: object) -> object:
+        if host.startswith("slow"):
+            gate.wait(DEADLINE)
+        return ask("127.0.0.1" if host.startswith("slow") else host, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    resolver = Resolver()
+
+    async def given_by(tenant: str, host: str) -> object:
+        work_for(tenant)
+        return await resolver.resolve(host, 80, is_foreign=True)
+
+    slow = [asyncio.create_task(given_by("alice", f"slow{n}.test")) for n in range(40)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(DEADLINE / 2):
+            assert await resolver.resolve("localhost", 80)
+            assert await asyncio.create_task(given_by("bob", "localhost"))
+        # Who gives up makes no room: the thread still waits.
+        for task in slow:
+            task.cancel()
+        late = asyncio.create_task(given_by("alice", "slow.test"))
+        await asyncio.wait(slow)
+        assert not late.done()
+    finally:
+        gate.set()
+    assert await late
