@@ -312,5 +312,7 @@ def two_keys() -> SpecError:
 def two_hosts() -> SpecError:
     """Whoever stands in front may have looked at the other one."""
     return SpecError(
-        invalid_request("a request has one Host header, and this one has several").with_code("invalid_http")
+        invalid_request(
+            "a request names one host; this one names several, in its first line or in Host headers"
+        ).with_code("invalid_http")
     )
