@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 
@@ -54,6 +55,8 @@ def take_out(folder: int, target: Path, most: int, is_unwanted: Callable[[], boo
         if entry is None:
             left.others += 1
             continue
+        if entry.is_dir(follow_symlinks=False):
+            continue  # what is in it comes next
         about = entry.stat(follow_symlinks=False)
         if not S_ISREG(about.st_mode) or about.st_ino in seen:
             left.others += 1
@@ -76,12 +79,15 @@ def take_out(folder: int, target: Path, most: int, is_unwanted: Callable[[], boo
 
 
 def _walk(folder: int, above: str) -> Iterator[tuple[str, int, "os.DirEntry[str] | None"]]:
-    """The name of each entry that is no folder, and the open folder it is in; None for a locked folder."""
+    """The name of each entry, and the open folder it is in; None for a folder that is locked or too deep."""
     with os.scandir(folder) as entries:
         for entry in entries:
             name = above + entry.name
             if not entry.is_dir(follow_symlinks=False):
                 yield name, folder, entry
+                continue
+            if name.count("/") >= _DEEPEST:
+                yield name, folder, None
                 continue
             try:
                 below = os.open(entry.name, FOLDER, dir_fd=folder)
@@ -89,10 +95,8 @@ def _walk(folder: int, above: str) -> Iterator[tuple[str, int, "os.DirEntry[str]
                 yield name, folder, None
                 continue
             try:
-                if name.count("/") < _DEEPEST:
-                    yield from _walk(below, f"{name}/")
-                else:
-                    yield name, folder, None
+                yield name, folder, entry
+                yield from _walk(below, f"{name}/")
             finally:
                 os.close(below)
 
@@ -104,8 +108,10 @@ def read_pictures(temporary: int, name: str) -> tuple[list[bytes], int]:
     with suppress(OSError):
         folder = os.open(name, FOLDER, dir_fd=temporary)
         try:
-            for entry in sorted(os.listdir(folder)[:MOST_FILES]):
-                picture = _read_picture(folder, entry, room) if len(shown) < _PICTURES else None
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in islice(entries, MOST_FILES))
+            for one in names:
+                picture = _read_picture(folder, one, room) if len(shown) < _PICTURES else None
                 if picture is None:
                     hidden += 1
                 else:
