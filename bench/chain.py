@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from antiphon.config import load as load_config
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.providers.registry import TYPES
 from antiphon.server.gateway import Gateway
 from antiphon.spec.decode import decode_request
@@ -25,7 +25,7 @@ from bench.contenders import PROMPT, folder, upstream, write_config
 from bench.figures import TIMES, Place, Recorder
 from bench.options import Options
 
-CALLER = Caller(tenant="bench")
+CALLER = RequestContext(tenant="bench")
 EARLY = 10
 LENGTHS = (30, 100, 300)
 """Where a growing chain is also compared with turn 10, besides at its end."""
@@ -174,7 +174,9 @@ async def save_turn(store: Store, previous: str | None) -> str:
 
 async def _turn(gateway: Gateway, previous: str | None, *, store: bool = True) -> str:
     body = {"model": _MODEL, "input": PROMPT, "previous_response_id": previous, "store": store}
-    run = await gateway.engine.start(decode_request(json.dumps(body).encode()), CALLER)
+    run = await gateway.engine.start(
+        decode_request(json.dumps(body).encode()), gateway.engine.new_run(CALLER)
+    )
     response = await run.result()
     if response.status != "completed":
         raise SystemExit(f"bench: a turn ended as {response.status}: {response.error}")

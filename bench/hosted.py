@@ -12,7 +12,7 @@ from pathlib import Path
 
 from antiphon.client.tools import tool
 from antiphon.config import load as load_config
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.providers.registry import TYPES
 from antiphon.server.gateway import Gateway
 from antiphon.spec.decode import decode_request
@@ -100,7 +100,9 @@ def _response(gateway: Gateway, turns: list[object], *tools: object) -> Work:
     body = json.dumps({"input": script, "tools": tools, "store": False}).encode()
 
     async def work() -> None:
-        run = await gateway.engine.start(decode_request(body), Caller(tenant="bench"))
+        run = await gateway.engine.start(
+            decode_request(body), gateway.engine.new_run(RequestContext(tenant="bench"))
+        )
         response = await run.result()
         assert response.status == "completed"
 

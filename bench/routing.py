@@ -15,7 +15,7 @@ from random import Random
 from typing import Final, Literal, NamedTuple
 
 from antiphon.config import Route, RouteSettings, Target
-from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
+from antiphon.engine.routing.dispatch import Dispatch, Grant, Wait
 from antiphon.engine.routing.failure_kinds import AttemptFailure
 from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, ordered
 from antiphon.engine.routing.states import States
@@ -113,38 +113,38 @@ class Simulation:
         else:
             self._ask(dispatch, step)
 
-    def _ask(self, dispatch: Dispatch, ask: Ask) -> None:
-        position = ask.candidate.position
+    def _ask(self, dispatch: Dispatch, grant: Grant) -> None:
+        position = grant.candidate.position
         asked = self.outcome.targets[position]
-        (asked.retried if ask.reason.startswith("again") else asked.sent).append(self._now)
-        if ask.admission == "probe":
+        (asked.retried if grant.reason.startswith("again") else asked.sent).append(self._now)
+        if grant.admission == "probe":
             asked.probes += 1
             asked.most_probes = max(asked.most_probes, asked.probes)
         seconds, kind = self._behaviour(position)
         if kind is None:
-            self._later(seconds / 2, lambda: self._begin(dispatch, ask, seconds / 2))
+            self._later(seconds / 2, lambda: self._begin(dispatch, grant, seconds / 2))
         else:
-            self._later(seconds, lambda: self._fail(dispatch, ask, kind))
+            self._later(seconds, lambda: self._fail(dispatch, grant, kind))
 
-    def _begin(self, dispatch: Dispatch, ask: Ask, seconds: float) -> None:
+    def _begin(self, dispatch: Dispatch, grant: Grant, seconds: float) -> None:
         """The first words have come."""
-        if ask.admission == "probe":
-            self.outcome.targets[ask.candidate.position].probes -= 1
-        ask.answering(dispatch.states, dispatch.settings.failures)
-        self._later(seconds, lambda: self._answer(dispatch, ask, seconds))
+        if grant.admission == "probe":
+            self.outcome.targets[grant.candidate.position].probes -= 1
+        grant.prove(dispatch.states, dispatch.settings.failures)
+        self._later(seconds, lambda: self._answer(dispatch, grant, seconds))
 
-    def _answer(self, dispatch: Dispatch, ask: Ask, seconds: float) -> None:
-        ask.candidate.state.estimates.answered(self._now, seconds, 100, seconds)
-        ask.answered(dispatch.states)
+    def _answer(self, dispatch: Dispatch, grant: Grant, seconds: float) -> None:
+        grant.candidate.state.estimates.answered(self._now, seconds, 100, seconds)
+        grant.succeed(dispatch.states)
         self.outcome.answered += 1
-        self.outcome.targets[ask.candidate.position].answered.append(self._now)
+        self.outcome.targets[grant.candidate.position].answered.append(self._now)
 
-    def _fail(self, dispatch: Dispatch, ask: Ask, kind: AttemptFailure) -> None:
-        asked = self.outcome.targets[ask.candidate.position]
+    def _fail(self, dispatch: Dispatch, grant: Grant, kind: AttemptFailure) -> None:
+        asked = self.outcome.targets[grant.candidate.position]
         asked.failed.append(self._now)
-        if ask.admission == "probe":
+        if grant.admission == "probe":
             asked.probes -= 1
-        dispatch.failed(ask, kind, self._now, self._retry_after if kind == "rate_limit" else None)
+        dispatch.failed(grant, kind, self._now, self._retry_after if kind == "rate_limit" else None)
         self._go_on(dispatch)
 
     def _behaviour(self, position: int) -> tuple[float, AttemptFailure | None]:

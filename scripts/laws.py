@@ -1,10 +1,12 @@
-"""Laws over the syntax tree of the package: who changes a state, and who makes an event.
+"""Laws over the syntax tree of the package: who changes a state, makes an event, and asks a provider.
 
     python scripts/laws.py antiphon
 
 1. Only `lifecycle` changes the status of a response, an item or a part. The machines that keep a state of
    their own (Composer, open items) take each new one from its tables.
 2. Only the Composer, with its open items, makes an event or numbers one.
+3. Only `engine.attempt` calls `answer`, `embed` or `count_tokens` of a provider, and only there, and in the
+   packages of providers, is there a class that answers as a provider does.
 
 The decoder and the Reader are excepted, by name, because they repeat what another server has sent. So are the
 packages that offer the names of other projects: there a caller makes a response, or single events, by hand,
@@ -39,6 +41,33 @@ MOVES = {"step", "advance", "complete"}
 
 SETTERS = {"setattr", "__setattr__", "force_setattr"}
 
+ATTEMPT = "antiphon.engine.attempt"
+ASKING = {"answer", "embed", "count_tokens"}
+"""What a provider can be asked."""
+GATEWAY = (
+    "antiphon.bridges.",
+    "antiphon.catalogue.",
+    "antiphon.engine.",
+    "antiphon.server.",
+    "antiphon.tools.",
+)
+"""The packages that have providers at hand."""
+ANSWERING = {
+    "attempt": "the functions of `engine.attempt`",
+    "upstreams": "the same functions, as a hosted tool has them",
+    "token_counts": "the functions of `engine.token_counts`, which call those of `engine.attempt`",
+    "exchange": "the answer to an HTTP request",
+    "messages": "a route",
+    "operation": "an operation in the description of the API",
+    "op": "an operation in the description of the API",
+    "stored_responses": "the answer to an HTTP request",
+    "self": "the answer to an HTTP request, in the exchange or the application itself",
+    "self._app": "the answer to an HTTP request",
+    "gateway.audits": "an answer is judged",
+    "StandaloneSearch(tool, upstreams)": "the answer to a search beside a response",
+}
+"""Whose functions of these names are no provider's."""
+
 Violation = tuple[int, str]
 
 
@@ -52,6 +81,7 @@ class Laws(ast.NodeVisitor):
         self._events: set[str] = set()  # names of the module of events here
         self._classes: set[str] = set()  # names of event classes here
         self._changes_status = module == LIFECYCLE or module in READING or module in STATUS_OF_ITS_OWN
+        self._is_gateway = module.startswith(GATEWAY) and module != ATTEMPT
         self._makes_events = module == EVENTS or module in COMPOSING or module in READING
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -113,6 +143,21 @@ class Laws(ast.NodeVisitor):
                 self._add(node, f"{called}(...) makes an event, which only the Composer does")
             elif "sequence_number" in keywords:
                 self._add(node, f"{called}(...) numbers an event, which only the Composer does")
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if self._is_gateway and node.attr in ASKING and isinstance(node.ctx, ast.Load):
+            owner = ast.unparse(node.value)
+            if owner not in ANSWERING:
+                self._add(node, f"{owner}.{node.attr} asks a provider, which only engine.attempt does")
+        self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for method in node.body if self._is_gateway else ():
+            match method:
+                case ast.AsyncFunctionDef(name="answer", args=ast.arguments(args=[_, first, second])):
+                    if (first.arg, second.arg) == ("turn", "sink"):
+                        self._add(method, f"{node.name} answers as a provider, and belongs to the providers")
         self.generic_visit(node)
 
     def _assigned(self, target: ast.expr, value: ast.AST) -> None:

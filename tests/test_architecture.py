@@ -29,12 +29,12 @@ NOT_NAMES = {
 }
 
 
-def table(heading: str) -> list[list[str]]:
-    """The rows of the first table below a heading of the architecture's page."""
+def table(heading: str, number: int = 0) -> list[list[str]]:
+    """The rows of the first table below a heading of the architecture's page, or of a later one."""
     text = ARCHITECTURE.partition(f"{heading}\n")[2]
-    rows = re.search(r"^\|---.*\n((?:\|.*\n)+)", text, re.MULTILINE)
-    assert rows, heading
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[1].splitlines()]
+    found = re.findall(r"^\|---.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert len(found) > number, heading
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in found[number].splitlines()]
 
 
 def defined(path: Path) -> set[str]:
@@ -89,20 +89,25 @@ def test_the_walk_of_a_token_names_functions_that_exist() -> None:
         assert match[1] in defined(ROOT / match[2]), where
 
 
-def test_every_provider_around_a_provider_is_in_the_table() -> None:
-    rows = [
-        re.fullmatch(r"`(\w+)` in `([\w/.]+)`", row[0]) for row in table("### A provider around a provider")
-    ]
-    told = {match[1]: ROOT / "antiphon" / match[2] for match in rows if match}
+def test_the_four_ways_to_ask_are_there() -> None:
+    named = [re.fullmatch(r"`(\w+)` in `([\w/.]+)`", row[0]) for row in table("### One way to ask")]
+    assert [match[1] for match in named if match] == ["ask", "embed", "count_tokens", "call_service"]
+    assert all(match and match[1] in defined(ROOT / "antiphon" / match[2]) for match in named)
+
+
+def test_every_asker_is_in_the_table() -> None:
+    rows = table("### One way to ask", 1)
+    named = [re.fullmatch(r"`(\w+)` in `([\w/.]+)`", row[0]) for row in rows]
+    told = {match[1]: ROOT / "antiphon" / match[2] for match in named if match}
     assert len(told) == len(rows)
     assert [name for name, path in told.items() if name not in defined(path)] == []
-    wrapping = re.compile(r"^class (\w+)\(WrappingProvider\)", re.MULTILINE)
-    there = {
-        name
-        for path in (ROOT / "antiphon").rglob("*.py")
-        for name in wrapping.findall(path.read_text(encoding="utf-8"))
+    asking = {
+        name.removesuffix(".ask")
+        for path in (ROOT / "antiphon" / "engine").rglob("*.py")
+        for name in defined(path)
+        if name.endswith(".ask")
     }
-    assert there == set(told) - {"HostedLoop", "RouteProvider"}  # these ask several
+    assert asking - {"Asker", "TurnAsker"} == set(told)  # two protocols
 
 
 def test_the_glossary_has_the_words_that_the_page_uses() -> None:

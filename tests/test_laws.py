@@ -1,4 +1,4 @@
-"""Only `lifecycle` changes a state, and only the Composer makes an event."""
+"""Only `lifecycle` changes a state, only the Composer makes an event, and only `attempt` asks a provider."""
 
 import importlib
 import re
@@ -61,6 +61,14 @@ def test_the_package_keeps_the_laws() -> None:
         ("server/new.py", "setattr(event, 'sequence_number', 3)", "numbers an event"),
         ("server/new.py", "event.sequence_number += 1", "numbers an event"),
         ("server/new.py", "made = replace(event, sequence_number=3)", "numbers an event"),
+        ("engine/new.py", "async def f(p):\n    await p.answer(turn, sink)", "asks a provider"),
+        ("engine/new.py", "later = partial(provider.count_tokens, turn)", "asks a provider"),
+        ("tools/new.py", "async def f():\n    await providers['a'].embed(task)", "asks a provider"),
+        (
+            "server/new.py",
+            "class P:\n    async def answer(self, turn, sink):\n        pass",
+            "answers as a provider",
+        ),
     ],
 )
 def test_a_planted_violation_is_found(tmp_path: Path, module: str, code: str, complaint: str) -> None:

@@ -27,6 +27,7 @@ from antiphon.spec.errors import (
 from antiphon.spec.ids import new_id
 from antiphon.spec.routing import PARAMETER, RoutingDecision, SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import OPEN_RESPONSES
+from antiphon.wires.run_listener import AttemptInfo, RunInfo, SilentListener, Spent
 
 PROVIDER_FAILED = "provider_failed"
 BLOCKED = 300.0
@@ -120,8 +121,8 @@ class _Asking:
     """The provider that was asked last, if it has failed."""
 
 
-class _StatusKeeper:
-    """Keeps the statuses true: the gateway tells it of each provider that is asked.
+class _StatusKeeper(SilentListener):
+    """Keeps the statuses true: a listener to the gateway, and the gate that refuses what is beyond a limit.
 
     A request counts once with each provider that answers it, however many turns the model takes for it.
     """
@@ -134,8 +135,14 @@ class _StatusKeeper:
     def status(self, provider: str) -> ProviderStatus:
         return self.statuses.setdefault(provider, ProviderStatus(provider))
 
-    def asks(self, request_id: str, provider: str) -> None:
-        """Refuses what requests at the same time would ask beyond the limit."""
+    async def admit(self, run: RunInfo) -> "_Admission":
+        return _Admission(self, run.request_id)
+
+    async def rejoin(self, run: RunInfo) -> "_Admission":
+        return await self.admit(run)
+
+    def count_request(self, request_id: str, provider: str) -> None:
+        """Count a request with the provider; refuse one that would be beyond the limit."""
         status, asking = self.status(provider), self._asking(request_id)
         asking.failed = ""
         if provider in asking.counted:
@@ -145,21 +152,37 @@ class _StatusKeeper:
         status.record_request()
         asking.counted[provider] = status._day
 
-    def answered(self, request_id: str, provider: str, tokens: int) -> None:
-        self._asking(request_id).answered.add(provider)
-        self.status(provider)._record_tokens(tokens)
-
-    def failed(self, request_id: str, provider: str, status: int, error: ErrorPayload) -> None:
-        asking, kept = self._asking(request_id), self.status(provider)
+    def attempt_ended(self, run: RunInfo, attempt: AttemptInfo, spent: Spent) -> None:
+        if attempt.kind != "answer":
+            return
+        provider, asking = attempt.provider, self._asking(run.request_id)
+        kept, error = self.status(provider), spent.error
+        if error is None:
+            asking.answered.add(provider)
+            kept._record_tokens(spent.usage.total_tokens if spent.usage is not None else 0)
+            return
         asking.failed = provider
         if provider in asking.counted and provider not in asking.answered:
             kept._take_back_request(asking.counted.pop(provider))
         reason = error.message.removeprefix(f"{provider}: ")
-        is_limited = status == 429 or error.code in _LIMIT_CODES
-        kept._record_failure(f"{status} {error.code or error.type}: {reason}", is_limited=is_limited)
+        is_limited = spent.http_status == 429 or error.code in _LIMIT_CODES
+        told = f"{spent.http_status} {error.code or error.type}: {reason}"
+        kept._record_failure(told, is_limited=is_limited)
 
     def _asking(self, request_id: str) -> _Asking:
         return self.requests.get(request_id) or _Asking()
+
+
+@dataclass(frozen=True, slots=True)
+class _Admission:
+    """One request, which is counted with each provider before that is asked."""
+
+    keeper: _StatusKeeper
+    request_id: str
+
+    async def reserve(self, attempt: AttemptInfo) -> None:
+        if attempt.kind == "answer":
+            self.keeper.count_request(self.request_id, attempt.provider)
 
 
 class Router:

@@ -1,9 +1,10 @@
 """Compaction for any model: the model writes a summary, which is encrypted into a `compaction` item."""
 
-from antiphon.engine.current_target import Composing
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.askers import Asker, SingleTarget
+from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
-from antiphon.engine.summary import Summarising, trigger
+from antiphon.engine.run_state import RunState
+from antiphon.engine.summary import trigger
 from antiphon.providers.base import Turn
 from antiphon.providers.exchange import apart
 from antiphon.spec import ids
@@ -16,10 +17,10 @@ from antiphon.stream.composer import Composer
 from antiphon.wires.usage import tokens_in
 
 
-async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
+async def start(engine: Engine, request: CompactRequest, state: RunState) -> Run:
     """A run that has the model write the summary; it has not begun."""
-    provider, turn = engine.target(Request(model=request.model), caller)
-    resolved = await engine.resolve(request, caller)
+    turn = engine.target(Request(model=request.model), state)
+    resolved = await engine.resolve(request, state.context)
     if not resolved.items:
         raise SpecError(
             invalid_param("input", "there is nothing to compact; give `input` or `previous_response_id`")
@@ -34,15 +35,14 @@ async def start(engine: Engine, request: CompactRequest, caller: Caller) -> Run:
     resolved.items = turn.items = [*resolved.items, trigger()]
     empty = Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0)
     composer = Composer(empty, clock=engine.clock, room=turn.answer_limit)
-    if (usable := caller.asked.usable) is not None:
-        composing = Composing(engine.seal, composer, caller.asked)
-        provider = router = engine.router(usable, turn, caller, resolved, None, composing)
-        # One that makes such items by itself is not asked to: others could not read them.
-        router.wrapped = lambda asked, _: Summarising(asked, engine.seal)
+    assert state.target is not None
+    asker: Asker
+    if (usable := state.usable) is not None:
+        asker = engine.router(usable, turn, state, resolved, None, composer)
     else:
-        turn.items = await engine.fitted(provider, turn, await engine.shown(resolved, provider, turn))
-        provider = Summarising(provider, engine.seal)
-    return Run(turn, composer, resolved, provider)
+        takes = state.settings.providers[state.target.provider].capabilities
+        asker = SingleTarget(state, state.target, resolved, takes)
+    return Run(state, turn, composer, resolved, asker)
 
 
 async def finish(engine: Engine, run: Run) -> CompactResource:

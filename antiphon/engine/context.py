@@ -58,7 +58,7 @@ class Resolved(Struct, gc=False):
 Memory = TurnMemory[Context]
 
 
-def alone(request: Request, is_large: bool = False) -> Resolved | None:
+def resolve_alone(request: Request, is_large: bool = False) -> Resolved | None:
     """The context of a request that follows nothing and brings nothing but words, if they are few."""
     words = request.input
     if words is None or request.previous_response_id is not None or request.conversation is not None:

@@ -6,14 +6,14 @@ What is stored keeps the id as the client sent it.
 import asyncio
 import mimetypes
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.engine.input_places import input_places
 from antiphon.engine.media import TOO_LARGE
-from antiphon.providers.base import REWRITTEN, Provider, Turn
+from antiphon.providers.base import REWRITTEN, Capabilities, Turn
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -31,6 +31,16 @@ _FIELD = "file_id"
 _UNREADABLE = "file_unreadable"
 
 
+class TakesFiles(Protocol):
+    """What is given the files: a provider, or the hosted loop in front of several."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+
 class _Named(NamedTuple):
     """A part that names a file: which, and where the client finds it."""
 
@@ -39,7 +49,7 @@ class _Named(NamedTuple):
 
 
 async def with_files(
-    tool: HostedTool | None, provider: Provider, turn: Turn, items: list[Item], now: float
+    tool: HostedTool | None, provider: TakesFiles, turn: Turn, items: list[Item], now: float
 ) -> list[Item]:
     """The items with what the files hold that they name."""
     if not isinstance(tool, FileSearch) or not any(_names(item) for item in items):
@@ -62,7 +72,7 @@ async def with_files(
 class _Filling:
     """Fills in the files of one turn, of which no more are read than its limit."""
 
-    def __init__(self, tool: FileSearch, provider: Provider, turn: Turn, now: float) -> None:
+    def __init__(self, tool: FileSearch, provider: TakesFiles, turn: Turn, now: float) -> None:
         self._tool = tool
         self._provider = provider
         self._turn = turn

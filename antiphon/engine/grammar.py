@@ -4,7 +4,7 @@ A call of such a tool is held back until it has been checked. If it does not fol
 asked once more; the client sees one call in either case.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,11 +12,9 @@ from msgspec.structs import replace
 from antiphon.providers.base import (
     SUPPRESSED,
     UNMET,
-    Provider,
     Sink,
     Turn,
     UpstreamError,
-    WrappingProvider,
     WrappingSink,
 )
 from antiphon.spec.codec import Opaque
@@ -28,8 +26,12 @@ from antiphon.spec.tools import CustomTool, Tool
 from antiphon.stream.answer_limit import TOO_LONG, AnswerTooLong, memory_of
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, Key, UsageDelta
 from antiphon.stream.policy import POLICY
+from antiphon.wires.run_listener import Spent, total_usage
 from antiphon.wires.schema.jobs import UNCHECKED
 from antiphon.wires.schema.pool import SchemaPool
+
+Ask = Callable[[Turn, Sink], Awaitable[Spent]]
+"""Has the model answer once, and says what that took."""
 
 Grammars = dict[tuple[str, str | None], dict[str, object]]
 """The format of each custom tool that has a grammar, by its name and its namespace."""
@@ -53,25 +55,25 @@ def _add(found: Grammars, name: object, namespace: object, format: object) -> No
         found[name, namespace if isinstance(namespace, str) else None] = format
 
 
-class GrammarChecked(WrappingProvider):
-    """A provider whose calls are held to these grammars."""
+class GrammarCheck:
+    """Holds the calls of one answer to these grammars."""
 
-    def __init__(self, provider: Provider, grammars: Grammars, pool: SchemaPool) -> None:
-        super().__init__(provider)
+    def __init__(self, grammars: Grammars, pool: SchemaPool, ask: Ask) -> None:
         self._grammars = grammars
         self._pool = pool
+        self._ask = ask
 
-    async def answer(self, turn: Turn, sink: Sink) -> None:
-        held = _Held(sink, self._grammars, turn.answer_limit)
-        await self._provider.answer(turn, held)
-        deltas, usage, was_asked_again = held.deltas, None, False
+    async def check_answer(self, turn: Turn, sink: Sink) -> None:
+        held = _CallSink(sink, self._grammars, turn.answer_limit)
+        spent = [await self._ask(turn, held)]
+        deltas, was_asked_again = held.deltas, False
         if held.is_finished:
             for call in held.calls:
                 if (wrong := await self._objection(turn, call)) is None:
                     continue
                 if not was_asked_again and not wrong.startswith(UNCHECKED):
                     was_asked_again = True
-                    usage, better = await self._asked_again(turn, call, wrong)
+                    better = await self._ask_again(turn, call, wrong, spent)
                     if better is not None:
                         reason = f"the model was asked again for the call of {call.name!r}: {wrong}"
                         turn.receipt(POLICY, "output", reason, SUPPRESSED)
@@ -80,7 +82,7 @@ class GrammarChecked(WrappingProvider):
                 reason = f"the call of {call.name!r} is not known to follow its grammar: {wrong}"
                 turn.receipt(POLICY, "output", reason, UNMET)
         if deltas:
-            sink.put(_counted(deltas, usage))
+            sink.put(_with_usage(deltas, total_usage(spent)) if was_asked_again else deltas)
 
     async def _objection(self, turn: Turn, call: "_Call") -> str | None:
         format = self._grammars[call.name, call.namespace]
@@ -89,25 +91,24 @@ class GrammarChecked(WrappingProvider):
         except SpecError as busy:
             return f"{UNCHECKED}{busy.payload.message}"
 
-    async def _asked_again(self, turn: Turn, call: "_Call", wrong: str) -> tuple[Usage | None, str | None]:
-        """What the model took for a second try, if it says so; its new input, if that follows the grammar."""
+    async def _ask_again(self, turn: Turn, call: "_Call", wrong: str, spent: list[Spent]) -> str | None:
+        """The new input of the call, if it follows the grammar; `spent` gets what the second try took."""
         words = (
             f"You called the tool {call.name} with an input that does not follow its grammar: {wrong}\n\n"
             f"The input was:\n{call.text}\n\nCall {call.name} again, with the whole input corrected."
         )
         message: Item = Message(role="user", content=[InputText(words)])
         again = replace(turn, items=[*turn.items, message], receipts=[], log=None, strict=False)
-        heard = _Held(_Nowhere(), self._grammars, turn.answer_limit, from_start=True)
+        heard = _CallSink(_IgnoringSink(), self._grammars, turn.answer_limit, from_start=True)
         try:
-            await self._provider.answer(again, heard)
+            spent.append(await self._ask(again, heard))
         except (UpstreamError, SpecError, AnswerTooLong):
-            return None, None
-        usage = next((one.usage for one in reversed(heard.deltas) if isinstance(one, UsageDelta)), None)
+            return None
         for other in heard.calls if heard.is_finished else ():
             same = (other.name, other.namespace) == (call.name, call.namespace)
             if same and await self._objection(turn, other) is None:
-                return usage, other.text
-        return usage, None
+                return other.text
+        return None
 
 
 class _Call(Struct):
@@ -133,7 +134,7 @@ class _Call(Struct):
         return changed
 
 
-class _Held(WrappingSink):
+class _CallSink(WrappingSink):
     """Passes everything on until the first call that has to be checked; from there on it keeps all."""
 
     def __init__(self, sink: Sink, grammars: Grammars, limit: int, *, from_start: bool = False) -> None:
@@ -175,8 +176,8 @@ class _Held(WrappingSink):
             call.pieces.append(delta.arguments)
 
 
-class _Nowhere:
-    """A sink for what nobody is to see."""
+class _IgnoringSink:
+    """A sink for what is not for the client."""
 
     def accepted(self) -> None:
         return
@@ -191,10 +192,9 @@ class _Nowhere:
         return
 
 
-def _counted(deltas: list[AnyDelta], more: Usage | None) -> list[AnyDelta]:
-    """The deltas with the tokens of the second try added to those of the first."""
-    if more is None:
+def _with_usage(deltas: list[AnyDelta], usage: Usage | None) -> list[AnyDelta]:
+    """The deltas with this usage before their end."""
+    if usage is None:
         return deltas
-    return [
-        UsageDelta(delta.usage.plus(more)) if isinstance(delta, UsageDelta) else delta for delta in deltas
-    ]
+    kept = [delta for delta in deltas if not isinstance(delta, UsageDelta)]
+    return [*kept[:-1], UsageDelta(usage), kept[-1]]

@@ -9,18 +9,21 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.engine.run import Run, Save
-from antiphon.engine.saving import RunRecords
 from antiphon.spec import ids
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.response import Response
 from antiphon.store.base import NewResponse, StoredResponse, StoreError
 from antiphon.store.coordination import KeyClaim
 from antiphon.store.store import Store
+
+if TYPE_CHECKING:
+    from antiphon.engine.run import Run, Save
+    from antiphon.engine.saving import RunRecords
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ _POLL = 0.05
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 
 
-class HeldKey(Struct, eq=False):
+class IdempotencyClaim(Struct, eq=False):
     """A key that a request of this process works under."""
 
     keys: "IdempotencyKeys"
@@ -49,18 +52,18 @@ class HeldKey(Struct, eq=False):
         """The claim as the response is stored with it."""
         return replace(self.claim, expires_at=now + KEPT)
 
-    def settling(self, keep: Save | None) -> Save:
+    def settling(self, keep: "Save | None") -> "Save":
         """Settles the key once the run is kept, by `keep` too where there is one."""
         if keep is None:
             return self.settle
 
-        async def kept(run: Run) -> None:
+        async def kept(run: "Run") -> None:
             await keep(run)
             await self.settle(run)
 
         return kept
 
-    async def settle(self, run: Run) -> None:
+    async def settle(self, run: "Run") -> None:
         """The run is over: a key without a stored response is free before the client hears of the end."""
         if run.turn.request.store and is_worth_keeping(run.response):
             self.is_kept = True
@@ -71,15 +74,15 @@ class HeldKey(Struct, eq=False):
 class KeyedRecords(Struct, eq=False):
     """Makes the records of an engine for a request with a key: it is kept together with the response."""
 
-    engine: RunRecords
-    held: HeldKey
+    engine: "RunRecords"
+    held: IdempotencyClaim
     clock: Callable[[], float]
 
     @property
     def store(self) -> Store:
         return self.engine.store
 
-    def record(self, run: Run, tenant: str) -> NewResponse:
+    def record(self, run: "Run", tenant: str) -> NewResponse:
         new = self.engine.record(run, tenant)
         if not is_worth_keeping(run.response):
             return new
@@ -110,12 +113,12 @@ class IdempotencyKeys:
         self._store = store
         self._clock = clock
         self._lease = LEASE if lease is None else lease
-        self._held: dict[str, HeldKey] = {}
+        self._held: dict[str, IdempotencyClaim] = {}
         self._renewing: asyncio.Task[None] | None = None
 
     async def claim(
         self, tenant: str, key: str, body: str, *, waits: bool = False
-    ) -> HeldKey | StoredResponse:
+    ) -> IdempotencyClaim | StoredResponse:
         """The key for this request; or the response that the same request has made.
 
         `key` and `body` are digests. Who `waits` does so for a request that is about to make its response;
@@ -140,7 +143,7 @@ class IdempotencyKeys:
             else:
                 await asyncio.sleep(_POLL)
 
-    async def release(self, held: HeldKey) -> None:
+    async def release(self, held: IdempotencyClaim) -> None:
         """The work is over: a key without a stored response is free again."""
         if self._held.pop(held.claim.holder, None) is None or held.is_kept:
             return
@@ -156,8 +159,8 @@ class IdempotencyKeys:
             self._renewing.cancel()
             await asyncio.wait({self._renewing})
 
-    def _hold(self, claim: KeyClaim) -> HeldKey:
-        held = self._held[claim.holder] = HeldKey(self, claim)
+    def _hold(self, claim: KeyClaim) -> IdempotencyClaim:
+        held = self._held[claim.holder] = IdempotencyClaim(self, claim)
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
         return held

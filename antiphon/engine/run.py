@@ -9,10 +9,12 @@ from typing import Any, Protocol, cast
 from msgspec import Struct
 
 from antiphon.engine import obfuscation
+from antiphon.engine.askers import Asker
 from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
 from antiphon.engine.raw_reasoning import RetoldReasoning
-from antiphon.providers.base import TRUNCATED, UNMET, Provider, Sink, Turn, UpstreamError
+from antiphon.engine.run_state import RunState
+from antiphon.providers.base import TRUNCATED, UNMET, Capabilities, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
@@ -61,36 +63,37 @@ class Checks(Struct):
 
 
 def checks_of(
-    provider: Provider,
+    takes: Capabilities,
     turn: Turn,
     schemas: SchemaPool,
     *,
     restricts_calls: bool = True,
     retells: bool = False,
 ) -> Checks | None:
-    """Without `restricts_calls` the provider itself sees to it that only allowed calls are made.
+    """Without `restricts_calls` the hosted loop sees to it that only allowed calls are made.
 
     With `retells` the client shows nothing of reasoning but the summary that it asks for.
     """
     request = turn.request
     restricted, checks_schema = restricts_calls and restricts(request), False
-    if request.text is not None and not provider.capabilities.enforces_schema:
+    if request.text is not None and not takes.enforces_schema:
         checks_schema = needs_check(request)
     obfuscates = request.stream_options is not None and obfuscation.is_wanted(request)
     retells = retells and request.reasoning is not None and request.reasoning.summary is not None
     if restricted or checks_schema or obfuscates or retells:
-        makes_summaries = provider.capabilities.makes_summaries
-        return Checks(restricted, schemas if checks_schema else None, obfuscates, retells, makes_summaries)
+        pool = schemas if checks_schema else None
+        return Checks(restricted, pool, obfuscates, retells, takes.makes_summaries)
     return None
 
 
 class Run(Struct, eq=False, weakref=True):
     """Call `deliver(end)` for its events, or `result()` for the whole, once. It is the last sink."""
 
+    state: RunState
     turn: Turn
     composer: Composer
     resolved: Resolved
-    provider: Provider
+    asker: Asker
     _save: Save | None = None
     checks: Checks | None = None
     _told_in_stream: frozenset[str] = frozenset()  # codes of errors that begin a response and end it
@@ -137,6 +140,7 @@ class Run(Struct, eq=False, weakref=True):
         finally:
             self._stop_waiting()
             self._end = None
+            self.state.end()
 
     async def result(self, task: asyncio.Task[Any] | None = None) -> Response:
         """The response at its end, without an event on the way.
@@ -151,6 +155,8 @@ class Run(Struct, eq=False, weakref=True):
         except BaseException:
             await self._abandon()
             raise
+        finally:
+            self.state.end()
         return self.composer.response
 
     def stop(self, error: ErrorPayload = SHUTDOWN) -> None:
@@ -195,7 +201,7 @@ class Run(Struct, eq=False, weakref=True):
     # --- within -------------------------------------------------------------------------------------------
 
     async def _answer(self, task: asyncio.Task[Any] | None = None) -> None:
-        """Have the provider answer; whatever goes wrong once the response has begun is the end of it."""
+        """Ask for the answer; whatever goes wrong once the response has begun is the end of it."""
         if self._stopping is not None:
             raise SpecError(self._stopping, 503)
         turn = self.turn
@@ -212,7 +218,11 @@ class Run(Struct, eq=False, weakref=True):
                 sink = Policy(sink, turn.request, turn.note(POLICY), checks.calls_made, turn.answer_limit)
         self._task = task or asyncio.current_task()
         try:
-            await self.provider.answer(turn, sink)
+            if self.state.phase == "new":
+                if self.state.services.gate is not None:
+                    await self.state.admit()
+                self.state.open()
+            await self.asker.ask(turn, sink)
             if schema is not None:
                 await schema.finish()
             if not self.composer.finished:

@@ -3,13 +3,18 @@
 It lowers `max_output_tokens`, and with `truncation: auto` it leaves out the oldest items.
 """
 
+from collections.abc import Awaitable, Callable
+
 from msgspec.structs import replace
 
-from antiphon.providers.base import REWRITTEN, TRUNCATED, Capabilities, Provider, Turn
+from antiphon.providers.base import REWRITTEN, TRUNCATED, Capabilities, Turn
 from antiphon.providers.exchange import apart
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item, Message, is_call
+
+Count = Callable[[Turn], Awaitable[int | None]]
+"""Counts the tokens of a turn; None where the provider cannot tell exactly."""
 
 _RESERVE = 16
 """Tokens that are kept free for the answer, at least."""
@@ -20,16 +25,16 @@ def known_window(takes: Capabilities) -> int | None:
     return takes.context_window if takes.counts_tokens else None
 
 
-async def fit(provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
+async def fit(takes: Capabilities, turn: Turn, items: list[Item], count_tokens: Count) -> list[Item]:
     """The items to send. Only providers that can count exactly are asked; others answer for themselves."""
-    window = known_window(provider.capabilities)
+    window = known_window(takes)
     if window is None:
         return items
     asked = turn.request.max_output_tokens or _RESERVE
     turn.items = items
     if await apart(turn, _at_most, turn) + asked <= window:
         return items
-    count = await provider.count_tokens(turn)
+    count = await count_tokens(turn)
     if count is None or count + asked <= window:
         return items
     is_auto = turn.request.truncation == "auto"
@@ -46,7 +51,7 @@ async def fit(provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
                     param="input",
                 )
             )
-        items, count = await _shortened(provider, turn, items, room)
+        items, count = await _shortened(count_tokens, turn, items, room)
     if count + asked > window:
         _lower_limit(turn, window - count)
     return items
@@ -67,7 +72,7 @@ def _at_most(turn: Turn) -> int:
     return items + len(turn.request.instructions or "") * 4 + len(encode(turn.tools))
 
 
-async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: int) -> tuple[list[Item], int]:
+async def _shortened(count_tokens: Count, turn: Turn, items: list[Item], room: int) -> tuple[list[Item], int]:
     """What is left, and its tokens; the search for the fewest blocks to leave out is halved at each step.
 
     A call and its output leave together.
@@ -79,7 +84,7 @@ async def _shortened(provider: Provider, turn: Turn, items: list[Item], room: in
     while low <= high:
         middle = (low + high) // 2
         turn.items = [*head, *(item for block in parts[middle:] for item in block)]
-        count = await provider.count_tokens(turn)
+        count = await count_tokens(turn)
         if count is not None and count <= room:
             best, high = (turn.items, count), middle - 1
             dropped = middle

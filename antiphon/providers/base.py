@@ -194,27 +194,6 @@ class AnsweringProvider:
         return
 
 
-class WrappingProvider:
-    """A provider that asks another one; what is different about it is in its `answer`."""
-
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        self.name = provider.name
-        self.capabilities = provider.capabilities
-
-    async def answer(self, turn: Turn, sink: Sink) -> None:
-        await self._provider.answer(turn, sink)
-
-    async def count_tokens(self, turn: Turn) -> int | None:
-        return await self._provider.count_tokens(turn)
-
-    async def models(self) -> list[str]:
-        return await self._provider.models()
-
-    async def close(self) -> None:
-        """The other one is closed by whoever made it."""
-
-
 @runtime_checkable
 class KnowsModels(Protocol):
     """A provider that can tell more of its models than their names."""

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 
 from antiphon.config import Config
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.routing import HEADER, hint_in
 from antiphon.stream.client_dialects import detected
@@ -47,12 +47,14 @@ class AccessControl:
         self._strict = server.strict
         self._minds_proxies = bool(config.discovered) and not config.keys
 
-    def admit(self, headers: Mapping[bytes, bytes], request_id: str) -> Caller:
-        """The caller behind these headers; raises when there is none that may come in."""
-        return self.caller(headers, self._identity(headers), request_id)
+    def admit(self, headers: Mapping[bytes, bytes], request_id: str) -> RequestContext:
+        """What these headers say of their sender; raises when the sender may not come in."""
+        return self.context_of(headers, self._identity(headers), request_id)
 
-    def caller(self, headers: Mapping[bytes, bytes], identity: _Identity, request_id: str) -> Caller:
-        """Somebody who was let in, with what these headers ask for."""
+    def context_of(
+        self, headers: Mapping[bytes, bytes], identity: _Identity, request_id: str
+    ) -> RequestContext:
+        """What these headers ask for, of a sender who was let in."""
         tenant, key, dialect = identity
         named = headers.get(b"x-antiphon-dialect")
         try:
@@ -71,13 +73,13 @@ class AccessControl:
                 "expected something like `complexity=simple, speed=fast, without=groq ollama`, or no header"
             )
             raise SpecError(invalid_param(HEADER, expected))
-        return Caller(
-            tenant,
-            key,
-            chosen or detected(headers),
-            self._receipts if asked is None else asked == b"1",
-            self._strict,
-            request_id,
+        return RequestContext(
+            tenant=tenant,
+            key=key,
+            dialect=chosen or detected(headers),
+            receipts=self._receipts if asked is None else asked == b"1",
+            strict=self._strict,
+            request_id=request_id,
             via=_passed_on_by(headers) if self._minds_proxies else "",
             hint=None if task is None else hint_in(str(task, "latin-1")),
         )

@@ -8,8 +8,8 @@ from time import perf_counter
 from msgspec.structs import replace
 
 from antiphon.config import Config, ConfigErrors
-from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem, problem_of
+from antiphon.engine.request_context import RequestContext
 from antiphon.server.access import AccessControl
 from antiphon.server.asgi_exchange import AsgiExchange
 from antiphon.server.exchange import NO_RETRY, Exchange, Handler, Head
@@ -170,20 +170,22 @@ class App:
             try:
                 handler = _admit(gateway.gate, exchange)
             except SpecError as refusal:
-                exchange.caller = await gateway.sessions.admit(head.headers, refusal, exchange.request_id)
+                exchange.context = await gateway.sessions.admit(head.headers, refusal, exchange.request_id)
                 handler = _find_handler(head)
-            work_for(exchange.caller.tenant)
+            work_for(exchange.context.tenant)
             await handler(gateway, exchange)
             if exchange.problem is not None or log.access:
-                log.ended(exchange.caller, head.route, began, exchange.status, exchange.problem)
+                log.ended(
+                    exchange.context, exchange.run, head.route, began, exchange.status, exchange.problem
+                )
         except (ClientGone, asyncio.CancelledError) as end:
             if not (exchange.was_left() or isinstance(end, ClientGone)):
                 raise
-            log.went_away(exchange.caller, head.route, began)
+            log.went_away(exchange.context, exchange.run, head.route, began)
         except Exception as error:
             problem = problem_of(error, exchange.request_id)
             await _fail(exchange, problem)
-            log.ended(exchange.caller, head.route, began, exchange.status, problem)
+            log.ended(exchange.context, exchange.run, head.route, began, exchange.status, problem)
         finally:
             if exchange.held is not None:
                 exchange.held.hold(0)
@@ -210,7 +212,7 @@ class App:
 
 
 def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
-    """What handles such a request, if it may come in; the exchange knows its caller from then on."""
+    """What handles such a request, if it may come in; the exchange knows its sender from then on."""
     head = exchange.head
     if head.refusal is not None:
         raise head.refusal
@@ -220,9 +222,9 @@ def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
         head.extra_headers += _cors(origin)
     is_preflight = origin is not None and head.method == "OPTIONS"
     if is_preflight or head.path in _OPEN_PATHS or head.path.startswith(_OPEN_FOLDERS):
-        exchange.caller = Caller(request_id=exchange.request_id)
+        exchange.context = RequestContext(request_id=exchange.request_id)
     else:
-        exchange.caller = gate.admit(head.headers, exchange.request_id)
+        exchange.context = gate.admit(head.headers, exchange.request_id)
     return _preflight if is_preflight else _find_handler(head)
 
 
@@ -230,7 +232,7 @@ async def _fail(exchange: Exchange, problem: Problem) -> None:
     exchange.is_watched = False
     for path, dialect in _DIALECTS:
         if exchange.head.path.startswith(path):
-            exchange.caller = replace(exchange.caller, dialect=dialect, request_id=exchange.request_id)
+            exchange.context = replace(exchange.context, dialect=dialect, request_id=exchange.request_id)
     if exchange.started:
         await exchange.finish()
         return

@@ -97,7 +97,7 @@ class AsgiExchange(Exchange):
         named = [
             *headers,
             (b"x-request-id", self.request_id.encode("latin-1")),
-            (b"x-antiphon-dialect", self.caller.dialect.name.encode()),
+            (b"x-antiphon-dialect", self.context.dialect.name.encode()),
         ]
         if target := self.target:
             named.append((b"x-antiphon-target", target.encode("latin-1", "replace")))

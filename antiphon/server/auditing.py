@@ -14,7 +14,7 @@ from traceback import extract_tb
 import msgspec
 
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.server.api.objects import AuditReport, LastViolation
 from antiphon.spec.chance import chance
 from antiphon.spec.events import AnyEvent
@@ -39,7 +39,7 @@ class Audits:
         self._last: LastViolation | None = None
         self._last_tenant = ""
 
-    def of_stream(self, encoder: Encoder, tools: Iterable[Tool], caller: Caller) -> "Audit | None":
+    def of_stream(self, encoder: Encoder, tools: Iterable[Tool], caller: RequestContext) -> "Audit | None":
         """The audit of a stream over HTTP, if it is chosen; its bytes, or, of a bridge, its events."""
         if not self._chooses():
             return None
@@ -51,20 +51,20 @@ class Audits:
         decoder = Decoder(max_event_bytes=maxsize)
         return self._begun(caller, Auditor(transport="sse", solicited=asked, quotes=False), decoder)
 
-    def of_turn(self, tools: Iterable[Tool], caller: Caller) -> "Audit | None":
+    def of_turn(self, tools: Iterable[Tool], caller: RequestContext) -> "Audit | None":
         """The audit of a turn on a WebSocket, if it is chosen."""
         if not self._chooses() or caller.dialect is not OPEN_RESPONSES:
             return None
         return self._begun(caller, Auditor(transport="websocket", solicited=solicited(tools), quotes=False))
 
-    def answer(self, body: bytes, tools: Iterable[Tool], caller: Caller) -> None:
+    def answer(self, body: bytes, tools: Iterable[Tool], caller: RequestContext) -> None:
         """Judge an answer that is not a stream, if it is chosen."""
         if not self._chooses() or caller.dialect is not OPEN_RESPONSES:
             return
         self._answers += 1
         Audit(self, caller, Auditor(solicited=solicited(tools), quotes=False)).sent_answer(body)
 
-    def report(self, caller: Caller) -> AuditReport:
+    def report(self, caller: RequestContext) -> AuditReport:
         """The counts; whose request it was that broke a rule last, only its own tenant sees."""
         last = self._last
         if last is not None and self._last_tenant != caller.tenant:
@@ -79,7 +79,7 @@ class Audits:
             last=last,
         )
 
-    def count(self, violation: Violation, caller: Caller) -> None:
+    def count(self, violation: Violation, caller: RequestContext) -> None:
         log.error("request %s: %s", caller.request_id, violation)
         self._violations[violation.rule] += 1
         self._last = LastViolation(rule=violation.rule, request_id=caller.request_id, at=int(self._clock()))
@@ -88,7 +88,7 @@ class Audits:
     def _chooses(self) -> bool:
         return bool(self._share) and chance.random() < self._share
 
-    def _begun(self, caller: Caller, auditor: Auditor, decoder: Decoder | None = None) -> "Audit":
+    def _begun(self, caller: RequestContext, auditor: Auditor, decoder: Decoder | None = None) -> "Audit":
         self._streams += 1
         return Audit(self, caller, auditor, decoder)
 
@@ -100,7 +100,7 @@ class Audit:
     """
 
     def __init__(
-        self, audits: Audits, caller: Caller, auditor: Auditor, decoder: Decoder | None = None
+        self, audits: Audits, caller: RequestContext, auditor: Auditor, decoder: Decoder | None = None
     ) -> None:
         self._audits = audits
         self._caller = caller

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.messages.errors import request_id_header, speaks_messages
 from antiphon.bridges.messages.errors import told as messages_error
-from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
 from antiphon.engine.idempotency import HEADER
+from antiphon.engine.request_context import RequestContext
+from antiphon.engine.run_state import RunState
 from antiphon.server.body_memory import STALLED, BodyMemory, MemoryShare
 from antiphon.server.content_encoding import Packing, packing_of, unpack
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
+from antiphon.stream.dialects import Dialect
 from antiphon.wires.pieces import Pieces, check_json_type, decode_pieces, too_large
+from antiphon.wires.run_listener import RunKind
 
 if TYPE_CHECKING:
     from antiphon.server.gateway import Gateway
@@ -38,7 +42,7 @@ LINGER = 2.0
 SKIPPED = 256 * 1024 * 1024
 """As much as a client may send of a request that has its answer."""
 
-_NOBODY = Caller()
+_UNKNOWN = RequestContext()
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
@@ -77,8 +81,8 @@ class Exchange(ABC):
     """One request, on its way from its head to the end of its answer."""
 
     __slots__ = (
-        "caller",
         "came",
+        "context",
         "head",
         "held",
         "is_complete",
@@ -87,6 +91,7 @@ class Exchange(ABC):
         "memory",
         "problem",
         "request_id",
+        "run",
         "sign",
         "status",
         "task",
@@ -98,8 +103,10 @@ class Exchange(ABC):
     def __init__(self, head: Head) -> None:
         self.head = head
         self.request_id = head.request_id or new_id("req_")
-        self.caller = _NOBODY
+        self.context = _UNKNOWN
         """Set once the gate has let the request in. The answer is in its dialect, and names it."""
+        self.run: RunState | None = None
+        """What the request has a model do, once it is known."""
         self.task: asyncio.Task[None] | None = None
         """What handles it."""
         self.came: bytes | Pieces = b""
@@ -127,8 +134,16 @@ class Exchange(ABC):
     @property
     def target(self) -> str:
         """The `PROVIDER/model` that is asked by now, if the client has named a route."""
-        turn = self.caller.asked.turn
-        return "" if turn is None else turn.target
+        run = self.run
+        return "" if run is None or run.turn is None else run.turn.target
+
+    def new_run(
+        self, gateway: "Gateway", kind: RunKind = "response", dialect: Dialect | None = None
+    ) -> RunState:
+        """A run of this request, whose target the head of the answer and the log name."""
+        context = self.context if dialect is None else replace(self.context, dialect=dialect)
+        self.run = run = gateway.engine.new_run(context, kind)
+        return run
 
     @property
     def params(self) -> Mapping[str, str]:
@@ -166,12 +181,13 @@ class Exchange(ABC):
             )
         if isinstance(body, bytes) and len(body) <= LARGE:
             return decode(body, max_bytes=limit)
-        self.caller.is_large = len(body) > LARGE
+        if len(body) > LARGE:
+            self.context = replace(self.context, is_large=True)
         return await decode_pieces(decode, body, limit)
 
     async def _arrived(self, limit: int) -> None:
         """Wait for the rest of the body; 408 if it stalls and others need its room."""
-        held = self.held = MemoryShare(self.memory, self.caller.tenant)
+        held = self.held = MemoryShare(self.memory, self.context.tenant)
         try:
             async with asyncio.timeout(None) as patience:
                 held.coming(lambda: patience.reschedule(0))
@@ -199,7 +215,7 @@ class Exchange(ABC):
     def hold(self, size: int, expected: int = 0) -> None:
         """So much of the body is here, and this much will be; raises if there is no room for it."""
         if self.held is None:
-            self.held = MemoryShare(self.memory, self.caller.tenant)
+            self.held = MemoryShare(self.memory, self.context.tenant)
         self.held.hold(size, expected)
 
     def answer(
@@ -214,13 +230,13 @@ class Exchange(ABC):
         return self.answer(b"", status, None, headers)
 
     def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> Coroutine[Any, Any, None]:
-        if not self.caller.request_id:  # it was refused before it was handled
-            self.caller = Caller(request_id=self.request_id)
+        if not self.context.request_id:  # it was refused before it was handled
+            self.context = RequestContext(request_id=self.request_id)
         if speaks_messages(self.head.path, self.head.headers):
             body, status = messages_error(error, status, self.request_id)
             headers = (*headers, request_id_header(self.request_id))
         else:
-            body = ErrorBody.encode(self.caller.dialect.error(error))
+            body = ErrorBody.encode(self.context.dialect.error(error))
         return self.answer(body, status, headers=headers)
 
     def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:

@@ -71,7 +71,7 @@ class Gateway:
         self.sessions = Sessions(self.gate, store, store.clock)
         media = MediaFetcher(config.media, http)
         self.engine = Engine(config, providers, store, seal, store.clock, media, routes, hosted)
-        routes.report = self.requests.attempt_failed
+        self.engine.listen(self.requests)
         self.background = Background(self.engine, report=self._report)
         self.idempotency = IdempotencyKeys(store, store.clock)
         self.models = ModelLists(providers)
@@ -151,7 +151,7 @@ class Gateway:
 
     def _report(self, job: BackgroundJob) -> None:
         """A background response failed: nobody waits for it, so the log has to say so."""
-        self.requests.ended(job.caller, f"background {job.id}", job.began, 0, job.problem)
+        self.requests.ended(job.context, job.state, f"background {job.id}", job.began, 0, job.problem)
 
     @contextmanager
     def connected(self, socket: Closing) -> Iterator[None]:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from antiphon.engine.idempotency import IN_PROGRESS, digest_of_key
 from antiphon.server.exchange import IDEMPOTENCY_KEY, NO_RETRY, Exchange, Header
 from antiphon.server.gateway import Gateway
@@ -38,7 +40,7 @@ async def create_once(
         return
     key = digest_of_key(given)
     asked, body = await exchange.decoded(partial(_digested, decode, exchange.head.path), limit)
-    keys, tenant = gateway.idempotency, exchange.caller.tenant
+    keys, tenant = gateway.idempotency, exchange.context.tenant
     try:
         claimed = await keys.claim(tenant, key, body, waits=waits(asked))
     except SpecError as refusal:
@@ -49,7 +51,7 @@ async def create_once(
         exchange.head.extra_headers = [*exchange.head.extra_headers, _REPLAYED]
         await repeat(gateway, exchange, asked, claimed)
         return
-    exchange.caller.held = claimed
+    exchange.context = replace(exchange.context, claim=claimed)
     try:
         await create(gateway, exchange, asked)
     finally:

@@ -4,18 +4,18 @@ import os
 from dataclasses import dataclass
 
 from antiphon.config import Config, ConfigErrors, load
-from antiphon.engine.engine import Caller, Engine
-from antiphon.providers.base import Provider
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.providers.discovery import in_environment
 from antiphon.providers.registry import TYPES
 from antiphon.server.app import App
-from antiphon.server.watched_provider import WatchedProvider
 from antiphon.spec.decode import decode_request
 from antiphon.spec.request import Request
 from antiphon.spec.routing import RoutingDecision
 from antiphon.store import StoreError
 from antiphon.tools.registry import TOOLS
-from antiphon.wires.provider_watch import ProviderWatch
+from antiphon.wires.run_gate import Gate
+from antiphon.wires.run_listener import Listener
 
 CANNOT_OPEN = (ConfigErrors, StoreError, OSError)
 """What `open_local` raises, each with a message for people."""
@@ -28,23 +28,18 @@ class LocalGateway:
     async def decide(self, body: bytes) -> RoutingDecision:
         """Which target the request in this body would go to; nothing is sent."""
         await self._engine.routes.catalogue.load()
-        return self._engine.decide(decode_request(body), Caller())
+        return self._engine.decide(decode_request(body), RequestContext())
 
     def providers_of(self, model: str | None) -> list[str]:
         """The providers behind this name for a model, or behind the default one."""
-        caller = Caller()
-        self._engine.target(Request(model=model), caller)
-        return list(dict.fromkeys(target.provider for target in caller.asked.targets))
+        run = self._engine.new_run(RequestContext())
+        self._engine.target(Request(model=model), run)
+        return list(dict.fromkeys(target.provider for target in run.targets))
 
-    def watch(self, watch: ProviderWatch) -> None:
-        """From here on, tell this watch of each provider that is asked."""
-        names = self._engine.providers
-
-        def watched(provider: Provider) -> Provider:
-            # One that is not configured asks nobody.
-            return WatchedProvider(provider, watch) if provider.name in names else provider
-
-        self._engine.watch(watched)
+    def listen(self, listener: Listener, gate: Gate) -> None:
+        """From here on, tell this listener of each run, and let this gate decide about it."""
+        self._engine.listen(listener)
+        self._engine.services.gate = gate
 
     @property
     def _engine(self) -> Engine:

@@ -15,10 +15,12 @@ from msgspec import Struct
 
 from antiphon.config import Config
 from antiphon.config.known_secrets import KnownSecrets
-from antiphon.engine.engine import Caller
 from antiphon.engine.failures import Problem
-from antiphon.engine.routing.routes import FailedAttempt
+from antiphon.engine.request_context import RequestContext
+from antiphon.engine.routing.failure_kinds import kind_of
+from antiphon.engine.run_state import RunState
 from antiphon.spec.errors import ErrorPayload
+from antiphon.wires.run_listener import AttemptInfo, RunInfo, SilentListener, Spent
 
 log = logging.getLogger("antiphon.requests")
 
@@ -48,7 +50,7 @@ _NO_FAILURES = frozenset({"request", "unsupported", "too_long"})
 """What says nothing about a target: the line of the request tells of it."""
 
 
-class RequestLog:
+class RequestLog(SilentListener):
     """Writes the line of a request once it has ended; with `access`, also of those that went well."""
 
     def __init__(self, access: bool = False) -> None:
@@ -56,13 +58,21 @@ class RequestLog:
         self._refusals: dict[str, _Refusals] = {}
         """By code: what was refused at the gate since the last line about it."""
 
-    def ended(self, caller: Caller, route: str, began: float, status: int, problem: Problem | None) -> None:
+    def ended(
+        self,
+        context: RequestContext,
+        run: RunState | None,
+        route: str,
+        began: float,
+        status: int,
+        problem: Problem | None,
+    ) -> None:
         """`status` is what the client got: a stream that fails in the middle has begun with 200."""
         if problem is None:
             if self.access:
-                _write(logging.INFO, "request", _fields(caller, route, began, status))
+                _write(logging.INFO, "request", _fields(context, run, route, began, status))
             return
-        fields = _fields(caller, route, began, status)
+        fields = _fields(context, run, route, began, status)
         fields["code"] = code = problem.payload.code or problem.payload.type
         if code in _GATE:
             fields["reason"] = problem.payload.message
@@ -72,28 +82,28 @@ class RequestLog:
 
     def refused(self, error: ErrorPayload, status: int, route: str = "", request_id: str = "") -> None:
         """What was no request, or was refused before anybody knew who sent it."""
-        caller = Caller(request_id=request_id)
-        self.ended(caller, route, time.perf_counter(), status, Problem(error, status))
+        context = RequestContext(request_id=request_id)
+        self.ended(context, None, route, time.perf_counter(), status, Problem(error, status))
 
-    def attempt_failed(self, attempt: FailedAttempt) -> None:
-        """One target of a route failed. If another answers, no other line tells of it."""
-        if attempt.kind in _NO_FAILURES:
+    def attempt_ended(self, run: RunInfo, attempt: AttemptInfo, spent: Spent) -> None:
+        """A target of a route that failed has a line. If another answers, no other line tells of it."""
+        error = spent.error
+        if error is None or not attempt.route or kind_of(error, spent.http_status) in _NO_FAILURES:
             return
-        turn = attempt.turn
         known = {
-            "id": turn.request_id,
-            "key": turn.key,
-            "target": str(attempt.target),
-            "kind": attempt.kind,
-            "code": attempt.code,
-            "upstream_status": turn.upstream_status,
-            "upstream_id": turn.upstream_id,
+            "id": run.request_id,
+            "key": run.key,
+            "target": f"{attempt.provider}/{attempt.model}",
+            "kind": kind_of(error, spent.http_status),
+            "code": error.code or error.type,
+            "upstream_status": attempt.upstream_status,
+            "upstream_id": attempt.upstream_id,
         }
         fields: _Fields = {name: value for name, value in known.items() if value}
-        _write(logging.WARNING, "attempt failed", {**fields, "ms": attempt.milliseconds})
+        _write(logging.WARNING, "attempt failed", {**fields, "ms": round(spent.seconds * 1000)})
 
-    def went_away(self, caller: Caller, route: str, began: float) -> None:
-        _write(logging.INFO, "the client went away", _fields(caller, route, began, 0))
+    def went_away(self, context: RequestContext, run: RunState | None, route: str, began: float) -> None:
+        _write(logging.INFO, "the client went away", _fields(context, run, route, began, 0))
 
     def _refused(self, code: str, fields: _Fields) -> None:
         """The first is told at once, all that follow within a second in one line."""
@@ -126,14 +136,13 @@ def _write(level: int, message: str, fields: _Fields) -> None:
     log.log(level, message, extra={"fields": fields})
 
 
-def _fields(caller: Caller, route: str, began: float, status: int) -> _Fields:
-    asked = caller.asked
-    turn, target = asked.turn, asked.target
+def _fields(context: RequestContext, run: RunState | None, route: str, began: float, status: int) -> _Fields:
+    turn, target = (None, None) if run is None else (run.turn, run.target)
     known = {
-        "id": caller.request_id,
-        "key": caller.key,
+        "id": context.request_id,
+        "key": context.key,
         "route": route,
-        "model": asked.model,
+        "model": run and run.model,
         "target": target and f"{target.provider}/{target.upstream_model}",
         "status": status,
         "upstream_status": turn and turn.upstream_status,

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
 
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.server.access import AccessControl
 from antiphon.spec.errors import SpecError
 from antiphon.store import BrowserSession, Store
@@ -38,14 +38,16 @@ class Sessions:
             return None
         return found if self._gate.key_digest(found.key_name) == found.key_digest else None
 
-    async def admit(self, headers: Mapping[bytes, bytes], refusal: SpecError, request_id: str) -> Caller:
+    async def admit(
+        self, headers: Mapping[bytes, bytes], refusal: SpecError, request_id: str
+    ) -> RequestContext:
         """The caller behind a session, when there is one and no key was sent; else raises the refusal."""
         is_keyless = refusal.status == 401 and not headers.keys() & {b"authorization", b"x-api-key"}
         found = await self.find(headers) if is_keyless else None
         identity = self._gate.identity_of(found.key_name) if found is not None else None
         if identity is None:
             raise refusal
-        return self._gate.caller(headers, identity, request_id)
+        return self._gate.context_of(headers, identity, request_id)
 
     async def end(self, headers: Mapping[bytes, bytes]) -> None:
         id = cookie_of(headers)

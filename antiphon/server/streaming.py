@@ -69,7 +69,7 @@ class Stream:
         exchange.open_stream(encoder.content_type, headers)
         exchange.sign = self._sign
         if self._tools is not None:
-            self.audit = self._audits.of_stream(encoder, self._tools, exchange.caller)
+            self.audit = self._audits.of_stream(encoder, self._tools, exchange.context)
         self._last = self._time()
         if self._interval and self._sign:
             self._pulse.add(self, self._last + self._interval)
@@ -150,7 +150,7 @@ async def answer_whole(
         response = await run.result(exchange.task)
         if (problem := run.problem) is not None:
             raise SpecError(problem.payload, problem.status)
-        caller = exchange.caller
+        caller = exchange.context
         body = caller.dialect.encode_response(response, run.encoded) if told is None else told(response)
         receipts = [*run.turn.receipts, *untold(response)]
         headers = (*headers, *answer_headers(receipts))

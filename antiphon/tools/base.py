@@ -5,17 +5,17 @@ A `HostedTool` lives as long as the gateway. For each response whose request nam
 builds no event and gives out no id: it puts deltas, through a `HostedCall`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import Config, ToolSettings
+from antiphon.config import Config, Target, ToolSettings
 from antiphon.config.known_secrets import KnownSecrets
-from antiphon.providers.base import Provider
+from antiphon.providers.base import Embedded, EmbeddingTask, Provider
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MARK = "antiphon:call"
 """The field of an item that the gateway made: what the model is told of the call later, sealed."""
 
+T = TypeVar("T")
 Put = Callable[[list[AnyDelta]], None]
 _ENDS = (".completed", ".failed")
 
@@ -128,6 +129,16 @@ class HostedCall:
             self._put([event])
 
 
+class Upstreams(Protocol):
+    """Asks what costs money in the name of one run, which counts it."""
+
+    async def embed(self, target: Target, task: EmbeddingTask) -> Embedded:
+        """The vectors of all texts of the task; `UpstreamError` when there are none."""
+
+    async def call_service(self, service: str, call: Callable[[], Awaitable[T]]) -> T:
+        """What a paid service answers, such as a search engine; `call` asks it."""
+
+
 @dataclass(slots=True)
 class Scope:
     """What a session knows of the response that it is opened for."""
@@ -145,6 +156,8 @@ class Scope:
     """Where the declaration stands in the request: `tools[2]`."""
     cite: Callable[[Source], str]
     """Take a source into account, and give the mark by which the model cites it in its answer."""
+    upstreams: Upstreams
+    """What a session asks beside the model, it asks here."""
 
     def item(self, key: Key, fields: dict[str, Any], *, done: bool = False) -> None:
         """An item that belongs to no call, first as it begins and then as it ends under the same key."""

@@ -13,8 +13,8 @@ from antiphon.config import Config, LocalSettings, ProviderSettings, UpstreamTim
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES, create_provider
-from antiphon.providers.silent import Silent
 from antiphon.spec.response import Usage
+from tests.providers.silent import Silent
 
 SONNET = "claude-sonnet-4-5"
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from antiphon.config import Config, ProviderSettings
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run import Run
 from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn
 from antiphon.spec.codec import encode
@@ -51,7 +52,8 @@ async def start(opened: SqliteStore, provider: Playing, strict: bool = False, **
     config = Config(default_model="p/m", providers={"p": ProviderSettings(type="playing")})
     engine = Engine(config, {"p": provider}, opened, Seal([bytes(32)]), lambda: 1000.0)
     return await engine.start(
-        decode_request(encode({"input": "hi", **fields})), Caller(receipts=True, strict=strict)
+        decode_request(encode({"input": "hi", **fields})),
+        engine.new_run(RequestContext(receipts=True, strict=strict)),
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from antiphon.config import Config, ModelFacts, ProviderSettings, RouteSettings
 from antiphon.engine.background.background import Background
 from antiphon.engine.context import Memory
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run import Run
 from antiphon.providers.base import Provider, Sink, Turn
 from antiphon.spec.codec import encode
@@ -65,15 +66,15 @@ class World:
         )
         self.engine = Engine(config, self.providers, store, Seal([bytes(32)]), lambda: self.now)
 
-    async def start(self, caller: Caller | None = None, memory: Memory | None = None, **fields: Any) -> Run:
-        asking = caller or Caller(receipts=True)
+    async def start(
+        self, context: RequestContext | None = None, memory: Memory | None = None, **fields: Any
+    ) -> Run:
+        run = self.engine.new_run(context or RequestContext(receipts=True))
         if memory is not None:
             message = encode({"type": "response.create", "input": "hi", **fields})
             request: Request = decode_websocket_create(message)
-            return await self.engine.start(request, asking, memory=memory, error_event=False)
-        return await self.engine.start(
-            decode_request(encode({"input": "hi", "stream": True, **fields})), asking
-        )
+            return await self.engine.start(request, run, memory=memory, error_event=False)
+        return await self.engine.start(decode_request(encode({"input": "hi", "stream": True, **fields})), run)
 
     async def stream(self, *, is_socket: bool = False, **fields: Any) -> tuple[Run, list[AnyEvent]]:
         """A streamed answer, held to the rules."""
@@ -94,7 +95,7 @@ class World:
         background = Background(self.engine)
         await background.open()
         request = decode_request(encode({"input": "hi", "background": True, **fields}))
-        job = await background.start(request, Caller(receipts=True))
+        job = await background.start(request, self.engine.new_run(RequestContext(receipts=True)))
         events: list[AnyEvent] = []
         while logged := await background.events("", job.id, len(events) - 1):
             events += [decode_event(one.data) for one in logged]

@@ -11,10 +11,10 @@ from antiphon.catalogue import ModelInfo
 from antiphon.engine.capabilities import estimated_tokens, fits, losses, report_unsupported
 from antiphon.engine.context import input_items
 from antiphon.providers.base import Capabilities, Turn
-from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
 from antiphon.spec.request import PROVIDER_PARAMETERS
+from tests.providers.silent import Silent
 
 EVERYTHING = Capabilities(
     parameters=frozenset(PROVIDER_PARAMETERS),

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from antiphon.engine.context import Memory, Resolved, alone, resolve, shown
+from antiphon.engine.context import Memory, Resolved, resolve, resolve_alone, shown
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.saving import encode_all, stored
 from antiphon.providers.base import Turn
-from antiphon.providers.silent import Silent
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_items, decode_request
 from antiphon.spec.errors import SpecError
@@ -20,6 +19,7 @@ from antiphon.store import Context, NewResponse, SqliteStore, StoredConversation
 from antiphon.stream import pairing
 from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.sealing import Seal
+from tests.providers.silent import Silent
 
 SEAL = Seal([bytes(32)])
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
@@ -86,7 +86,7 @@ async def test_a_string_is_a_user_message_with_an_id(store: SqliteStore) -> None
 
 
 async def test_what_a_provider_does_to_its_items_is_not_taken_for_input(store: SqliteStore) -> None:
-    words = alone(decode_request(encode({"model": "m", "input": "hi"})))
+    words = resolve_alone(decode_request(encode({"model": "m", "input": "hi"})))
     assert words is not None
     for found in (words, await resolved(store, input=[user("hi")])):
         found.items.insert(0, Message(role="system", content="be brief"))

@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.config import Config, ProviderSettings
-from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.idempotency import IN_PROGRESS, KEPT, REUSED, HeldKey, IdempotencyKeys, digest_of_key
+from antiphon.engine.engine import Engine
+from antiphon.engine.idempotency import (
+    IN_PROGRESS,
+    KEPT,
+    REUSED,
+    IdempotencyClaim,
+    IdempotencyKeys,
+    digest_of_key,
+)
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run import Run
 from antiphon.spec.errors import SpecError
 from antiphon.spec.request import Request
@@ -32,9 +40,9 @@ class World:
         self.now = 1000.0
         self.stores = stores
         self.processes = [IdempotencyKeys(store, lambda: self.now, LEASE) for store in stores]
-        self.held: dict[tuple[str, str], tuple[HeldKey, float]] = {}
+        self.held: dict[tuple[str, str], tuple[IdempotencyClaim, float]] = {}
         self.kept: dict[tuple[str, str], tuple[str, str, float]] = {}
-        self.late: list[HeldKey] = []
+        self.late: list[IdempotencyClaim] = []
         self.made = 0
 
     async def claim(self, process: int, tenant: str, key: str, body: str) -> None:
@@ -57,7 +65,7 @@ class World:
             assert isinstance(found, StoredResponse)
             assert (found.id, found.tenant) == (kept[1], tenant)
             return
-        assert isinstance(found, HeldKey)
+        assert isinstance(found, IdempotencyClaim)
         if holder is not None:
             self.late.append(holder[0])
         self.held[place] = found, self.now + LEASE
@@ -72,7 +80,7 @@ class World:
         if self.late:
             await self._save(process, self.late.pop())
 
-    async def _save(self, process: int, held: HeldKey) -> str:
+    async def _save(self, process: int, held: IdempotencyClaim) -> str:
         self.made += 1
         claim = held.for_response(self.now)
         await self.stores[process].save(response(f"r{self.made}", tenant=claim.tenant, claim=claim))
@@ -147,13 +155,13 @@ async def test_a_run_under_a_key_is_kept_by_its_caller_too(tmp_path: Path) -> No
         config, {"p": Playing([TextDelta("Yes."), Finish()])}, store, Seal([bytes(32)]), time.time
     )
     held = await keys.claim("", "key", "body")
-    assert isinstance(held, HeldKey)
+    assert isinstance(held, IdempotencyClaim)
 
     async def keep(run: Run) -> None:
         kept.append((run.response.status, held.is_kept))
 
-    for caller in (Caller(held=held), Caller()):
-        run = await engine.start(Request(model="p/m", input="hi"), caller, keep=keep)
+    for context in (RequestContext(claim=held), RequestContext()):
+        run = await engine.start(Request(model="p/m", input="hi"), engine.new_run(context), keep=keep)
         await played(run)
     assert kept == [("completed", False), ("completed", True)]
     assert isinstance(await keys.claim("", "key", "body"), StoredResponse)
@@ -167,14 +175,14 @@ async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(tmp_path: Path) 
     keys, others = (IdempotencyKeys(store, loop.time, lease) for lease in (0.2, 0.2))
     try:
         held = await keys.claim("alice", "k1", "b1")
-        assert isinstance(held, HeldKey)
+        assert isinstance(held, IdempotencyClaim)
         ends = loop.time() + 1.0
         while loop.time() < ends:
             with pytest.raises(SpecError):
                 await others.claim("alice", "k1", "b1")
             await asyncio.sleep(0.02)
         await keys.release(held)
-        assert isinstance(await others.claim("alice", "k1", "b1"), HeldKey)
+        assert isinstance(await others.claim("alice", "k1", "b1"), IdempotencyClaim)
     finally:
         await keys.close()
         await others.close()

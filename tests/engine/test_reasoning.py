@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.config import Config, ProviderSettings
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
 from antiphon.engine.reasoning import Proofs
+from antiphon.engine.request_context import RequestContext
 from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
 from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.decode import decode_request
@@ -49,7 +50,9 @@ class World:
 
     async def ask(self, input: Any = "hi", *, tenant: str = "", **fields: Any) -> Response:
         request = decode_request(encode({"input": input, **fields}))
-        run = await self.engine.start(request, Caller(tenant=tenant, receipts=True))
+        run = await self.engine.start(
+            request, self.engine.new_run(RequestContext(tenant=tenant, receipts=True))
+        )
         return await run.result()
 
 

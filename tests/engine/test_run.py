@@ -309,9 +309,11 @@ async def test_store_false_writes_nothing(store: SqliteStore) -> None:
 
 async def test_an_unknown_parameter_leaves_a_receipt_and_strict_refuses_it(store: SqliteStore) -> None:
     run = await start(store, Playing([Finish()]), seed=1, top_p=0.5, temperature=1)
+    await run.result()
     assert {receipt.param for receipt in run.turn.receipts} == {"seed", "top_p"}
+    strict = await start(store, Playing(AssertionError()), strict=True, top_p=0.5)
     with pytest.raises(SpecError) as refused:
-        await start(store, Playing([Finish()]), strict=True, top_p=0.5)
+        await strict.result()
     assert (refused.value.payload.code, refused.value.payload.param) == ("unsupported_parameter", "top_p")
 
 

@@ -54,7 +54,7 @@ def call(n: int) -> list[dict[str, Any]]:
 
 
 async def fitted(given_turn: Turn, provider: Counting) -> list[Item]:
-    return await fit(provider, given_turn, given_turn.items)
+    return await fit(provider.capabilities, given_turn, given_turn.items, provider.count_tokens)
 
 
 async def test_what_fits_is_sent_whole() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.bridges.encoder import JsonLines, ServerSentEvents
 from antiphon.config import ConfigErrors
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.server import auditing
 from antiphon.server.auditing import Audits
 from antiphon.spec.chance import chance
@@ -308,19 +308,19 @@ def test_a_long_stream_is_not_kept() -> None:
 
 def test_many_violations_are_not_kept(logged: list[str]) -> None:
     audits = Audits(1.0, lambda: 0.0)
-    audit = audits.of_stream(ServerSentEvents(), (), Caller())
+    audit = audits.of_stream(ServerSentEvents(), (), RequestContext())
     assert audit is not None
     for _ in range(100):
         audit.sent(b'event: x\ndata: {"type": "x"}\n\n')
     assert audit._auditor.violations == []
-    assert audits.report(Caller()).violations["union.event"] == 100
+    assert audits.report(RequestContext()).violations["union.event"] == 100
 
 
 def _held(deltas: int) -> int:
     """The bytes that an audit holds before the end of a stream of so many deltas of one letter."""
     composer = Composer(Response.new("resp_1", "m", now=1_700_000_000), clock=lambda: 1_700_000_001.0)
     encoder = ServerSentEvents()
-    audit = Audits(1.0, lambda: 0.0).of_stream(encoder, (), Caller())
+    audit = Audits(1.0, lambda: 0.0).of_stream(encoder, (), RequestContext())
     assert audit is not None
     audit.sent(encoder.encode(composer.start()))
     audit.sent(encoder.encode(composer.feed([TextDelta("a")])))

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pytest
 
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run import Run
 from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
 from antiphon.spec.events import AnyEvent
@@ -305,7 +306,7 @@ def test_a_bug_in_storing_is_told_too(
 ) -> None:
     voice.say("Whole")
 
-    def broken(engine: Engine, run: Run, caller: Caller) -> None:
+    def broken(engine: Engine, run: Run, caller: RequestContext) -> None:
         raise ZeroDivisionError("a secret of the house")
 
     monkeypatch.setattr(Engine, "record", broken)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta
@@ -56,7 +57,8 @@ def server(serve_all: Serve, talking: Voice) -> Serving:
     toml = talking.toml.replace("[models]\n", '[models]\ncounting = "counting/any"\n')
     server = serve_all(toml + '[providers.counting]\ntype = "script"\n')
     engine = server.gateway.engine
-    engine.providers = {**engine.providers, "counting": Counting()}
+    providers = {**engine.providers, "counting": Counting()}
+    engine.settings = replace(engine.settings, providers=providers)
     return server
 
 

@@ -12,7 +12,8 @@ from antiphon.bridges.ai_sdk.continuation import continued
 from antiphon.bridges.ai_sdk.messages import PlacedItem
 from antiphon.bridges.ai_sdk.request import ChatRequest
 from antiphon.engine.chat_checks import PARAM, chat_not_found
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.run_state import RunState
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.error_paths import wrong
@@ -55,10 +56,10 @@ class ChatStep:
     created: str | None = None
 
 
-async def prepare(engine: Engine, caller: Caller, asked: ChatRequest) -> ChatStep:
+async def prepare(engine: Engine, run: RunState, asked: ChatRequest) -> ChatStep:
     """Complete the request with its place in the chat, and with what is new there."""
-    request, tenant = asked.request, caller.tenant
-    engine.target(request, caller)  # nothing is written for a model that does not exist
+    request, tenant = asked.request, run.tenant
+    engine.target(request, run)  # nothing is written for a model that does not exist
     created: str | None = None
     if (asked.chat is None and request.chat is None) or request.conversation or not request.store:
         said = continued([], asked.said, is_whole=True).new
@@ -80,12 +81,12 @@ async def prepare(engine: Engine, caller: Caller, asked: ChatRequest) -> ChatSte
     return ChatStep(said, created)
 
 
-async def restore(engine: Engine, caller: Caller, step: ChatStep) -> None:
+async def restore(engine: Engine, tenant: str, step: ChatStep) -> None:
     """The request was refused: a chat that was made for it goes, unless something else has begun in it."""
     if step.created is not None:
-        made = await engine.store.chat(caller.tenant, step.created)
+        made = await engine.store.chat(tenant, step.created)
         if made is not None and made.current is None:
-            await engine.store.delete_chat(caller.tenant, made.id)
+            await engine.store.delete_chat(tenant, made.id)
 
 
 async def running(engine: Engine, tenant: str, name: str) -> tuple[StoredResponse, bool] | None:

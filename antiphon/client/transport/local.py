@@ -10,12 +10,18 @@ from antiphon.client.errors import UsageError
 from antiphon.spec.errors import SpecError
 from antiphon.spec.routing import RoutingDecision
 from antiphon.wires.asgi import AsgiMessage
-from antiphon.wires.provider_watch import ProviderWatch
+from antiphon.wires.run_gate import Gate
+from antiphon.wires.run_listener import Listener
 
 Asgi = Callable[
     [AsgiMessage, Callable[[], Awaitable[AsgiMessage]], Callable[[AsgiMessage], Awaitable[None]]],
     Awaitable[None],
 ]
+
+
+class Observer(Listener, Gate, Protocol):
+    """Listens to the runs of a gateway, and lets them in."""
+
 
 LOCAL_URL = "http://127.0.0.1/v1"
 _WAITING = 16
@@ -34,7 +40,7 @@ class _Opened(Protocol):
     def providers_of(self, model: str | None) -> list[str]:
         """The providers behind a name for a model; `SpecError` when it would be refused."""
 
-    def watch(self, watch: ProviderWatch) -> None: ...
+    def listen(self, listener: Listener, gate: Gate) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -57,12 +63,12 @@ async def open_gateway(config: object) -> _Opened:
 class LocalTransport(httpx.AsyncBaseTransport):
     """Opens the gateway with the first request, in the event loop that makes it.
 
-    A watch is told of each provider that is asked.
+    An observer listens to all runs of that gateway, and is its gate.
     """
 
-    def __init__(self, config: object, watch: ProviderWatch | None = None) -> None:
+    def __init__(self, config: object, observer: Observer | None = None) -> None:
         self._config = config
-        self._watch = watch
+        self._observer = observer
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
         self._exchanges: set[asyncio.Task[None]] = set()
@@ -93,8 +99,8 @@ class LocalTransport(httpx.AsyncBaseTransport):
         async with self._opening:
             if self._opened is None:
                 self._opened = await open_gateway(self._config)
-                if self._watch is not None:
-                    self._opened.watch(self._watch)
+                if self._observer is not None:
+                    self._opened.listen(self._observer, self._observer)
             return self._opened
 
     def _forget(self, task: asyncio.Task[None]) -> None:

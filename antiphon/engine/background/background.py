@@ -22,8 +22,9 @@ from antiphon.engine.background.takeover import (
     final_change,
     restored,
 )
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
 from antiphon.engine.failures import SHUTDOWN
+from antiphon.engine.run_state import RunState
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
 from antiphon.store.base import RUNNING, LoggedEvent, StoreConflict, StoredResponse, StoreError
@@ -75,23 +76,30 @@ class Background:
     async def open(self) -> None:
         await self._source.open()
 
-    async def start(self, request: Request, caller: Caller) -> BackgroundJob:
+    async def start(self, request: Request, state: RunState) -> BackgroundJob:
         """Begin the work, here or elsewhere; when this returns, the response is stored as `queued`."""
-        job = await self.store_queued(request, caller)
-        if not self._source.is_shared:
+        job = await self.store_queued(request, state)
+        if self._source.is_shared:
+            state.leave()
+        else:
             self._spawn_job(job)
         return job
 
-    async def store_queued(self, request: Request, caller: Caller) -> BackgroundJob:
+    async def store_queued(self, request: Request, state: RunState) -> BackgroundJob:
         """Check the request and store its response as `queued`; it can be worked on here or elsewhere."""
         if not request.store:
             message = "a background response must be stored to be found again; leave out `store: false`"
             raise SpecError(invalid_param("background", message).with_code("background_needs_store"))
         if self.stopping:
             raise SpecError(SHUTDOWN, 503)
-        run = await self._engine.start(request, caller)
-        job = BackgroundJob(self._engine, run, caller, self._source.owner, self._pace)
-        await job.save()
+        run = await self._engine.start(request, state)
+        job = BackgroundJob(self._engine, run, self._source.owner, self._pace)
+        await state.begin()
+        try:
+            await job.save()
+        except BaseException:
+            state.end()
+            raise
         return job
 
     async def resume(self, response: StoredResponse) -> BackgroundJob | None:
@@ -114,9 +122,7 @@ class Background:
             await self._end(response, refusal)
             return None
         logged = Logged(response.attempt, found.last, found.record)
-        job = BackgroundJob(
-            self._engine, found.run, found.caller, self._source.owner, self._pace, logged, found.events
-        )
+        job = BackgroundJob(self._engine, found.run, self._source.owner, self._pace, logged, found.events)
         if response.cancel_requested:
             job.stop(Composer.cancel)
         if response.attempt:
@@ -259,10 +265,10 @@ class Background:
             if self._report is not None:
                 self._report(job)
             if job.is_lost and not self._source.is_shared:  # else the queue gives it to the next attempt
-                await self._end_at_last(job.caller.tenant, job.id, job.attempt)
+                await self._end_at_last(job.context.tenant, job.id, job.attempt)
         except Exception:
             log.exception("background response %s was dropped", job.id)
-            await self._end_at_last(job.caller.tenant, job.id, job.attempt)
+            await self._end_at_last(job.context.tenant, job.id, job.attempt)
         finally:
             if self._jobs.get(job.id) is job:
                 del self._jobs[job.id]

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from antiphon.engine.background.job_record import JobRecord
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
 from antiphon.engine.failures import Problem, problem_of
-from antiphon.engine.hosted.loop import HostedLoop
 from antiphon.engine.run import Run
 from antiphon.engine.saving import encode_all, stored
 from antiphon.spec.codec import encode
@@ -78,7 +77,6 @@ class BackgroundJob:
         self,
         engine: Engine,
         run: Run,
-        caller: Caller,
         owner: str,
         pace: Pace,
         logged: Logged | None = None,
@@ -96,10 +94,11 @@ class BackgroundJob:
         self.began = time.perf_counter()
         self._engine = engine
         self._run = run
-        self.caller = caller
+        self.state = run.state
+        self.context = context = run.state.context
         self._owner = owner
         self._pace = pace
-        self._dialect = caller.dialect.for_response(run.response)
+        self._dialect = context.dialect.for_response(run.response)
         self._loop = asyncio.get_running_loop()
         self._flushed = asyncio.Event()  # set for a moment after each write, for those who wait for one
         self._wake_writer = asyncio.Event()  # there is something to write, or it has become urgent
@@ -109,13 +108,11 @@ class BackgroundJob:
         self._over = False  # the terminal event is known; it may still have to be written
         self._due = 0.0
         self._producing: asyncio.Task[None] | None = None
-        self._record = logged.record or JobRecord.of(run.turn.request, caller)
+        self._record = logged.record or JobRecord.of(run.turn.request, context)
         self._progress_changes = 0  # of hosted tools; and how many of them are written
         self._progress_written = 0
         self._leaving = False  # another process is to go on with it
-        if isinstance(run.provider, HostedLoop):
-            run.provider.journal = self
-            self._record.hosted = run.provider.progress
+        self._record.hosted = run.asker.keep_progress(self)
         self._enqueue(events or run.composer.start(queued=True))
         self.created = run.composer.snapshot()
 
@@ -133,15 +130,15 @@ class BackgroundJob:
         """The row comes first: what is not stored does not begin."""
         new = await in_worker_thread(self._new_row) if self._run.turn.is_large else self._new_row()
         await self._engine.store.save(new)
-        if self.caller.held is not None:
-            self.caller.held.is_kept = True
+        if self.context.claim is not None:
+            self.context.claim.is_kept = True
 
     def _new_row(self) -> NewResponse:
         response, resolved = self.created, self._run.resolved
-        held = self.caller.held
+        claim = self.context.claim
         return NewResponse(
             id=self.id,
-            tenant=self.caller.tenant,
+            tenant=self.context.tenant,
             status=response.status,
             model=response.model,
             created_at=response.created_at,
@@ -152,15 +149,16 @@ class BackgroundJob:
             expires_at=self._engine.expires_at(response.created_at),
             background=True,
             owner=self._owner,
-            dialect=self.caller.dialect.name,
+            dialect=self.context.dialect.name,
             chat=self._engine.joining(self._run.turn.request),
-            claim=None if held is None else held.for_response(self._engine.clock()),
+            claim=None if claim is None else claim.for_response(self._engine.clock()),
             job=self._sealed(),
             conversation=self._run.turn.request.conversation,
         )
 
     def _sealed(self) -> bytes:
-        return self._record.sealed(self._engine.seal, self.caller.tenant, self.id)
+        self._record.spent = self.state.spent
+        return self._record.sealed(self._engine.seal, self.context.tenant, self.id)
 
     def stop(self, ending: Ending) -> None:
         """End now, by this call on the composer; the first call decides."""
@@ -176,6 +174,7 @@ class BackgroundJob:
         if self._run.composer.finished:
             return  # the end is about to be written
         self._leaving = True
+        self.state.leave()
         self._due = self._loop.time()
         self._record.handovers += 1
         self.progress_changed()
@@ -183,18 +182,21 @@ class BackgroundJob:
             self._producing.cancel()
 
     async def work(self) -> None:
-        if not self._over:
+        if not self._over and not self._leaving:
             self._producing = asyncio.create_task(self._produce())
             self._producing.add_done_callback(lambda _: self._wake_writer.set())
         try:
             while self._pending or not self._over:
                 await self._until_due()
+                if self._leaving and self._producing is not None:
+                    await asyncio.wait({self._producing})  # what its last attempt took is written, too
                 if self._has_unwritten():
                     await self._flush()
                 if self._leaving and not self._over:
                     return
         except Lost:
             self.is_lost = True
+            self.state.leave()
             log.info("background response %s is no longer ours; its work is dropped", self.id)
         finally:
             self.ended.set()

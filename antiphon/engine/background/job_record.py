@@ -11,14 +11,15 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from antiphon.engine.engine import Caller
 from antiphon.engine.hosted.progress import HostedProgress
+from antiphon.engine.request_context import RequestContext
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.decode import decode_request
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request, encode_request
 from antiphon.spec.routing import RouteHint
 from antiphon.stream.dialects import of_log
+from antiphon.wires.run_listener import Spent
 from antiphon.wires.sealing import Seal, SealBroken
 
 
@@ -27,7 +28,7 @@ class UnreadableJob(Exception):
 
 
 class JobRecord(Struct, omit_defaults=True):
-    """A request and its caller, and how far hosted tools have come with it."""
+    """A request and its context, and how far hosted tools have come with it."""
 
     request: Raw
     key: str = ""
@@ -38,37 +39,39 @@ class JobRecord(Struct, omit_defaults=True):
     via: str = ""
     hint: RouteHint | None = None
     hosted: HostedProgress | None = None
+    spent: Spent | None = None
+    """What the attempts of the run have taken so far."""
     handovers: int = 0
     """How often a process that was stopped has left it to another one."""
 
     @classmethod
-    def of(cls, request: Request, caller: Caller) -> "JobRecord":
+    def of(cls, request: Request, context: RequestContext) -> "JobRecord":
         return cls(
-            Raw(encode_request(replace(request, input=None))),
-            caller.key,
-            caller.receipts,
-            caller.strict,
-            caller.request_id,
-            caller.is_large,
-            caller.via,
-            caller.hint,
+            request=Raw(encode_request(replace(request, input=None))),
+            key=context.key,
+            receipts=context.receipts,
+            strict=context.strict,
+            request_id=context.request_id,
+            is_large=context.is_large,
+            via=context.via,
+            hint=context.hint,
         )
 
-    def asked(self, given: list[Item]) -> Request:
+    def with_input(self, given: list[Item]) -> Request:
         """The request, with the input that it brought."""
         return replace(decode_request(bytes(self.request)), input=given)
 
-    def caller(self, tenant: str, dialect: str | None) -> Caller:
-        return Caller(
-            tenant,
-            self.key,
-            of_log(dialect),
-            self.receipts,
-            self.strict,
-            self.request_id,
-            self.is_large,
-            self.via,
-            self.hint,
+    def context(self, tenant: str, dialect: str | None) -> RequestContext:
+        return RequestContext(
+            tenant=tenant,
+            key=self.key,
+            dialect=of_log(dialect),
+            receipts=self.receipts,
+            strict=self.strict,
+            request_id=self.request_id,
+            is_large=self.is_large,
+            via=self.via,
+            hint=self.hint,
         )
 
     def sealed(self, seal: Seal, tenant: str, response: str) -> bytes:

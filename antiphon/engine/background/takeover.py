@@ -8,12 +8,9 @@ from msgspec import Struct
 
 from antiphon.engine.background.job import Ending
 from antiphon.engine.background.job_record import JobRecord
-from antiphon.engine.caller import Begun, Caller
-from antiphon.engine.engine import Engine
-from antiphon.engine.hosted.loop import HostedLoop
+from antiphon.engine.engine import Engine, PriorAttempt
 from antiphon.engine.hosted.progress import HostedProgress
-from antiphon.engine.routing.continuation import UNFINISHED, Resuming, Unfinished, resumable
-from antiphon.engine.routing.router import RouteProvider
+from antiphon.engine.routing.continuation import UNFINISHED, Unfinished, resumable
 from antiphon.engine.run import Run
 from antiphon.engine.saving import stored
 from antiphon.spec.codec import encode
@@ -57,7 +54,6 @@ class Restored(Struct):
     """A response of another process, ready to be gone on with."""
 
     run: Run
-    caller: Caller
     record: JobRecord
     last: int
     """The number of the last event in the log."""
@@ -92,15 +88,16 @@ async def restored(engine: Engine, response: StoredResponse) -> Restored | None:
     sent = await sent_events(engine.store, response)
     context = await engine.store.context(response.tenant, response.id)
     given = decode_stored_items(array([context.input])) if context is not None else []
-    caller = record.caller(response.tenant, response.dialect)
-    request = record.asked(given)
+    state = engine.new_run(record.context(response.tenant, response.dialect))
+    request = record.with_input(given)
     before: Context | None = None
     if context is not None and request.previous_response_id is not None:
         # What it continues may have been deleted since; its own row keeps what it needs of that.
         before = Context(request.previous_response_id, "completed", context.before, b"", b"")
-    run = await engine.start(request, caller, begun=Begun(decode_response(response.body), before))
+    run = await engine.start(request, state, prior=PriorAttempt(decode_response(response.body), before))
+    await state.rejoin(record.spent)
     events = _go_on(run, sent, record.hosted, response)
-    return Restored(run, caller, record, sent.next_number - 1, events)
+    return Restored(run, record, sent.next_number - 1, events)
 
 
 async def final_change(
@@ -150,20 +147,11 @@ def _go_on(
         return composer.fail(sent.error)
     events = composer.go_on(sent)
     before = resumable(composer.snapshot(), run.turn.request)
-    if isinstance(run.provider, HostedLoop):
-        run.provider.told = sent.told
-        run.provider.progress = progress or HostedProgress()
-        composer.response.usage = run.provider.progress.usage
-    elif before is None:
+    if not run.asker.resume(before, sent.told, progress):
         return [*events, *composer.fail(UNFINISHED)]
-    elif before.items or before.text:
-        if isinstance(run.provider, RouteProvider):
-            run.provider.resume(before)
-        else:
-            run.provider = Resuming(run.provider, before)
-        if run.checks is not None:
-            calls = [item for item in before.items if isinstance(item, FunctionCall | CustomToolCall)]
-            run.checks.calls_made = len(calls)
+    if before is not None and run.checks is not None:
+        calls = [item for item in before.items if isinstance(item, FunctionCall | CustomToolCall)]
+        run.checks.calls_made = len(calls)
     if response.attempt:
         run.turn.receipts.append(_receipt(before, response.attempt))
     return events

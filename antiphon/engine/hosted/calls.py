@@ -13,6 +13,7 @@ from antiphon.engine.hosted.exits import EXITS
 from antiphon.engine.hosted.functions import OpenedTool
 from antiphon.engine.hosted.history import HostedHistory, ModelTurnId
 from antiphon.engine.hosted.progress import ProgressLog, StartedCall
+from antiphon.engine.run_state import RunState, call_listener
 from antiphon.providers.base import Sink
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText
@@ -21,6 +22,7 @@ from antiphon.stream.deltas import ItemDelta
 from antiphon.stream.lifecycle import with_status
 from antiphon.tools.base import MARK, HostedCall, Outcome, ToolFailure
 from antiphon.tools.citations import Citations
+from antiphon.wires.run_listener import ToolInfo
 from antiphon.wires.worker_thread import in_worker_thread
 
 log = logging.getLogger(__name__)
@@ -45,19 +47,17 @@ class CallRunner:
 
     def __init__(
         self,
+        run: RunState,
         settings: ToolsSettings,
         history: HostedHistory,
         sink: Sink,
-        tenant: str,
-        request_id: str,
         citations: Citations,
         secrets: KnownSecrets,
         log: ProgressLog | None = None,
     ) -> None:
+        self._run_state = run
         self._history = history
         self._sink = sink
-        self._tenant = tenant
-        self._request_id = request_id
         self._citations = citations
         self._secrets = secrets
         self._log = log
@@ -79,7 +79,12 @@ class CallRunner:
 
     async def _run(self, ready: Ready, turn: ModelTurnId) -> FunctionCallOutput | None:
         async with self._slots:
+            began = time.monotonic()
             outcome = await self._outcome(ready)
+            tool, function = ready.opened.tool.settings.name, ready.call.function
+            call = ToolInfo(tool, function, time.monotonic() - began, outcome.failed)
+            for listener in self._run_state.services.listeners:
+                call_listener(listener.tool_ended, self._run_state, call)
         return await self.end(ready, outcome, turn)
 
     async def end(self, ready: Ready, outcome: Outcome, turn: ModelTurnId) -> FunctionCallOutput | None:
@@ -91,7 +96,7 @@ class CallRunner:
             output = FunctionCallOutput(call_id=call_id, output=said)
             if outcome.failed:
                 output = with_status(output, "incomplete")
-            given = ready.made, output, turn, self._tenant, self._citations.shown_in(said)
+            given = ready.made, output, turn, self._run_state.tenant, self._citations.shown_in(said)
             is_large = _size(said) > _LARGE
             kept = self._history.kept
             mark = await in_worker_thread(kept, *given) if is_large else kept(*given)
@@ -126,7 +131,7 @@ class CallRunner:
             place = "".join(traceback.format_tb(error.__traceback__))
             name, kind = tool.settings.name, type(error).__name__
             told = "request %s: the hosted tool %s failed: %s"
-            log.error(told, self._request_id, name, kind, extra={"traceback": place})
+            log.error(told, self._run_state.request_id, name, kind, extra={"traceback": place})
             return failed(ready, f"the tool failed: {kind}")
 
     def _whole(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The hosted loop: a provider that asks the model, runs its hosted calls, and asks it again.
+"""The hosted loop asks the model, runs its hosted calls, and asks it again.
 
 It is one response all the while. Hosted results go back to the model inside it; calls of the client's own
 functions end it, with the hosted results of the same turn already in it.
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from antiphon.engine.attempt import RunUpstreams
 from antiphon.engine.context import Resolved
 from antiphon.engine.files import with_files
 from antiphon.engine.hosted.calls import CallRunner, Ready
@@ -18,11 +19,12 @@ from antiphon.engine.hosted.exits import contained
 from antiphon.engine.hosted.functions import FunctionNames, OpenedTool, after_first
 from antiphon.engine.hosted.history import ModelTurnId
 from antiphon.engine.hosted.model_turn import ModelTurn
-from antiphon.engine.hosted.plan import HostedPlan, HostedTools, RequestedTool
+from antiphon.engine.hosted.plan import HostedPlan, RequestedTool
 from antiphon.engine.hosted.progress import HostedProgress, ProgressLog, StartedCall, StartedCalls, raw_items
 from antiphon.engine.hosted.taken_calls import TakenCalls, TurnCalls
 from antiphon.engine.routing.continuation import UNFINISHED, Unfinished, estimated_tokens, resumable
-from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, WrappingSink
+from antiphon.engine.run_state import RunState
+from antiphon.providers.base import Capabilities, Sink, Turn, WrappingSink
 from antiphon.spec import ids
 from antiphon.spec.items import FunctionCall, Item
 from antiphon.spec.request import Request
@@ -38,8 +40,8 @@ _LEAST_TOKENS = 16
 """No server takes a smaller `max_output_tokens`."""
 
 
-class _Composing(Protocol):
-    """Whoever makes the response."""
+class ResponseMaker(Protocol):
+    """What makes the response."""
 
     response: Response
     room: int
@@ -47,7 +49,7 @@ class _Composing(Protocol):
 
     @property
     def seal(self) -> Callable[[str], str]:
-        """Makes a proof of reasoning unreadable, for the provider that is asked now."""
+        """Seals a proof of reasoning for the provider that is asked now."""
 
     def snapshot(self) -> Response:
         """The response as it stands."""
@@ -56,39 +58,63 @@ class _Composing(Protocol):
         """The id of the item that is open under this key, if there is one."""
 
 
-_Ask = Callable[[Turn, Sink, Callable[[], Response], Unfinished | None], Awaitable[None]]
-"""Has the model answer one turn: what it has said in it so far, and what it goes on with."""
+class TurnAsker(Protocol):
+    """Asks for the answer of one model turn: one target, or the targets of a route."""
+
+    def ask(self, turn: Turn, sink: Sink) -> Awaitable[None]:
+        """Put the answer into the sink."""
+
+    def go_on(self, before: Unfinished) -> None:
+        """The answer goes on with this."""
 
 
-class HostedLoop(AnsweringProvider):
-    """Answers one request. The model is whatever `ask` asks: one provider, or the targets of a route."""
+_AskerOf = Callable[[Turn, Callable[[], Response]], TurnAsker]
+"""Gives what asks for a model turn; the second argument says what the model has said in it so far."""
+
+
+class HostedLoop:
+    """Answers one request, in as many model turns as its hosted calls need."""
 
     name = "hosted"
 
     def __init__(
         self,
-        tools: HostedTools,
+        run: RunState,
         plan: HostedPlan,
         resolved: Resolved,
-        composing: _Composing,
-        ask: _Ask,
+        composing: ResponseMaker,
+        asker_of: _AskerOf,
         capabilities: Capabilities,
     ) -> None:
-        """`resolved` is the context for `ask` to read from; what is said and run is added to its items."""
+        """`resolved` is the context that askers read from; what is said and run is added to its items."""
         self.capabilities = capabilities
-        self._tools = tools
+        self._run = run
+        self._tools = run.settings.hosted
         self._plan = plan
         self._resolved = resolved
         self._start = len(resolved.items)
         self._composing = composing
-        self._ask = ask
+        self._asker_of = asker_of
         self.progress = HostedProgress()
         self.journal: ProgressLog | None = None
         """Where the progress is written, if another process may have to go on with this response."""
-        self.told: Mapping[str, Set[str]] | None = None
+        self._sent: Mapping[str, Set[str]] | None = None
         """Set where this process goes on with another's: the events that each open item has had."""
 
-    async def answer(self, turn: Turn, sink: Sink) -> None:
+    def resume(
+        self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
+    ) -> bool:
+        """Go on with what another process has begun; what is open is judged when the tools are open."""
+        self._sent = sent
+        self.progress = progress or HostedProgress()
+        self._composing.response.usage = self.progress.usage
+        return True
+
+    def keep_progress(self, log: ProgressLog) -> HostedProgress:
+        self.journal = log
+        return self.progress
+
+    async def ask(self, turn: Turn, sink: Sink) -> None:
         # The model sees the marks of earlier results too, also of those that another process has got.
         said = self._composing.snapshot().output
         earlier = [*self._resolved.items, *said], turn.tenant
@@ -103,23 +129,17 @@ class HostedLoop(AnsweringProvider):
             opened = await self._open(turn, beginning, citations, closing)
             names = FunctionNames(opened, self._plan.turn.tools)
             tools = self._tools
+            settings, history = tools.settings, tools.history
             runner = CallRunner(
-                tools.settings,
-                tools.history,
-                beginning,
-                turn.tenant,
-                turn.request_id,
-                citations,
-                tools.secrets,
-                self.journal,
+                self._run, settings, history, beginning, citations, tools.secrets, self.journal
             )
             begun: Unfinished | None = None
-            if self.told is not None and self._composing.snapshot().output:
+            if self._sent is not None and self._composing.snapshot().output:
                 beginning.drop()  # what tools say before the model does has been said
             if not self.progress.is_begun:
                 await self._resume(opened, names, runner, beginning)
-            if self.told is not None:
-                begun = await self._take_up(turn.request, names, runner, beginning, self.told)
+            if self._sent is not None:
+                begun = await self._take_up(turn.request, names, runner, beginning, self._sent)
                 if begun is None:
                     return
             await self._turns(turn.request, names, beginning, runner, begun)
@@ -141,6 +161,7 @@ class HostedLoop(AnsweringProvider):
                 put=held.extend,
                 param=wanted.param,
                 cite=citations.add,
+                upstreams=RunUpstreams(self._run),
             )
             with contained():
                 session = await wanted.tool.open(wanted.declared, scope)
@@ -252,7 +273,10 @@ class HostedLoop(AnsweringProvider):
                 if restricts(bounded)
                 else said
             )
-            await self._ask(turn, sink, said.snapshot, begun)
+            asker = self._asker_of(turn, said.snapshot)
+            if begun is not None:
+                asker.go_on(begun)
+            await asker.ask(turn, sink)
             begun = None
             # Of the calls of hosted functions the response has seen less than the model has said.
             self._composing.room = min(self._composing.room, said.room)

@@ -38,7 +38,6 @@ class ModelTurn(WrappingSink):
         super().__init__(sink)
         self.finish: Finish | None = None
         """How the model ended its turn; None if it has not, or failed."""
-        self.usage: Usage | None = None
         self.calls: list[tuple[HostedFunction, HostedCall]] = []
         """The calls of hosted functions, in the order in which they began."""
         self._number = number
@@ -69,6 +68,12 @@ class ModelTurn(WrappingSink):
         """What the model has said in this turn, as a response of its own."""
         said = self._said.snapshot()
         return replace(said, output=[*self._earlier, *said.output]) if self._earlier else said
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the turn took, as far as that is known."""
+        usage = self._said.response.usage
+        return None if usage is None else usage.balanced()
 
     def output(self) -> list[Item]:
         """All items of the turn, with hosted calls as the function calls that the model made."""
@@ -101,8 +106,8 @@ class ModelTurn(WrappingSink):
             batch += [self._keyed(one) for pieces in self._unnamed.values() for one in pieces]
             self.finish = delta
         elif isinstance(delta, UsageDelta):
-            self.usage = delta.usage.balanced()
-            batch.append(UsageDelta(self.usage if self._before is None else self._before.plus(self.usage)))
+            usage = delta.usage.balanced()
+            batch.append(UsageDelta(usage if self._before is None else self._before.plus(usage)))
         elif isinstance(delta, ItemEnd) and delta.key is not None and self._is_hosted_key(delta.key):
             return
         else:

@@ -6,13 +6,12 @@ input, a refusal, a text that has to have a format, and an item that the provide
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.engine.routing.seam import Seam, last_words
-from antiphon.providers.base import SUPPRESSED, Provider, Sink, Turn, WrappingProvider, WrappingSink
+from antiphon.providers.base import SUPPRESSED, Provider, Sink, Turn, WrappingSink
 from antiphon.spec.content import InputText, OutputText, Refusal, UrlCitation, text_of
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import (
@@ -241,24 +240,6 @@ class Continuation(Struct):
         sink.put([*closing, UsageDelta(self._usage_of_all()), Finish("length")])
 
 
-class Resuming(WrappingProvider):
-    """Has one provider go on with an answer, as a router has the next target of its route."""
-
-    def __init__(self, provider: Provider, before: Unfinished) -> None:
-        super().__init__(provider)
-        self._before = before
-
-    async def answer(self, turn: Turn, sink: Sink) -> None:
-        how = Continuation.on(self._provider, turn, self._before)
-        request = how.begin(turn.request, sink)
-        if request is None:
-            return
-        left_out = partial(suppress_reasoning, turn, self.name)
-        limit = turn.answer_limit
-        joined = Continued(sink, how, 0, begins=lambda: None, left_out=left_out, limit=limit)
-        await self._provider.answer(replace(turn, request=request, items=[*turn.items, *how.added]), joined)
-
-
 def suppress_reasoning(turn: Turn, who: str) -> None:
     """The receipt for what a target thought before it went on with a text."""
     turn.receipt(who, "output", "reasoning in the middle of a text is left out", SUPPRESSED)
@@ -312,8 +293,6 @@ class Continued(WrappingSink):
         super().__init__(sink)
         self.has_added = False
         """Has the target said anything that was not there before?"""
-        self.usage: Usage | None = None
-        """What the target itself has counted."""
         self._begins = begins
         self._how = how
         self._number = number
@@ -409,7 +388,6 @@ class Continued(WrappingSink):
         return [AnnotationDelta(moved)]
 
     def _counted(self, delta: UsageDelta) -> UsageDelta:
-        self.usage = delta.usage
         if self.has_added:
             unheard = _tokens(self._seam.removed) if self._seam is not None else 0
         else:

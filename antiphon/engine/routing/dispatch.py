@@ -30,28 +30,28 @@ _SLACK = 0.05
 _HOPELESS: frozenset[AttemptFailure] = frozenset({"auth"})
 
 
-class Ask(Struct, eq=False):
-    """Ask this target now, and tell how it went: here, or `Dispatch` if it failed."""
+class Grant(Struct, eq=False):
+    """Leave to ask this target now. Say how it went: here, or to `Dispatch` if it failed."""
 
     candidate: Candidate
     target: Target
     admission: Admission
     reason: str
 
-    def answering(self, states: States, limit: int) -> None:
+    def prove(self, states: States, limit: int) -> None:
         """Its first words have come. A probe has shown then that the target is there; others may follow."""
         if self.admission == "probe":
             with states.changing():
                 self.candidate.breaker.proved(limit)
             self.admission = "ordinary"
 
-    def answered(self, states: States) -> None:
+    def succeed(self, states: States) -> None:
         breaker = self.candidate.breaker
         if breaker.has_failures or self.admission == "probe":
             with states.changing():
                 breaker.succeeded(self.admission)
 
-    def left(self, states: States) -> None:
+    def release(self, states: States) -> None:
         """The attempt ended, and says nothing about the target."""
         if self.admission == "probe":
             with states.changing():
@@ -87,7 +87,7 @@ class Dispatch(Struct, eq=False):
         """Is there anybody who could be asked, now or later?"""
         return bool(self.untried or self._again)
 
-    def next(self, now: float) -> Ask | Wait | None:
+    def next(self, now: float) -> Grant | Wait | None:
         if self._is_over or self.attempts > self.settings.retries:
             return None
         for candidate in self.untried:
@@ -113,14 +113,14 @@ class Dispatch(Struct, eq=False):
         message = f"{targets} rests after failures; try again in {wait:.0f} s"
         return UpstreamError(ErrorPayload("server_error", message, UNAVAILABLE, "model"), 503, wait)
 
-    def refused(self, ask: Ask, kind: AttemptFailure = "unsupported") -> None:
+    def refused(self, grant: Grant, kind: AttemptFailure = "unsupported") -> None:
         """Nothing was sent: the request was refused here, which says nothing about the target."""
-        ask.left(self.states)
+        grant.release(self.states)
         self.attempts -= 1
-        self._why = f"{ask.target} cannot take this request"
+        self._why = f"{grant.target} cannot take this request"
         self._is_over = kind == "request"
         if kind == "too_long":
-            self._turn_to_spare(ask)
+            self._turn_to_spare(grant)
 
     def goes_on(self) -> None:
         """There is content: others may go on with it, and nobody is asked again."""
@@ -132,7 +132,7 @@ class Dispatch(Struct, eq=False):
 
     def failed(
         self,
-        ask: Ask,
+        grant: Grant,
         kind: AttemptFailure,
         now: float,
         retry_after: float | None = None,
@@ -143,13 +143,13 @@ class Dispatch(Struct, eq=False):
 
         What may be due to what was sent counts for the tenant of the request alone.
         """
-        candidate, settings = ask.candidate, self.settings
+        candidate, settings = grant.candidate, self.settings
         if kind in ("request", "too_long", "unsupported"):
-            ask.answered(self.states)  # it has said no to this request, and is well
+            grant.succeed(self.states)  # it has said no to this request, and is well
             # The others have no more room, and the spare one is no further attempt at the same.
             self.untried, self.attempts = [], self.attempts - 1
             if kind == "too_long":
-                self._turn_to_spare(ask)
+                self._turn_to_spare(grant)
             self._again.clear()
             self._is_over = not self.untried
             return not self._is_over
@@ -160,7 +160,7 @@ class Dispatch(Struct, eq=False):
             if is_due_to_target or candidate.own is None:
                 candidate.breaker.failed(
                     now,
-                    ask.admission,
+                    grant.admission,
                     limit=limit,
                     cooldown=cooldown,
                     retry_after=retry_after,
@@ -168,22 +168,22 @@ class Dispatch(Struct, eq=False):
                 )
             else:
                 candidate.own.failed_for_tenant(now, limit=limit, cooldown=cooldown, retry_after=retry_after)
-        self._why = f"after {kind} of {ask.target}"
+        self._why = f"after {kind} of {grant.target}"
         self._is_over = kind not in settings.fallback_on
         if kind not in _HOPELESS and candidate not in self._again:
             self._again.append(candidate)
         return not self._is_over
 
-    def _turn_to_spare(self, ask: Ask) -> None:
+    def _turn_to_spare(self, grant: Grant) -> None:
         """The context is too long for this target: the spare one is asked after the others.
 
         One that is listed as well has had its turn, or gets it.
         """
-        known = {ask.target, *(one.target for one in (*self.untried, *self._again))}
+        known = {grant.target, *(one.target for one in (*self.untried, *self._again))}
         if self.spare is not None and self.spare.target not in known:
             self.untried.append(self.spare)
 
-    def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Ask:
+    def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Grant:
         self.untried.remove(candidate)
         candidate.state.budget.sent(now)
         candidate.state.estimates.asked(now)
@@ -191,9 +191,9 @@ class Dispatch(Struct, eq=False):
         self.attempts += 1
         why = FOR_LONG if candidate is self.spare else self._why or candidate.reason
         reason = "probe" if admission == "probe" else why
-        return Ask(candidate, candidate.target, admission, reason)
+        return Grant(candidate, candidate.target, admission, reason)
 
-    def _probe_early(self, now: float) -> Ask | None:
+    def _probe_early(self, now: float) -> Grant | None:
         """When all are open, the one that reopens soonest gets one probe, if it has not forbidden that."""
         if not self.untried or any(one.breaker.state(now) == "closed" for one in self._again):
             return None
@@ -202,7 +202,7 @@ class Dispatch(Struct, eq=False):
             admission = soonest.breaker.admit_early(now, self.states.owner)
         return None if admission is None else self._ask(soonest, admission, now)
 
-    def _retry(self, now: float) -> Ask | Wait | None:
+    def _retry(self, now: float) -> Grant | Wait | None:
         """Ask one again that failed, after a pause of random length, and within its budget."""
         if self._is_due:
             self._is_due = False
@@ -215,7 +215,7 @@ class Dispatch(Struct, eq=False):
                         assert admission is not None
                         self._retries += 1
                         self.attempts += 1
-                        return Ask(candidate, candidate.target, admission, f"again {self._why}")
+                        return Grant(candidate, candidate.target, admission, f"again {self._why}")
             return None
         waits = [one.breaker.wait(now) for one in self._again if one.state.budget.left(now)]
         soonest = min(waits, default=LONGEST_WAIT + 1)

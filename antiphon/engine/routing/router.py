@@ -1,11 +1,11 @@
-"""The router: a provider that asks one target after another until one of them answers.
+"""The router asks one target after another until one of them answers.
 
 It builds no event: each attempt puts its deltas into the same sink. What is done for one target alone (its
-receipts, the items as it may see them, how much of them fits) is done anew for each attempt.
+receipts, the items as it may see them, how much of them fits) is done anew for each, by `ask`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from time import perf_counter
 from typing import Protocol
@@ -14,11 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.config import Target
+from antiphon.engine.attempt import ask
 from antiphon.engine.capabilities import estimated_tokens
 from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED
+from antiphon.engine.hosted.progress import HostedProgress, ProgressLog
 from antiphon.engine.routing.affinity import Held
-from antiphon.engine.routing.attempt import Attempt
+from antiphon.engine.routing.attempt_sink import AttemptSink
 from antiphon.engine.routing.continuation import (
     Continuation,
     Continued,
@@ -26,36 +28,31 @@ from antiphon.engine.routing.continuation import (
     suppress_reasoning,
     unfinished,
 )
-from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
+from antiphon.engine.routing.dispatch import Dispatch, Grant, Wait
 from antiphon.engine.routing.failure_kinds import is_due_to_target, kind_of
-from antiphon.engine.routing.routes import FailedAttempt, RouteInUse, UsableRoute
+from antiphon.engine.routing.routes import RouteInUse, UsableRoute
+from antiphon.engine.run_state import RunState
 from antiphon.providers.base import ROUTE, TRUNCATED, Capabilities, Provider, Sink, Turn, UpstreamError
 from antiphon.spec.errors import SpecError
-from antiphon.spec.items import Item
 from antiphon.spec.limits import LARGE
 from antiphon.spec.response import CONTINUED, ESTIMATED, Receipt, Response, RouteAttempt, Usage
 from antiphon.stream.deltas import Failure
+from antiphon.wires.run_listener import total_usage
 
 ROUTER = "router"
 """Who a receipt names for what is decided here."""
 MOST_CONTINUATIONS = 3
 """So often do targets go on with one answer."""
 
-_Prepare = Callable[[Resolved, Provider, Turn, Sequence[Item]], Awaitable[None] | None]
-"""Gives a turn its context as this provider takes it, and items after that; None if that is done at once."""
 
-_Wrapped = Callable[[Provider, Turn], Provider]
-"""Gives a provider with what has to be done around it for this turn."""
-
-
-class ResponseMaker(Protocol):
-    """Whoever makes a response of what the targets say."""
+class ResponseInMaking(Protocol):
+    """A response that is made of what the targets say."""
 
     @property
     def response(self) -> Response:
         """The one that is made."""
 
-    def begins(self, target: Target, provider: Provider, turn: Turn) -> None:
+    def retarget(self, target: Target, provider: Provider, turn: Turn) -> None:
         """From here on this target is asked, with this turn."""
 
     def snapshot(self) -> Response:
@@ -65,25 +62,23 @@ class ResponseMaker(Protocol):
         """The type under which the client sees such an item, or None if it does not."""
 
 
-async def next_ask(dispatch: Dispatch, clock: Callable[[], float]) -> Ask | None:
-    """Who is asked next, once it is time."""
+async def next_grant(dispatch: Dispatch, clock: Callable[[], float]) -> Grant | None:
+    """The target to ask next, once it is time."""
     step = dispatch.next(clock())
     if not isinstance(step, Wait):
         return step
     await asyncio.sleep(step.seconds)
-    return await next_ask(dispatch, clock)
+    return await next_grant(dispatch, clock)
 
 
-class RouteProvider(Struct, eq=False):
-    """Answers one request with the targets of one route."""
+class TargetRouter(Struct, eq=False):
+    """Answers one turn with the targets of one route."""
 
+    _run: RunState
     _usable: UsableRoute
-    capabilities: Capabilities
     _context: Resolved
-    _prepare: _Prepare
-    wrapped: _Wrapped
-    _composing: ResponseMaker
-    _begun_for: Target | None = None
+    _response: ResponseInMaking
+    begun_for: Target | None = None
     """Whom the response is made for already, with the turn that is to be answered."""
     keys: Sequence[int] = ()
     """Which chain the request goes on with."""
@@ -96,64 +91,65 @@ class RouteProvider(Struct, eq=False):
     _unfinished: Unfinished | None = None
     """What the next target goes on with."""
     _held: Held | None = None
-    name: str = ROUTER
 
     __repr__ = object.__repr__  # which shows no prompt
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._usable.capabilities
 
     @property
     def _route(self) -> RouteInUse:
         return self._usable.route
 
-    async def answer(self, turn: Turn, sink: Sink) -> None:
+    async def ask(self, turn: Turn, sink: Sink) -> None:
         route = self._usable.route
         routes, mine = route.routes, turn
         dispatch: Dispatch | None = None
-        attempt: Attempt | None = None
+        attempt: AttemptSink | None = None
         trouble: UpstreamError | SpecError | None = None
         # Where there is one target, and it is well, nothing is made to go on with before it fails.
-        ask = route.ask_only(turn)
-        if ask is None:
+        grant = route.grant_only(turn)
+        if grant is None:
             dispatch = self._dispatch(turn)
-            ask = await next_ask(dispatch, routes.clock)
-        while ask is not None:
-            provider = routes.providers[ask.target.provider]
-            attempt = Attempt(sink, self, ask, turn, len(turn.receipts), perf_counter())
+            grant = await next_grant(dispatch, routes.clock)
+        while grant is not None:
+            attempt = AttemptSink(sink, self, grant, turn, len(turn.receipts), perf_counter())
             try:
-                if ask.target is not self._begun_for:
-                    if (begun := self._begin(attempt, provider, mine)) is None:
-                        ask.left(routes.states)
+                if grant.target is not self.begun_for:
+                    if (begun := self._begin(attempt, mine)) is None:
+                        grant.release(routes.states)
                         return
                     mine = begun
                 else:
-                    turn.target = ask.candidate.state.name
-                if (preparing := self._prepare(self._context, provider, mine, attempt.added)) is not None:
-                    await preparing
-                await self.wrapped(provider, mine).answer(mine, attempt)
+                    turn.target = grant.candidate.state.name
+                target, added, spent = grant.target, attempt.added, attempt.spent
+                await ask(self._run, target, mine, attempt, self._context, added, spent)
             except (UpstreamError, SpecError) as error:
                 if attempt.is_finished:  # the answer is whole, whatever its upstream does afterwards
-                    ask.answered(routes.states)
+                    grant.succeed(routes.states)
                     return
                 trouble = error
             except BaseException as error:
                 if attempt.is_finished and isinstance(error, Exception):
-                    ask.answered(routes.states)
+                    grant.succeed(routes.states)
                 else:
-                    ask.left(routes.states)
+                    grant.release(routes.states)
                 raise
             else:
                 if attempt.is_finished:
-                    ask.answered(routes.states)
+                    grant.succeed(routes.states)
                     return
                 ended = attempt.failure
                 trouble = UpstreamError(CLOSED, 502) if ended is None else UpstreamError(ended, ended.status)
             if dispatch is None:
                 dispatch = route.dispatch_after_only()
-                attempt.ask = route.asked_only(turn)
-            self._judge(dispatch, attempt, trouble, turn, mine)
+                attempt.grant = route.only_grant(turn)
+            self._judge(dispatch, attempt, trouble, turn, mine.upstream_status)
             mine = replace(turn, upstream_status=0, upstream_id="")
-            ask = await next_ask(dispatch, routes.clock)
+            grant = await next_grant(dispatch, routes.clock)
         if trouble is None:
-            assert dispatch is not None  # it was this that found nobody
+            assert dispatch is not None  # which has found no target
             trouble = dispatch.nobody(f"every target of {route.route.name!r}", routes.clock())
         self._tell(turn)
         if attempt is None or attempt.failure is not trouble.payload:
@@ -168,42 +164,44 @@ class RouteProvider(Struct, eq=False):
                 self._held = self._route.held_by(previous)
         return self._route.dispatch(turn, self._usable, self._held)
 
-    def resume(self, before: Unfinished) -> None:
+    def go_on(self, before: Unfinished) -> None:
         """The first target goes on with what has been said."""
-        self._unfinished, self._begun_for = before, None
+        if before.items or before.text:
+            self._unfinished, self.begun_for = before, None
 
-    async def count_tokens(self, turn: Turn) -> int | None:
-        """Each target counts in its own way, so this is for each of them to say."""
-        return None
+    def resume(
+        self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
+    ) -> bool:
+        if before is not None:
+            self.go_on(before)
+        return before is not None
 
-    async def models(self) -> list[str]:
-        return [str(target) for target in self._usable.targets]
-
-    async def close(self) -> None:
+    def keep_progress(self, log: ProgressLog) -> None:
         return
 
-    def _begin(self, attempt: Attempt, provider: Provider, mine: Turn) -> Turn | None:
+    def _begin(self, attempt: AttemptSink, mine: Turn) -> Turn | None:
         """Make the response this target's from here on, and give the turn that it is asked.
 
         None if nothing may follow what there is: the budget is used up, and that is the end of the answer.
         """
-        ask, turn = attempt.ask, attempt.turn
-        name = ask.candidate.state.name
+        grant, turn = attempt.grant, attempt.turn
+        name = grant.candidate.state.name
+        provider = self._run.settings.providers[grant.target.provider]
         if self._unfinished is not None:
             # What is left of the request is for this target alone.
-            mine = replace(mine, model=ask.target.upstream_model, target=name)
+            mine = replace(mine, model=grant.target.upstream_model, target=name)
             if not self._join(self._unfinished, attempt, provider, mine):
                 return None
             turn.target = name
             return mine
-        mine.model = ask.target.upstream_model
+        mine.model = grant.target.upstream_model
         turn.target = mine.target = name
-        self._composing.begins(ask.target, provider, mine)
+        self._response.retarget(grant.target, provider, mine)
         return mine
 
-    def _join(self, before: Unfinished, attempt: Attempt, provider: Provider, mine: Turn) -> bool:
+    def _join(self, before: Unfinished, attempt: AttemptSink, provider: Provider, mine: Turn) -> bool:
         """Have the attempt go on with what there is. False if nothing may follow it."""
-        ask, turn, sink = attempt.ask, attempt.turn, attempt.sink
+        grant, turn, sink = attempt.grant, attempt.turn, attempt.sink
         how = Continuation.on(provider, mine, before)
         if self._continuations == MOST_CONTINUATIONS:
             reason = f"the answer broke off after {MOST_CONTINUATIONS} targets had gone on with it"
@@ -220,11 +218,11 @@ class RouteProvider(Struct, eq=False):
         mine.request = request
         mine.is_large = mine.is_large or len(before.text) > LARGE
         # The response has the name of the target whose words are there, so that changes with its first word.
-        response, spoke = self._composing.response, self._composing.response.model
-        self._composing.begins(ask.target, provider, mine)
+        response, spoke = self._response.response, self._response.response.model
+        self._response.retarget(grant.target, provider, mine)
         response.model = spoke
         if before.place:
-            reason = f"{ask.target} goes on with this text at character {before.offset:,}"
+            reason = f"{grant.target} goes on with this text at character {before.offset:,}"
             turn.receipts.append(Receipt(before.place, CONTINUED, reason, ROUTER))
 
         def begins() -> None:
@@ -238,37 +236,39 @@ class RouteProvider(Struct, eq=False):
         return True
 
     def _judge(
-        self, dispatch: Dispatch, attempt: Attempt, trouble: UpstreamError | SpecError, turn: Turn, mine: Turn
+        self,
+        dispatch: Dispatch,
+        attempt: AttemptSink,
+        trouble: UpstreamError | SpecError,
+        turn: Turn,
+        status: int,
     ) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
-        ask, routes = attempt.ask, self._route.routes
-        self._begun_for = None  # the next attempt has a turn of its own
+        grant, routes = attempt.grant, self._route.routes
+        self.begun_for = None  # the next attempt has a turn of its own
         is_heard = attempt.is_heard
         if not is_heard:
             del turn.receipts[attempt.mark :]
         kind = kind_of(trouble.payload, trouble.status)
-        self._attempts.append(attempt.told(kind, perf_counter()))
+        self._attempts.append(attempt.for_receipt(kind, perf_counter()))
         self.tells = True
-        if routes.report is not None:
-            code = trouble.payload.code or trouble.payload.type
-            routes.report(FailedAttempt(mine, ask.target, kind, code, self._attempts[-1].milliseconds))
         if not attempt.has_content and (kind == "unsupported" or isinstance(trouble, SpecError)):
-            dispatch.refused(ask, kind)
+            dispatch.refused(grant, kind)
             return
         retry_after = trouble.retry_after if isinstance(trouble, UpstreamError) else None
         is_open = dispatch.failed(
-            ask,
+            grant,
             kind,
             routes.clock(),
             retry_after,
-            is_due_to_target=is_due_to_target(trouble.payload, trouble.status, mine.upstream_status),
+            is_due_to_target=is_due_to_target(trouble.payload, trouble.status, status),
         )
         on_cut = self._route.route.settings.on_cut
         if attempt.has_content or self._unfinished is not None:
             self._unfinished = None
             # After a takeover there may be something to go on with that this attempt has not begun.
             if is_open and (on_cut == "continue" or not is_heard):
-                self._unfinished = unfinished(self._composing.snapshot(), turn.request)
+                self._unfinished = unfinished(self._response.snapshot(), turn.request)
             if self._unfinished is None:
                 dispatch.end()
                 return
@@ -278,10 +278,10 @@ class RouteProvider(Struct, eq=False):
         elif attempt.is_accepted and turn.stream and on_cut == "fail":
             dispatch.end()
 
-    def _count(self, before: Unfinished, attempt: Attempt) -> None:
+    def _count(self, before: Unfinished, attempt: AttemptSink) -> None:
         """What the attempt that broke off has said: its words stay, and so they count."""
-        last, joined = self._attempts[-1], attempt.continued
-        own = (before.usage if joined is None else joined.usage) or Usage()
+        last, is_first = self._attempts[-1], attempt.continued is None
+        own = (before.usage if is_first else total_usage(attempt.spent)) or Usage()
         others = [one.usage for one in self._attempts[:-1] if isinstance(one.usage, Usage)]
         said = max(0, before.output_tokens - sum(one.output_tokens for one in others))
         thought = before.reasoning_tokens - sum(one.output_tokens_details.reasoning_tokens for one in others)
@@ -298,22 +298,22 @@ class RouteProvider(Struct, eq=False):
             attempt.turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
 
     def shows(self, item_type: str) -> str | None:
-        return self._composing.shows(item_type)
+        return self._response.shows(item_type)
 
-    def proved(self, probe: Ask) -> None:
+    def proved(self, probe: Grant) -> None:
         """The first words of a probe have come."""
-        probe.answering(self._route.routes.states, self._route.route.settings.failures)
+        probe.prove(self._route.routes.states, self._route.route.settings.failures)
 
-    def ends(self, attempt: Attempt, usage: Usage | None, now: float) -> None:
+    def ends(self, attempt: AttemptSink, usage: Usage | None, now: float) -> None:
         self._measure(attempt, usage, now)
         if self.tells:
-            self._attempts.append(attempt.told("answered", now, usage))
+            self._attempts.append(attempt.for_receipt("answered", now, usage))
             self._tell(attempt.turn)
-            self._remember(attempt.ask.target, usage)
+            self._remember(attempt.grant.target, usage)
 
-    def _measure(self, attempt: Attempt, usage: Usage | None, now: float) -> None:
+    def _measure(self, attempt: AttemptSink, usage: Usage | None, now: float) -> None:
         """How fast the target was."""
-        estimates, clock = attempt.ask.candidate.state.estimates, self._route.routes.clock
+        estimates, clock = attempt.grant.candidate.state.estimates, self._route.routes.clock
         began, first = attempt.began, attempt.first
         tokens = usage.output_tokens if usage is not None else 0
         if first:
@@ -325,7 +325,7 @@ class RouteProvider(Struct, eq=False):
         """The chain, and what goes on with this response, is on this target now."""
         keys = self.keys
         if self.remembers is not None:
-            keys = [*keys, *self.remembers(self._composing.response.id)]
+            keys = [*keys, *self.remembers(self._response.response.id)]
         if keys:
             routes = self._route.routes
             tokens = usage.total_tokens if usage is not None else 0

@@ -14,9 +14,9 @@ from antiphon.config import Config, Route, Target
 from antiphon.engine.capabilities import estimated_tokens, fits, losses, truncates
 from antiphon.engine.routing.affinity import HELD, Held
 from antiphon.engine.routing.breaker import REOPENS_AT
-from antiphon.engine.routing.dispatch import FOR_LONG, Ask, Dispatch
+from antiphon.engine.routing.dispatch import FOR_LONG, Dispatch, Grant
 from antiphon.engine.routing.estimates import EXPECTED_TOKENS
-from antiphon.engine.routing.failure_kinds import AttemptFailure, too_long_for_all
+from antiphon.engine.routing.failure_kinds import too_long_for_all
 from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, least_loss_first, ordered
 from antiphon.engine.routing.states import States
 from antiphon.engine.routing.tiers import decision, in_tiers
@@ -26,16 +26,6 @@ from antiphon.spec.response import Usage
 from antiphon.spec.routing import RouteHint, RoutingDecision
 from antiphon.store.base import Context
 from antiphon.wires.usage import tokens_in
-
-
-class FailedAttempt(Struct, frozen=True):
-    """One target that was asked and did not answer, for the log."""
-
-    turn: Turn
-    target: Target
-    kind: AttemptFailure
-    code: str
-    milliseconds: int
 
 
 class Routes:
@@ -49,13 +39,11 @@ class Routes:
         *,
         folder: Path | None = None,
         seed: int | None = None,
-        report: Callable[[FailedAttempt], None] | None = None,
     ) -> None:
-        """With a folder, all processes that use it share one state. `report` is told of failed attempts."""
+        """With a folder, all processes that use it share one state."""
         self.providers = providers
         self.catalogue = Catalogue(config, providers)
         self.clock = clock
-        self.report = report
         self.random = Random(seed)
         found = [route for alias in config.models if (route := config.route(alias)) is not None]
         targets = dict.fromkeys(target for route in found for target in route.targets)
@@ -103,7 +91,7 @@ class RouteInUse:
         """For whoever can use all targets; None if one of them cannot be used at all."""
         self.keeps_chains = self.has_choice and route.settings.affinity == "chain"
         first = Candidate(route.targets[0], routes.states[route.targets[0]], reason="listed")
-        self._only = None if self.has_choice else Ask(first, first.target, "ordinary", first.reason)
+        self._only = None if self.has_choice else Grant(first, first.target, "ordinary", first.reason)
         """Where there is no choice, the same for every request."""
         self._goes_by_speed = route.settings.strategy in ("fastest", "tiers")
         self._weights = SmoothWeights(route.settings.weights or (1.0,) * len(route.targets), seed)
@@ -131,7 +119,7 @@ class RouteInUse:
         """In which order targets are asked, drawing from these weights, for an answer of so many tokens."""
         routes, route = self.routes, self.route
         if self._only is not None:
-            return [self.asked_only(turn).candidate] if self._only.target in targets else []
+            return [self.only_grant(turn).candidate] if self._only.target in targets else []
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             self._candidate(target, turn, position)
@@ -195,7 +183,7 @@ class RouteInUse:
             candidates, spare = [spare], None
         return Dispatch(self.route.settings, routes.states, candidates, spare, routes.random)
 
-    def ask_only(self, turn: Turn) -> Ask | None:
+    def grant_only(self, turn: Turn) -> Grant | None:
         """Ask the only target, if there is just one and nothing speaks against it."""
         only = self._only
         if only is None:
@@ -204,18 +192,18 @@ class RouteInUse:
         if state.breaker.cells[REOPENS_AT]:
             return None
         if self.routes.states.has_tenant_failures(now):
-            only = self.asked_only(turn)
+            only = self.only_grant(turn)
             if not only.candidate.breaker.is_closed:
                 return None
         state.budget.sent(now)
         return only
 
-    def asked_only(self, turn: Turn) -> Ask:
+    def only_grant(self, turn: Turn) -> Grant:
         """The only target as this request asks it."""
         assert self._only is not None
         candidate = self._candidate(self._only.target, turn)
         candidate.reason = self._only.reason
-        return Ask(candidate, candidate.target, self._only.admission, candidate.reason)
+        return Grant(candidate, candidate.target, self._only.admission, candidate.reason)
 
     def _candidate(self, target: Target, turn: Turn, position: int = 0) -> Candidate:
         states = self.routes.states

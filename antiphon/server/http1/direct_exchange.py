@@ -213,7 +213,7 @@ class DirectExchange(Exchange):
                 b"x-request-id: ",
                 self.request_id.encode(),
                 b"\r\nx-antiphon-dialect: ",
-                self.caller.dialect.name.encode(),
+                self.context.dialect.name.encode(),
                 _target_line(target) if (target := self.target) else b"\r\n",
                 lines(headers) if headers else b"",
                 b"\r\n" if self.keeps else CLOSE,

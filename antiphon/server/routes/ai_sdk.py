@@ -1,14 +1,12 @@
 """`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
 
-from msgspec.structs import replace
-
 from antiphon.bridges.ai_sdk import chats
 from antiphon.bridges.ai_sdk.data_stream import DataStream
 from antiphon.bridges.ai_sdk.request import ChatRequest, decode_chat
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
 from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
 from antiphon.bridges.error_paths import at_its_place
-from antiphon.engine.engine import Caller
+from antiphon.engine.run_state import RunState
 from antiphon.providers.base import UpstreamError
 from antiphon.server.chat_protocol import DATA_V1, OPEN_RESPONSES, UI
 from antiphon.server.exchange import Exchange
@@ -71,53 +69,53 @@ async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest) -> None:
-    caller = _caller(exchange, protocol)
-    step = await chats.prepare(gateway.engine, caller, asked)
+    run = exchange.new_run(gateway, dialect=None if protocol == OPEN_RESPONSES else _SHOWS_ALL)
+    step = await chats.prepare(gateway.engine, run, asked)
     try:
         if asked.resumable:
-            await _resumable(gateway, exchange, protocol, asked, caller)
+            await _resumable(gateway, exchange, protocol, asked, run)
         else:
-            await _foreground(gateway, exchange, protocol, asked, caller)
+            await _foreground(gateway, exchange, protocol, asked, run)
     except (SpecError, UpstreamError) as error:
-        await chats.restore(gateway.engine, caller, step)
+        await chats.restore(gateway.engine, run.tenant, step)
         error.payload = at_its_place(error.payload, [one.place for one in step.said], "toolCallId")
         raise
 
 
 async def _foreground(
-    gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest, caller: Caller
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest, state: RunState
 ) -> None:
-    run = await gateway.engine.start(asked.request, caller)
+    run, dialect = await gateway.engine.start(asked.request, state), state.context.dialect
     if asked.stream:
-        encoder = _encoder(gateway, protocol, caller.dialect.for_response(run.response), asked.continues)
+        encoder = _encoder(gateway, protocol, dialect.for_response(run.response), asked.continues)
         await stream_run(gateway, exchange, run, encoder)
         return
-    headers = _OpenResponses(gateway, caller.dialect).headers if protocol == OPEN_RESPONSES else ()
+    headers = _OpenResponses(gateway, dialect).headers if protocol == OPEN_RESPONSES else ()
     await answer_whole(gateway, exchange, run, headers)
 
 
 async def _resumable(
-    gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest, caller: Caller
+    gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest, state: RunState
 ) -> None:
     if asked.chat is None:
         raise wrong("id", "a chat that can be resumed needs an `id`", "missing_field")
     asked.request.background = True
-    job = await gateway.background.start(asked.request, caller)
+    job = await gateway.background.start(asked.request, state)
     if not asked.stream:
-        body = exchange.caller.dialect.encode_response(job.created)
+        body = exchange.context.dialect.encode_response(job.created)
         await exchange.answer(body, headers=answer_headers(job.receipts))
         return
-    encoder = _encoder(gateway, protocol, caller.dialect, asked.continues)
+    encoder = _encoder(gateway, protocol, state.context.dialect, asked.continues)
     await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder, receipts=job.receipts)
 
 
 async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: str) -> bool:
-    found = await chats.running(gateway.engine, exchange.caller.tenant, name)
+    found = await chats.running(gateway.engine, exchange.context.tenant, name)
     if found is None:
         return False
     response, continues = found
     # Only the client knows which message an answer to a tool goes on with.
-    encoder = _encoder(gateway, protocol, exchange.caller.dialect, "" if continues else None)
+    encoder = _encoder(gateway, protocol, exchange.context.dialect, "" if continues else None)
     body = decode_response(response.body)
     exchange.watch()
     await stream_log(gateway, exchange, body, FROM_THE_START, encoder=encoder)
@@ -136,10 +134,6 @@ def _protocol(gateway: Gateway, exchange: Exchange, default: str | None = None) 
                 raise wrong(where, f"there is no protocol {name[:60]!r}; choose one of {known}")
             return _PROTOCOLS[name]
     return default or gateway.chat.protocol
-
-
-def _caller(exchange: Exchange, protocol: str) -> Caller:
-    return exchange.caller if protocol == OPEN_RESPONSES else replace(exchange.caller, dialect=_SHOWS_ALL)
 
 
 def _encoder(gateway: Gateway, protocol: str, dialect: Dialect, message_id: str | None) -> Encoder:

@@ -33,11 +33,11 @@ _read = msgspec.json.Decoder(_Typed).decode
 
 async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
     """Answer at once; the work goes on without the client."""
-    job = await gateway.background.start(request, exchange.caller)
+    job = await gateway.background.start(request, exchange.new_run(gateway))
     if not request.stream:
-        body = exchange.caller.dialect.encode_response(job.created)
+        body = exchange.context.dialect.encode_response(job.created)
         await exchange.answer(body, headers=answer_headers(job.receipts))
-        gateway.audits.answer(body, request.tools, exchange.caller)
+        gateway.audits.answer(body, request.tools, exchange.context)
         return
     exchange.watch()
     await stream_log(
@@ -60,10 +60,10 @@ async def stream_log(
     Without an encoder they go out as they were spelled when they were logged, in the caller's dialect. With
     `tools`, those of the request, they are audited. The head says how many `receipts` there are by then.
     """
-    spelled = encoder or ServerSentEvents(exchange.caller.dialect)
+    spelled = encoder or ServerSentEvents(exchange.context.dialect)
     stream = Stream(gateway, exchange, spelled, tools, receipts)
     stream.open()
-    background, tenant = gateway.background, exchange.caller.tenant
+    background, tenant = gateway.background, exchange.context.tenant
     try:
         while events := await background.events(tenant, response.id, after):
             after = events[-1].sequence

@@ -45,8 +45,8 @@ async def _create(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -
 
 async def _answer(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -> None:
     request = asked.request
-    exchange.caller = replace(exchange.caller, dialect=OPENAI)
-    run = await gateway.engine.start(request, exchange.caller)
+    exchange.context = replace(exchange.context, dialect=OPENAI)
+    run = await gateway.engine.start(request, exchange.new_run(gateway))
     for receipt in asked.receipts:
         run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
     if request.stream:
@@ -57,7 +57,7 @@ async def _answer(gateway: Gateway, exchange: Exchange, asked: ReadCompletion) -
 
 async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadCompletion, found: StoredResponse) -> None:
     """The completion that this request has made."""
-    exchange.caller = replace(exchange.caller, dialect=OPENAI)
+    exchange.context = replace(exchange.context, dialect=OPENAI)
     if asked.request.stream:
         exchange.watch()
         await stored_responses.stream_again(
@@ -80,7 +80,7 @@ def _encoder(asked: ReadCompletion) -> ChatCompletionChunks:
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    exchange.caller = replace(exchange.caller, dialect=OPENAI)
+    exchange.context = replace(exchange.context, dialect=OPENAI)
     found = await stored_responses.find(gateway, exchange)
     if found.status in RUNNING:
         raise stored_responses.missing(found.id)
@@ -88,6 +88,6 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
-    exchange.caller = replace(exchange.caller, dialect=OPENAI)
+    exchange.context = replace(exchange.context, dialect=OPENAI)
     id = await stored_responses.deleted(gateway, exchange)
     await exchange.answer(encode(DeletedCompletion(id=id)))

@@ -34,7 +34,7 @@ async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
         raise wrong("search", message)
     try:
         page = await gateway.store.chats(
-            exchange.caller.tenant, after=paging.after, limit=paging.limit, search=search
+            exchange.context.tenant, after=paging.after, limit=paging.limit, search=search
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "chat") from None
@@ -43,7 +43,7 @@ async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     body = await json_body(gateway, exchange, ChatEditBody, optional=True)
-    tenant, now = exchange.caller.tenant, gateway.engine.clock()
+    tenant, now = exchange.context.tenant, gateway.engine.clock()
     id = ids.new_id(ids.CHAT)
     if body.current is not None:
         await _check_current(gateway, tenant, body.current, id)
@@ -66,7 +66,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
-    found = await gateway.store.chat(exchange.caller.tenant, id)
+    found = await gateway.store.chat(exchange.context.tenant, id)
     if found is None:
         raise chat_not_found(id)
     await exchange.answer(encode(_shown(found)))
@@ -75,7 +75,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 async def update(gateway: Gateway, exchange: Exchange) -> None:
     """Rename, pin, or go on from another response."""
     body = await json_body(gateway, exchange, ChatEditBody, optional=True)
-    tenant, id = exchange.caller.tenant, exchange.params["id"]
+    tenant, id = exchange.context.tenant, exchange.params["id"]
     if body.current is not None:
         await _check_current(gateway, tenant, body.current, id)
     now = gateway.engine.clock()
@@ -91,7 +91,7 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
     """Its responses go with it; one that still runs is cancelled first."""
-    tenant, id = exchange.caller.tenant, exchange.params["id"]
+    tenant, id = exchange.context.tenant, exchange.params["id"]
     found, cancelled = await gateway.store.chat(tenant, id), None
     while found is not None and found.running not in (None, cancelled):
         cancelled = found.running
@@ -107,7 +107,7 @@ async def responses(gateway: Gateway, exchange: Exchange) -> None:
     paging, id = Paging.of(exchange), exchange.params["id"]
     try:
         page = await gateway.store.chat_nodes(
-            exchange.caller.tenant, id, after=paging.after, limit=paging.limit
+            exchange.context.tenant, id, after=paging.after, limit=paging.limit
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "response") from None

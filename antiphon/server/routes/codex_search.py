@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from antiphon.engine.attempt import open_run
 from antiphon.server.api.objects import StandaloneSearchAnswer
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -19,12 +20,13 @@ _SEARCH = Opaque.make(type="web_search")
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     body = await json_body(gateway, exchange, StandaloneSearchBody)
     exchange.watch()
-    tool, caller = gateway.engine.hosted.tools["web_search"], exchange.caller
+    tool, context = gateway.engine.hosted.tools["web_search"], exchange.context
     assert isinstance(tool, WebSearch)
-    if why := gateway.engine.hosted.refusal(tool, _SEARCH, "commands", caller.key):
+    if why := gateway.engine.hosted.refusal(tool, _SEARCH, "commands", context.key):
         output = f"The web cannot be searched here: {why}."
     else:
-        output = await StandaloneSearch(tool).answer(body, _said(body), caller.tenant)
+        async with open_run(exchange.new_run(gateway, "search")) as upstreams:
+            output = await StandaloneSearch(tool, upstreams).answer(body, _said(body), context.tenant)
     await exchange.answer(encode(StandaloneSearchAnswer(output=output)))
 
 

@@ -18,7 +18,7 @@ _NOT_A_PAGE = ((b"content-disposition", b"attachment"), (b"x-content-type-option
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    tool, tenant, now = _tool(gateway), exchange.caller.tenant, gateway.engine.clock()
+    tool, tenant, now = _tool(gateway), exchange.context.tenant, gateway.engine.clock()
     body = await json_body(gateway, exchange, ContainerBody, optional=True)
     files = await tool.uploaded(tenant, body.file_ids, "file_ids")
     try:
@@ -60,7 +60,7 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
 
 def _found(gateway: Gateway, exchange: Exchange) -> Path:
     id = exchange.params["id"]
-    path = _tool(gateway).containers.find(exchange.caller.tenant, id)
+    path = _tool(gateway).containers.find(exchange.context.tenant, id)
     if path is None:
         raise _missing(f"there is no container {id!r}, or no longer")
     return path

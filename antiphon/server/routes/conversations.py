@@ -27,7 +27,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     now = gateway.engine.clock()
     made = StoredConversation(
         id=ids.new_id(ids.CONVERSATION),
-        tenant=exchange.caller.tenant,
+        tenant=exchange.context.tenant,
         metadata=encode(body.metadata or {}),
         created_at=int(now),
         expires_at=gateway.engine.expires_at(now),
@@ -47,14 +47,14 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
     """The metadata that is given replaces what was there."""
     body = await exchange.decoded(_read_metadata, gateway.config.server.body_limit)
     id = exchange.params["id"]
-    if not await gateway.store.set_metadata(exchange.caller.tenant, id, encode(body.metadata or {})):
+    if not await gateway.store.set_metadata(exchange.context.tenant, id, encode(body.metadata or {})):
         raise _missing(id)
     await _answer(exchange, await _find(gateway, exchange))
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
-    if not await gateway.store.delete_conversation(exchange.caller.tenant, id):
+    if not await gateway.store.delete_conversation(exchange.context.tenant, id):
         raise _missing(id)
     await exchange.answer(encode(DeletedConversation(id=id)))
 
@@ -63,7 +63,7 @@ async def items(gateway: Gateway, exchange: Exchange) -> None:
     paging, id = Paging.of(exchange), exchange.params["id"]
     try:
         page = await gateway.store.conversation_page(
-            exchange.caller.tenant,
+            exchange.context.tenant,
             id,
             after=paging.after,
             limit=paging.limit,
@@ -84,19 +84,19 @@ async def add_items(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
     append = Append(id, encoded, gateway.engine.expires_at(gateway.engine.clock()))
     try:
-        found = await gateway.store.add_items(exchange.caller.tenant, append)
+        found = await gateway.store.add_items(exchange.context.tenant, append)
     except StoreConflict as conflict:
         raise _twice(conflict) from None
     if not found:
         raise _missing(id)
-    is_large = exchange.caller.is_large
+    is_large = exchange.context.is_large
     answer = await in_worker_thread(encode_long, listed(items)) if is_large else encode(listed(items))
     await exchange.answer(answer)
 
 
 async def item(gateway: Gateway, exchange: Exchange) -> None:
     id, item = exchange.params["id"], exchange.params["item"]
-    data = await gateway.store.conversation_item(exchange.caller.tenant, id, item)
+    data = await gateway.store.conversation_item(exchange.context.tenant, id, item)
     if data is None:
         await _find(gateway, exchange)
         raise _missing_item(item)
@@ -107,7 +107,7 @@ async def item(gateway: Gateway, exchange: Exchange) -> None:
 async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
     """As the SDKs expect it, what comes back is the conversation."""
     conversation, item = await _find(gateway, exchange), exchange.params["item"]
-    if not await gateway.store.delete_conversation_item(exchange.caller.tenant, conversation.id, item):
+    if not await gateway.store.delete_conversation_item(exchange.context.tenant, conversation.id, item):
         raise _missing_item(item)
     await _answer(exchange, conversation)
 
@@ -153,7 +153,7 @@ def _read(raw: bytes, max_bytes: int = MAX_BODY) -> tuple[ConversationBody, list
 
 async def _find(gateway: Gateway, exchange: Exchange) -> StoredConversation:
     id = exchange.params["id"]
-    found = await gateway.store.conversation(exchange.caller.tenant, id)
+    found = await gateway.store.conversation(exchange.context.tenant, id)
     if found is None:
         raise _missing(id)
     return found

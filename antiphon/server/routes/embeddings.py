@@ -16,13 +16,14 @@ from antiphon.wires.worker_thread import in_worker_thread
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     asked = await exchange.decoded(read_embedding, gateway.config.server.body_limit)
-    hint = asked.hint or exchange.caller.hint
-    exchange.caller = caller = replace(exchange.caller, dialect=OPENAI, hint=hint)
+    hint = asked.hint or exchange.context.hint
+    exchange.context = replace(exchange.context, dialect=OPENAI, hint=hint)
     exchange.watch()
-    found, turn = await embed(gateway.engine, asked.task, caller)
+    run = exchange.new_run(gateway, "embeddings")
+    found, turn = await embed(gateway.engine, asked.task, run)
     for name in asked.unknown:
         turn.receipt("embeddings", name, "this parameter is not part of the API")
-    model = turn.target or caller.asked.model
+    model = turn.target or run.model
     told = partial(encode_embeddings, found, model, is_packed=asked.is_packed)
     is_large = sum(map(len, found.vectors)) > LARGE
     body = await in_worker_thread(told) if is_large else told()

@@ -25,7 +25,7 @@ _SECONDS = range(3600, 2592001)
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     """A form: the file goes to the disk as it comes."""
-    library, tenant, now = gateway.library, exchange.caller.tenant, gateway.engine.clock()
+    library, tenant, now = gateway.library, exchange.context.tenant, gateway.engine.clock()
     async with library.receiving(tenant) as (incoming, slot):
 
         async def take(pieces: Sequence[bytes]) -> None:
@@ -48,7 +48,7 @@ async def listed(gateway: Gateway, exchange: Exchange) -> None:
     paging, purpose = Paging.of(exchange), exchange.query("purpose")
     try:
         page = await gateway.store.files(
-            exchange.caller.tenant,
+            exchange.context.tenant,
             purpose=purpose,
             after=paging.after,
             limit=paging.limit,
@@ -79,7 +79,7 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
-    if not await gateway.library.delete(exchange.caller.tenant, id):
+    if not await gateway.library.delete(exchange.context.tenant, id):
         raise missing_file(id)
     deleted = DeletedMessagesFile(id=id) if _speaks_messages(exchange) else DeletedFile(id=id)
     await exchange.answer(encode(deleted))
@@ -96,7 +96,7 @@ async def _answer(exchange: Exchange, file: UploadedFile) -> None:
 
 async def _find(gateway: Gateway, exchange: Exchange) -> UploadedFile:
     id = exchange.params["id"]
-    found = await gateway.library.find(exchange.caller.tenant, id, gateway.engine.clock())
+    found = await gateway.library.find(exchange.context.tenant, id, gateway.engine.clock())
     if found is None:
         raise missing_file(id)
     return found

@@ -97,7 +97,11 @@ async def _answer(
     encoder = Frames(writer, thread, first)
     try:
         run = await engine.start(
-            request, exchange.caller, keep=encoder.keep, counts_receipts=True, keeps_chunks=preserves
+            request,
+            exchange.new_run(gateway),
+            keep=encoder.keep,
+            counts_receipts=True,
+            keeps_chunks=preserves,
         )
         await stream_run(gateway, exchange, run, encoder)
     except (SpecError, UpstreamError) as error:
@@ -119,7 +123,7 @@ async def _load(
     if choice.threads == "off":
         return None, frames.NO_THREADS
     try:
-        thread = await Thread.load(gateway.engine, exchange.caller.tenant, id)
+        thread = await Thread.load(gateway.engine, exchange.context.tenant, id)
     except StoreError as error:
         log.error("request %s: the thread could not be loaded: %s", exchange.request_id, error)
         return None, str(error)

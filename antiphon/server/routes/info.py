@@ -53,7 +53,7 @@ async def models(gateway: Gateway, exchange: Exchange) -> None:
         await _codex_models(gateway, exchange, found)
         return
     # Some list hundreds of models, and the first look at each takes a while.
-    key = exchange.caller.key
+    key = exchange.context.key
     models = await in_worker_thread(lambda: [_model(gateway, *each, key) for each in found.items()])
     if speaks_messages(exchange.head.path, exchange.head.headers):
         await exchange.answer(encode(model_page(models, exchange)))
@@ -67,7 +67,7 @@ async def _served(gateway: Gateway, exchange: Exchange) -> dict[str, Target]:
     for alias in sorted(config.aliases(), key=lambda alias: alias != config.default_model):
         with suppress(SpecError):  # who asks cannot use it
             found[alias] = _target(gateway, exchange, alias)
-    refused = config.discovered if exchange.caller.via else ()
+    refused = config.discovered if exchange.context.via else ()
     for name, listed in (await gateway.models.listed(without=refused)).items():
         for model in listed:
             if config.models.get(model) != (f"{name}/{model}",):
@@ -102,21 +102,21 @@ async def model(gateway: Gateway, exchange: Exchange) -> None:
         id = model_of(id)
     target = _target(gateway, exchange, id)
     await gateway.engine.routes.catalogue.load()
-    found = _model(gateway, id, target, exchange.caller.key)
+    found = _model(gateway, id, target, exchange.context.key)
     await exchange.answer(encode(model_object(found) if is_asked_so else found))
 
 
 def _target(gateway: Gateway, exchange: Exchange, id: str) -> Target:
     """Whom a request for this model goes to first; refused if there is none, or none for who asks."""
-    engine, caller = gateway.engine, exchange.caller
+    engine, context = gateway.engine, exchange.context
     try:
         target = gateway.config.resolve(id)
     except UnknownModel as unknown:
         error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
         raise SpecError(error) from None
-    if (route := engine.route_of(id)) is not None:
-        return engine.usable(route, caller).targets[0]
-    engine.check_use(target.provider, caller)
+    if (route := engine.settings.route_of(id)) is not None:
+        return engine.usable(route, context).targets[0]
+    engine.check_use(target.provider, context)
     return target
 
 
@@ -144,7 +144,7 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def audit(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(encode(gateway.audits.report(exchange.caller)))
+    await exchange.answer(encode(gateway.audits.report(exchange.context)))
 
 
 async def openapi(gateway: Gateway, exchange: Exchange) -> None:

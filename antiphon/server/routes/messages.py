@@ -16,7 +16,6 @@ from antiphon.bridges.messages.stream import MessageStream
 from antiphon.bridges.messages.threads import thread_not_found
 from antiphon.engine import token_counts
 from antiphon.engine.capabilities import estimated_tokens
-from antiphon.engine.engine import Caller
 from antiphon.engine.token_counts import turn_to_count
 from antiphon.providers.base import Turn, UpstreamError
 from antiphon.server.api.messages import MessageTokens
@@ -55,7 +54,7 @@ async def _create(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -> 
     exchange.watch()
     try:
         asked = await _followed(gateway, exchange, asked)
-        run = await gateway.engine.start(asked.request, _caller(exchange))
+        run = await gateway.engine.start(asked.request, exchange.new_run(gateway, dialect=_MESSAGES))
         if asked.request.stream:
             await stream_run(gateway, exchange, run, _encoder(exchange, asked, lambda: run.composer.ending))
         else:
@@ -72,7 +71,7 @@ async def _followed(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -
     """The request with the tools of the thread that it goes on with; refused if that cannot be continued."""
     if (id := asked.request.previous_response_id) is None:
         return asked
-    found = await gateway.store.get(exchange.caller.tenant, id)
+    found = await gateway.store.get(exchange.context.tenant, id)
     if found is None or found.status in _NEVER_ENDED:
         raise thread_not_found()
     is_large = len(found.body) > LARGE
@@ -84,7 +83,7 @@ async def _followed(gateway: Gateway, exchange: Exchange, asked: ReadMessages) -
 
 async def _repeat(gateway: Gateway, exchange: Exchange, asked: ReadMessages, found: StoredResponse) -> None:
     """The message that this request has made."""
-    exchange.caller = _caller(exchange)
+    exchange.context = replace(exchange.context, dialect=_MESSAGES)
     if asked.request.stream:
         exchange.watch()
         await stored_responses.stream_again(
@@ -105,9 +104,10 @@ async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
     """As exactly as the provider can tell, else an estimate."""
     asked = await exchange.decoded(_reader(exchange, read_counted), gateway.config.server.body_limit)
     try:
-        provider, turn = await turn_to_count(gateway.engine, asked.request, _caller(exchange))
+        run = exchange.new_run(gateway, "input_tokens", _MESSAGES)
+        turn = await turn_to_count(gateway.engine, asked.request, run)
         try:
-            count = await token_counts.count_tokens(gateway.engine, provider, turn)
+            count = await token_counts.count_tokens(run, turn)
         except UpstreamError:
             count = None
     except SpecError as error:
@@ -118,10 +118,6 @@ async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
 
 def _reader(exchange: Exchange, read: Callable[..., ReadMessages]) -> Callable[..., ReadMessages]:
     return partial(read, betas=exchange.header(b"anthropic-beta") or "")
-
-
-def _caller(exchange: Exchange) -> Caller:
-    return replace(exchange.caller, dialect=_MESSAGES)
 
 
 def _told(asked: ReadMessages, ending: Callable[[], Finish | None]) -> Callable[[Response], bytes]:

@@ -46,7 +46,7 @@ def seconds_to_live(form: Form) -> int | None:
 
 async def file_page(gateway: Gateway, exchange: Exchange) -> MessagesFileList:
     """The page that `limit` and `page` ask for, or the files that `ids` name."""
-    tenant, now = exchange.caller.tenant, gateway.engine.clock()
+    tenant, now = exchange.context.tenant, gateway.engine.clock()
     if exchange.query("scope_id") is not None:
         return MessagesFileList(data=[])  # no file belongs to a session here
     if ids := parse_qs(str(exchange.head.query_string, "latin-1")).get("ids[]"):

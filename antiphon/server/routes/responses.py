@@ -2,6 +2,8 @@
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from antiphon.bridges.encoder import ServerSentEvents
 from antiphon.engine.token_counts import count_tokens, turn_to_count
 from antiphon.server.api.objects import InputTokens
@@ -18,22 +20,34 @@ from antiphon.store import StoredResponse
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    caller, decode = exchange.caller, decode_request
-    if caller.dialect.is_lenient:
-        decode = partial(decode_request, skipped=caller.skipped)
-    await create_once(gateway, exchange, decode, _create, _repeat, waits=lambda request: request.background)
+    skipped: list[str] = []
+    decode = (
+        partial(decode_request, skipped=skipped) if exchange.context.dialect.is_lenient else decode_request
+    )
+    await create_once(
+        gateway,
+        exchange,
+        decode,
+        partial(_create, skipped=skipped),
+        _repeat,
+        waits=lambda request: request.background,
+    )
 
 
-async def _create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
-    exchange.caller.dialect.check_words(request)
+async def _create(gateway: Gateway, exchange: Exchange, request: Request, *, skipped: list[str]) -> None:
+    if skipped:
+        exchange.context = replace(exchange.context, skipped=tuple(skipped))
+    exchange.context.dialect.check_words(request)
     if request.background:
         await background.create(gateway, exchange, request)
         return
     exchange.watch()
-    caller = exchange.caller
-    run = await gateway.engine.start(request, caller, told_in_stream=caller.dialect.told_in_stream)
+    dialect = exchange.context.dialect
+    run = await gateway.engine.start(
+        request, exchange.new_run(gateway), told_in_stream=dialect.told_in_stream
+    )
     if request.stream:
-        encoder = ServerSentEvents(caller.dialect.for_response(run.response))
+        encoder = ServerSentEvents(dialect.for_response(run.response))
         await stream_run(gateway, exchange, run, encoder)
         return
     await answer_whole(gateway, exchange, run)
@@ -47,7 +61,7 @@ async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found:
         await stored_responses.follow(gateway, exchange, found)
     else:
         exchange.watch()
-        dialect = exchange.caller.dialect
+        dialect = exchange.context.dialect
         await stored_responses.stream_again(
             gateway, exchange, found, request, lambda whole: ServerSentEvents(dialect.for_response(whole))
         )
@@ -55,10 +69,12 @@ async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found:
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
     request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
-    exchange.caller.dialect.check_words(request)
-    provider, turn = await turn_to_count(gateway.engine, request, exchange.caller)
-    count = await count_tokens(gateway.engine, provider, turn)
+    exchange.context.dialect.check_words(request)
+    run = exchange.new_run(gateway, "input_tokens")
+    turn = await turn_to_count(gateway.engine, request, run)
+    count = await count_tokens(run, turn)
     if count is None:
-        message = f"the provider {provider.name!r} cannot count tokens without answering"
+        assert run.target is not None
+        message = f"the provider {run.target.provider!r} cannot count tokens without answering"
         raise SpecError(ErrorPayload("invalid_request", message, code="unsupported", param="model"), 400)
     await exchange.answer(encode(InputTokens(input_tokens=count)))

@@ -19,7 +19,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     """A cookie for a key that came with this request; without keys there is nothing to remember."""
-    headers, key = exchange.head.headers, exchange.caller.key
+    headers, key = exchange.head.headers, exchange.context.key
     digest = gateway.gate.key_digest(key)
     if digest is None:
         await _answer(gateway, exchange, None)
@@ -47,5 +47,5 @@ async def _answer(
 ) -> None:
     # AI SDK 7, which the app is built with, cannot read the third protocol.
     protocol = OPEN_RESPONSES if gateway.chat.protocol == OPEN_RESPONSES else UI
-    body = SessionObject(key=exchange.caller.key or None, expires_at=expires_at, protocol=protocol)
+    body = SessionObject(key=exchange.context.key or None, expires_at=expires_at, protocol=protocol)
     await exchange.answer(encode(body), headers=(_NOT_KEPT, *headers))

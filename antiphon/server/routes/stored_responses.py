@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from antiphon.bridges.encoder import Encoder, Headers
 from antiphon.engine import obfuscation
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.server.api.objects import BrokenRule, DeletedResponse, ResponseAudit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -54,7 +54,7 @@ async def follow(
     gateway: Gateway, exchange: Exchange, found: StoredResponse, after: int = FROM_THE_START
 ) -> None:
     """The events of a background response, as they were spelled for whoever created it."""
-    exchange.caller = replace(exchange.caller, dialect=of_log(found.dialect))
+    exchange.context = replace(exchange.context, dialect=of_log(found.dialect))
     exchange.watch()
     await stream_log(gateway, exchange, decode_response(found.body), after)
 
@@ -67,8 +67,8 @@ async def deleted(gateway: Gateway, exchange: Exchange) -> str:
     """The id of the response that is no more; one that still ran is cancelled first."""
     found = await find(gateway, exchange)
     if found.status in RUNNING:
-        await gateway.background.cancel(exchange.caller.tenant, found.id)
-    if not await gateway.store.delete(exchange.caller.tenant, found.id):
+        await gateway.background.cancel(exchange.context.tenant, found.id)
+    if not await gateway.store.delete(exchange.context.tenant, found.id):
         raise missing(found.id)
     return found.id
 
@@ -80,7 +80,7 @@ async def cancel(gateway: Gateway, exchange: Exchange) -> None:
         error = invalid_request("only a background response can be cancelled; close the connection of others")
         raise SpecError(error.with_code("not_background"))
     if found.status in RUNNING:
-        found = await gateway.background.cancel(exchange.caller.tenant, found.id)
+        found = await gateway.background.cancel(exchange.context.tenant, found.id)
     if found is None:
         raise missing(exchange.params["id"])
     await answer(gateway, exchange, found)
@@ -89,7 +89,7 @@ async def cancel(gateway: Gateway, exchange: Exchange) -> None:
 async def input_items(gateway: Gateway, exchange: Exchange) -> None:
     """Everything that the model was given, the earlier turns of a chain included."""
     paging, id = Paging.of(exchange), exchange.params["id"]
-    context = await gateway.store.context(exchange.caller.tenant, id)
+    context = await gateway.store.context(exchange.context.tenant, id)
     if context is None:
         raise missing(id)
     is_large = context.size > LARGE
@@ -99,7 +99,7 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
 
 async def audit(gateway: Gateway, exchange: Exchange) -> None:
     """The Auditor's verdict on the event log; one that still grows is judged as far as it goes."""
-    found, tenant = await find(gateway, exchange), exchange.caller.tenant
+    found, tenant = await find(gateway, exchange), exchange.context.tenant
     if not found.background:
         error = invalid_request("only a background response keeps its events, and they are what is audited")
         raise SpecError(error.with_code("not_background"))
@@ -151,7 +151,7 @@ def _page(context: Context, paging: Paging) -> bytes:
 async def find(gateway: Gateway, exchange: Exchange) -> StoredResponse:
     """The response that the path names, if it is the caller's."""
     id = exchange.params["id"]
-    found = await gateway.store.get(exchange.caller.tenant, id)
+    found = await gateway.store.get(exchange.context.tenant, id)
     if found is None:
         raise missing(id)
     return found
@@ -174,10 +174,10 @@ def _starting_after(exchange: Exchange) -> int:
 
 async def answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -> None:
     """The stored body, spelled for whoever asks now."""
-    response, receipts = _told(found, exchange.caller)
-    body = exchange.caller.dialect.encode_response(response)
+    response, receipts = _told(found, exchange.context)
+    body = exchange.context.dialect.encode_response(response)
     await exchange.answer(body, headers=answer_headers(receipts))
-    gateway.audits.answer(body, response.tools, exchange.caller)
+    gateway.audits.answer(body, response.tools, exchange.context)
 
 
 async def answer_as(
@@ -193,7 +193,7 @@ async def answer_as(
     await exchange.answer(told(response), headers=(*headers, *counted))
 
 
-def _told(found: StoredResponse, caller: Caller) -> tuple[Response, Sequence[Receipt]]:
+def _told(found: StoredResponse, caller: RequestContext) -> tuple[Response, Sequence[Receipt]]:
     """A stored response with what this caller wants to see of it, and all of its receipts."""
     response = decode_response(found.body)
     receipts = response.receipts or ()
@@ -216,8 +216,8 @@ async def stream_again(
     encoder: Callable[[Response], Encoder],
 ) -> None:
     """The stream of a stored response that is over, composed anew for the request that made it."""
-    response, receipts = _told(found, exchange.caller)
-    events = recompose(response, first_sequence_number=exchange.caller.dialect.first_sequence_number)
+    response, receipts = _told(found, exchange.context)
+    events = recompose(response, first_sequence_number=exchange.context.dialect.first_sequence_number)
     if request.stream_options is not None and obfuscation.is_wanted(request):
         obfuscation.obfuscate(events)
     stream = Stream(gateway, exchange, encoder(response), response.tools, receipts)
@@ -230,7 +230,7 @@ async def stream_again(
         stream.stop()
 
 
-def _shown(item: Item, caller: Caller, asked: frozenset[str]) -> Item | None:
+def _shown(item: Item, caller: RequestContext, asked: frozenset[str]) -> Item | None:
     kind = caller.dialect.shows(type_of(item), asked)
     if kind is None:
         return None

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.engine.attempt import open_run
 from antiphon.server.api import file_objects as objects
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -35,7 +36,7 @@ _LONGEST_QUERY = 4096
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     body = await json_body(gateway, exchange, objects.VectorStoreBody, optional=True)
-    tenant, now = exchange.caller.tenant, gateway.engine.clock()
+    tenant, now = exchange.context.tenant, gateway.engine.clock()
     chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
     files = [
         await _uploaded(gateway, tenant, id, now, f"file_ids[{n}]")
@@ -53,8 +54,10 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         expires_at=None if days is None else int(now) + days * _DAY,
     )
     await gateway.store.add_vector_store(made)
-    for file in files:
-        await gateway.file_search.index.add(made, file, {}, chunking, now)
+    if files:
+        async with open_run(exchange.new_run(gateway, "indexing")) as upstreams:
+            for file in files:
+                await gateway.file_search.index.add(made, file, {}, chunking, now, upstreams)
     await _answer(exchange, await gateway.store.vector_store(tenant, made.id) or made)
 
 
@@ -62,7 +65,7 @@ async def listed(gateway: Gateway, exchange: Exchange) -> None:
     paging = Paging.of(exchange)
     try:
         page = await gateway.store.vector_stores(
-            exchange.caller.tenant, after=paging.after, limit=paging.limit, newest_first=paging.newest_first
+            exchange.context.tenant, after=paging.after, limit=paging.limit, newest_first=paging.newest_first
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "vector store") from None
@@ -95,7 +98,7 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
     id = exchange.params["id"]
-    if not await gateway.store.delete_vector_store(exchange.caller.tenant, id):
+    if not await gateway.store.delete_vector_store(exchange.context.tenant, id):
         raise missing_store(id)
     await exchange.answer(encode(objects.DeletedVectorStore(id=id)))
 
@@ -107,7 +110,9 @@ async def add_file(gateway: Gateway, exchange: Exchange) -> None:
     attributes = attributes_of(body.attributes, "attributes")
     chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
     file = await _uploaded(gateway, store.tenant, body.file_id, now, "file_id")
-    indexed = await gateway.file_search.index.add(store, file, attributes, chunking, now)
+    async with open_run(exchange.new_run(gateway, "indexing")) as upstreams:
+        index = gateway.file_search.index
+        indexed = await index.add(store, file, attributes, chunking, now, upstreams)
     if indexed is None:
         raise missing_file(file.id, "file_id")
     await exchange.answer(encode(_shown_file(store.id, indexed)))
@@ -160,14 +165,16 @@ async def search(gateway: Gateway, exchange: Exchange) -> None:
         )
         raise wrong("query", message)
     try:
-        found = await tool.index.search(
-            [store],
-            queries,
-            None if body.filters is None else condition(body.filters, "filters"),
-            results_of(body.max_num_results, "max_num_results", tool.results),
-            ranking_of(body.ranking_options, "ranking_options"),
-            gateway.engine.clock(),
-        )
+        async with open_run(exchange.new_run(gateway, "search")) as upstreams:
+            found = await tool.index.search(
+                [store],
+                queries,
+                None if body.filters is None else condition(body.filters, "filters"),
+                results_of(body.max_num_results, "max_num_results", tool.results),
+                ranking_of(body.ranking_options, "ranking_options"),
+                gateway.engine.clock(),
+                upstreams,
+            )
     except EmbeddingFailed as reason:
         raise SpecError(ErrorPayload("server_error", str(reason), "embeddings_failed"), 502) from None
     results = [
@@ -185,7 +192,7 @@ async def search(gateway: Gateway, exchange: Exchange) -> None:
 
 async def _find(gateway: Gateway, exchange: Exchange) -> VectorStore:
     id = exchange.params["id"]
-    found = await gateway.file_search.index.find(exchange.caller.tenant, id, gateway.engine.clock())
+    found = await gateway.file_search.index.find(exchange.context.tenant, id, gateway.engine.clock())
     if found is None:
         raise missing_store(id)
     return found

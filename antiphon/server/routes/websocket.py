@@ -4,10 +4,13 @@ import logging
 from functools import partial
 from time import perf_counter
 
+from msgspec.structs import replace
+
 from antiphon.bridges.encoder import JsonLines
-from antiphon.engine.engine import Asked, Caller
 from antiphon.engine.failures import SHUTDOWN, Problem, problem_of
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run import Run
+from antiphon.engine.run_state import RunState
 from antiphon.server.asgi_exchange import names_two_hosts
 from antiphon.server.auditing import Audit
 from antiphon.server.body_memory import MemoryShare
@@ -37,36 +40,37 @@ async def serve(gateway: Gateway, scope: AsgiScope, receive: Receive, send: Send
             raise two_hosts()
         gateway.gate.check_source(headers)
         try:
-            caller = gateway.gate.admit(headers, id)
+            context = gateway.gate.admit(headers, id)
         except SpecError as refusal:
-            caller = await gateway.sessions.admit(headers, refusal, id)
+            context = await gateway.sessions.admit(headers, refusal, id)
         if scope["path"].rstrip("/") != PATH:
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:
         await refuse_handshake(error, scope, receive, send, named)
         gateway.requests.refused(error.payload, error.status, f"WS {scope['path']}", id)
         return
-    work_for(caller.tenant)
+    work_for(context.tenant)
     await receive()
-    spelled = (b"x-antiphon-dialect", caller.dialect.name.encode())
+    spelled = (b"x-antiphon-dialect", context.dialect.name.encode())
     version = gateway.gate.version(headers)
     await send({"type": "websocket.accept", "headers": [named, spelled, *version]})
-    await GatewaySocket(gateway, caller, receive, send, texts_of(scope, send)).run()
+    await GatewaySocket(gateway, context, receive, send, texts_of(scope, send)).run()
 
 
 class SocketEnd:
     """One turn on a connection: each event is a message."""
 
-    def __init__(self, gateway: Gateway, caller: Caller, run: Run, texts: Texts) -> None:
+    def __init__(self, gateway: Gateway, run: Run, texts: Texts) -> None:
+        context = run.state.context
         self._audits = gateway.audits
-        self._caller = caller
+        self._context = context
         self._tools = run.turn.tools
-        self._encoder = JsonLines(caller.dialect.for_response(run.response))
+        self._encoder = JsonLines(context.dialect.for_response(run.response))
         self._texts = texts
         self.audit: Audit | None = None
 
     def open(self) -> None:
-        self.audit = self._audits.of_turn(self._tools, self._caller)
+        self.audit = self._audits.of_turn(self._tools, self._context)
 
     def put(self, events: list[AnyEvent]) -> bool:
         lines = self._encoder.encode(events).split(b"\n")[:-1]
@@ -87,12 +91,17 @@ class SocketEnd:
 class GatewaySocket(ResponsesSocket[Context]):
     """One connection to the gateway, within its limits, audited if that is on."""
 
-    def __init__(self, gateway: Gateway, caller: Caller, receive: Receive, send: Send, texts: Texts) -> None:
+    def __init__(
+        self, gateway: Gateway, context: RequestContext, receive: Receive, send: Send, texts: Texts
+    ) -> None:
         server = gateway.config.server
         super().__init__(receive, send, texts, limit=server.websocket_limit, idle=server.websocket_idle)
         self._gateway = gateway
-        self._caller = caller
-        self._held = MemoryShare(gateway.memory, caller.tenant)
+        self._connected = context
+        """What the handshake said; each turn has a context of its own."""
+        self._context = context
+        self._run: RunState | None = None
+        self._held = MemoryShare(gateway.memory, context.tenant)
         self._end: SocketEnd | None = None
         self._problem: Problem | None = None
         """Why the last turn failed, if it did."""
@@ -105,46 +114,52 @@ class GatewaySocket(ResponsesSocket[Context]):
         self._held.hold(size)
 
     def broke(self, error: Exception) -> None:
-        log.error("request %s: the socket broke", self._caller.request_id, exc_info=error)
+        log.error("request %s: the socket broke", self._connected.request_id, exc_info=error)
 
     async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
         if self._gateway.stopping:
             raise SpecError(SHUTDOWN, 503)
-        self._caller.is_large = len(message) > LARGE
-        caller, decode = self._caller, decode_websocket_create
-        if caller.dialect.is_lenient:
-            caller.skipped.clear()
-            decode = partial(decode_websocket_create, skipped=caller.skipped)
-        return await decode_pieces(decode, message, self._gateway.config.server.body_limit)
+        context, decode, skipped = self._connected, decode_websocket_create, list[str]()
+        if context.dialect.is_lenient:
+            decode = partial(decode_websocket_create, skipped=skipped)
+        request = await decode_pieces(decode, message, self._gateway.config.server.body_limit)
+        if skipped or len(message) > LARGE:
+            context = replace(context, is_large=len(message) > LARGE, skipped=tuple(skipped))
+        self._context = context
+        return request
 
     async def turn(self, message: bytes | Pieces) -> None:
-        caller, began = self._caller, perf_counter()
+        began = perf_counter()
         self._problem = None
         await super().turn(message)
         end, self._end = self._end, None
         if end is not None and end.audit is not None:
             end.audit.finish()
-        self._gateway.requests.ended(caller, f"WS {PATH}", began, 0, self._problem)
-        caller.asked = Asked()  # the last one holds the whole request, and the socket may be idle for long
+        run, self._run = self._run, None  # it holds the whole request, and the socket may be idle for long
+        self._gateway.requests.ended(self._connected, run, f"WS {PATH}", began, 0, self._problem)
 
     async def respond(self, request: WebSocketCreate) -> bool:
-        gateway, caller = self._gateway, self._caller
-        caller.dialect.check_words(request)
-        told = caller.dialect.told_in_stream
+        gateway, dialect = self._gateway, self._context.dialect
+        dialect.check_words(request)
+        self._run = state = gateway.engine.new_run(self._context)
         run = await gateway.engine.start(
-            request, caller, memory=self.memory, error_event=False, told_in_stream=told
+            request,
+            state,
+            memory=self.memory,
+            error_event=False,
+            told_in_stream=dialect.told_in_stream,
         )
-        self._end = SocketEnd(gateway, caller, run, self.texts)
+        self._end = SocketEnd(gateway, run, self.texts)
         await deliver(gateway, run, self._end)
         self._problem = run.problem
         return self._problem is None
 
     async def fail(self, error: Exception) -> None:
-        self._problem = problem = problem_of(error, self._caller.request_id)
+        self._problem = problem = problem_of(error, self._connected.request_id)
         await self.send_error(problem.payload, problem.status)
 
     async def send_error(self, error: ErrorPayload, status: int) -> str:
-        text = await super().send_error(self._caller.dialect.error(error), status)
+        text = await super().send_error(self._connected.dialect.error(error), status)
         if self._end is not None and self._end.audit is not None:
             self._end.audit.sent_message(text)
         return text

@@ -10,7 +10,7 @@ import msgspec
 from antiphon.config import UnknownModel
 from antiphon.providers.base import EmbeddingTask, Embeds, UpstreamError
 from antiphon.store import Vectors
-from antiphon.tools.base import ToolEnvironment
+from antiphon.tools.base import ToolEnvironment, Upstreams
 from antiphon.wires.worker_thread import in_worker_thread
 
 _BATCH = 64
@@ -31,24 +31,22 @@ class Embedder:
             raise ValueError(str(unknown)) from None
         if find_spec("numpy") is None:
             raise ValueError("vectors are compared with numpy: pip install 'antiphon[vectors]'")
-        self._upstream_model = target.upstream_model
-        self._provider_name = target.provider
-        self._provider: Embeds | None = None
+        self._target = target
         provider: object = environment.providers.get(target.provider)
-        if isinstance(provider, Embeds):
-            self._provider = provider
-        elif provider is not None:
+        self._is_disabled = provider is None
+        if provider is not None and not isinstance(provider, Embeds):
             raise ValueError(f"the provider {target.provider!r} has no embeddings")
 
-    async def vectors(self, texts: Sequence[str]) -> list[bytes]:
+    async def vectors(self, texts: Sequence[str], upstreams: Upstreams) -> list[bytes]:
         """A vector for each text: numbers of four bytes each, little-endian."""
-        if self._provider is None:
-            raise EmbeddingFailed(f"the provider {self._provider_name!r} of the embedding model is disabled")
+        if self._is_disabled:
+            name = self._target.provider
+            raise EmbeddingFailed(f"the provider {name!r} of the embedding model is disabled")
         found: list[bytes] = []
         for n in range(0, len(texts), _BATCH):
-            task = EmbeddingTask(self._upstream_model, list(texts[n : n + _BATCH]))
+            task = EmbeddingTask(self._target.upstream_model, list(texts[n : n + _BATCH]))
             try:
-                embedded = await self._provider.embed(task)
+                embedded = await upstreams.embed(self._target, task)
             except UpstreamError as error:
                 raise EmbeddingFailed(f"the embedding model did not answer ({error.payload.code})") from None
             found += await in_worker_thread(_packed, embedded.vectors)

@@ -13,6 +13,7 @@ import msgspec
 
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.store import FileChunk, FoundChunk, IndexedFile, Store, UploadedFile, VectorStore
+from antiphon.tools.base import Upstreams
 from antiphon.tools.file_search.chunking import Chunking, spans
 from antiphon.tools.file_search.embedding import Embedder, EmbeddingFailed, nearest
 from antiphon.tools.file_search.extraction import Extractor, Unreadable
@@ -60,6 +61,7 @@ class SearchIndex:
         attributes: dict[str, Any],
         chunking: Chunking,
         now: float,
+        upstreams: Upstreams,
     ) -> IndexedFile | None:
         """Read a file into a vector store; it is in there afterwards, failed if it could not be read.
 
@@ -70,7 +72,9 @@ class SearchIndex:
         try:
             text = await self._extractor.text(self._library.path(file), file.filename, file.tenant)
             texts = await in_worker_thread(_cut, text, chunking)
-            vectors = await self._embedder.vectors(texts) if self._embedder is not None else None
+            vectors = None
+            if self._embedder is not None:
+                vectors = await self._embedder.vectors(texts, upstreams)
             chunks = [FileChunk(text, vectors[n] if vectors else None) for n, text in enumerate(texts)]
             size = sum(len(chunk.text.encode()) + len(chunk.vector or b"") for chunk in chunks)
             model = None if self._embedder is None else self._embedder.model
@@ -90,11 +94,12 @@ class SearchIndex:
         limit: int,
         ranking: Ranking,
         now: float,
+        upstreams: Upstreams,
     ) -> list[SearchHit]:
         """The chunks that fit any of the queries best."""
         vectors: list[bytes] = []
         if self._embedder is not None and ranking.embedding_weight:
-            vectors = await self._embedder.vectors(queries)
+            vectors = await self._embedder.vectors(queries, upstreams)
         found: list[SearchHit] = []
         for store in stores:
             found += await self._search_one(store, queries, vectors, condition, ranking)

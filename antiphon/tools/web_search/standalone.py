@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
-from antiphon.tools.base import ToolFailure
+from antiphon.tools.base import ToolFailure, Upstreams
 from antiphon.tools.web_search.declared import Declared, Domains, read, read_domains
 from antiphon.tools.web_search.pages import WebPage, checked
 from antiphon.tools.web_search.tool import WebSearch, excerpts, is_named
@@ -82,8 +82,9 @@ class StandaloneSearchBody(Struct):
 class StandaloneSearch:
     """Answers such searches. What each session has found is remembered, because only that may be opened."""
 
-    def __init__(self, tool: WebSearch) -> None:
+    def __init__(self, tool: WebSearch, upstreams: Upstreams) -> None:
         self._tool = tool
+        self._upstreams = upstreams
 
     async def answer(self, asked: StandaloneSearchBody, said: Sequence[Item], tenant: str) -> str:
         """What the model is to read. A mistake in the settings is a `SpecError`."""
@@ -131,7 +132,7 @@ class StandaloneSearch:
             except SpecError as error:
                 raise ToolFailure(error.payload.message) from None
             narrowed = replace(declared, domains=Domains(only, declared.domains.blocked))
-        results = await self._tool.search(query, narrowed)
+        results = await self._tool.search(query, narrowed, self._upstreams)
         results = [one for one in results if declared.domains.allow(one.url)]
         found.update(dict.fromkeys(one.url for one in results))
         if not results:

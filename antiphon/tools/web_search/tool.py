@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from antiphon.tools.base import (
     ToolEnvironment,
     ToolFailure,
     ToolSession,
+    Upstreams,
     closed_object,
     recalled,
 )
@@ -89,9 +91,12 @@ class WebSearch(HostedTool):
         said = json.dumps(found, ensure_ascii=False) if found else "(the results were not kept)"
         return recalled(item, kind if kind in (OPEN, FIND) else SEARCH, json.dumps(about), said)
 
-    async def search(self, query: str, asked: Declared) -> list[WebResult]:
+    async def search(self, query: str, asked: Declared, upstreams: Upstreams) -> list[WebResult]:
         assert self._backend is not None
-        return await search(self._backend, self.environment.http, query, asked, self.settings.timeout)
+        http, timeout = self.environment.http, self.settings.timeout
+        return await upstreams.call_service(
+            SEARCH, partial(search, self._backend, http, query, asked, timeout)
+        )
 
     async def close(self) -> None:
         await self.pages.readers.close()
@@ -152,7 +157,7 @@ class _Session(ToolSession):
         if len(query) > _LONGEST_QUERY:
             raise ToolFailure(f"the query has more than {_LONGEST_QUERY:,} characters; use fewer words")
         call.about["queries"] = [query]
-        results = await self._tool.search(query, self._asked)
+        results = await self._tool.search(query, self._asked, self._scope.upstreams)
         self._found |= dict.fromkeys(one.url for one in results)
         if self._shows_sources:
             call.about["sources"] = [{"type": "url", "url": one.url} for one in results]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.job import BackgroundJob, Pace
 from antiphon.engine.background.owned_rows import OwnedRows
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, UpstreamError, answer_from
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.request import Request
@@ -121,7 +121,8 @@ Owner = Callable[..., Awaitable[Background]]
 
 
 async def begin(background: Background) -> BackgroundJob:
-    return await background.start(Request(model="p/m", input="hi", background=True), Caller())
+    run = background._engine.new_run(RequestContext())
+    return await background.start(Request(model="p/m", input="hi", background=True), run)
 
 
 async def end_of(store: SqliteStore, id: str) -> StoredResponse:

@@ -13,7 +13,8 @@ from antiphon.config import Config
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.job import BackgroundJob
 from antiphon.engine.background.late_loop import LateLoop
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.summary import trigger
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.content import InputText
@@ -289,7 +290,9 @@ async def test_the_answer_does_not_wait_for_a_model_that_is_busy(
 ) -> None:
     background = await owner()
     request = Request(model="busy/m", input="word " * 500, background=True)
-    job = await asyncio.wait_for(background.start(request, Caller()), DEADLINE)
+    job = await asyncio.wait_for(
+        background.start(request, background._engine.new_run(RequestContext())), DEADLINE
+    )
     assert job.created.status == "queued"
     busy.free.set()
     found = await end_of(store, job.id)
@@ -305,7 +308,7 @@ async def test_a_summary_of_what_does_not_fit_is_made_of_its_newer_half(
     background = await owner()
     said: list[Item] = [Message(role="user", content=[InputText(f"word {n} " * 50)]) for n in range(4)]
     request = Request(model="narrow/m", input=[*said, trigger()], background=True)
-    job = await background.start(request, Caller(receipts=True))
+    job = await background.start(request, background._engine.new_run(RequestContext(receipts=True)))
     found = await end_of(store, job.id)
     assert found.status == "completed", found.body
     body = json.loads(found.body)

@@ -13,7 +13,8 @@ from antiphon.config.schema import BackgroundSettings
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.job import BackgroundJob
 from antiphon.engine.background.queued_work import QueuedWork
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.spec.request import Request
 from antiphon.store import StoreBusy, StoredResponse, StoreUnavailable
 from antiphon.store.postgres.store import PostgresStore
@@ -64,7 +65,7 @@ async def test_work_that_broke_off_is_not_over_before_its_response_has_ended(
     monkeypatch.setattr(BackgroundJob, "work", fail)
     async with opened(store, Spoken(), 0) as background, asyncio.timeout(DEADLINE):
         assert isinstance(background._source, QueuedWork)
-        job = await background.start(REQUEST, Caller())
+        job = await background.start(REQUEST, background._engine.new_run(RequestContext()))
         working = asyncio.create_task(background._source.work("", job.id, 0))
         for _ in range(5):
             await refused.acquire()
@@ -100,7 +101,7 @@ async def test_a_log_that_has_more_than_is_known_is_gone_on_with_in_the_next_att
     monkeypatch.setattr(store, "append_events", forget)
     provider = Spoken()
     async with opened(store, provider, 2) as background, asyncio.timeout(DEADLINE):
-        job = await background.start(REQUEST, Caller())
+        job = await background.start(REQUEST, background._engine.new_run(RequestContext()))
         provider.words.put_nowait("one")
         after = -1
         while events := await background.events("", job.id, after):

@@ -17,7 +17,8 @@ from msgspec import Struct, UnsetType
 from antiphon.config import Config, ProviderSettings
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.takeover import final_change
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.seam import last_words
 from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn
 from antiphon.spec import ids
@@ -185,7 +186,8 @@ class Workshop(Struct):
     ) -> StoredResponse:
         """A response whose log breaks off after `cut` events."""
         request = Request(model="p/m", background=True, **{"input": "hi", **fields})
-        job = await self.background.store_queued(request, Caller(dialect=dialect, receipts=True))
+        run = self.background._engine.new_run(RequestContext(dialect=dialect, receipts=True))
+        job = await self.background.store_queued(request, run)
         composer = Composer(
             decode_response(encode(job.created)),
             clock=time.time,

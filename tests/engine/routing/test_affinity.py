@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.config import ModelFacts, Prices, RouteSettings, Target
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.affinity import HELD, Held, response_keys
 from antiphon.providers.base import Capabilities, UpstreamError
 from antiphon.spec.errors import ErrorPayload
@@ -47,11 +48,11 @@ async def test_a_cache_key_and_a_socket_stay_on_their_target(
 ) -> None:
     world = await moved_once(store)
     if fields.pop("is_socket", False):
-        fields = {"memory": TurnMemory(), "caller": Caller(request_id="req_1", receipts=True)}
+        fields = {"memory": TurnMemory(), "context": RequestContext(request_id="req_1", receipts=True)}
     await world.stream(**fields)
     then, _ = await world.stream(**fields)
     assert then.response.model == "b/m"
-    other: dict[str, Any] = {"caller": Caller(tenant="other")}
+    other: dict[str, Any] = {"context": RequestContext(tenant="other")}
     if "memory" not in fields:
         other["prompt_cache_key"] = "k"
     foreign, _ = await world.stream(**other)

@@ -4,7 +4,7 @@ from time import process_time
 
 import pytest
 
-from antiphon.engine.routing.attempt import Attempt
+from antiphon.engine.routing.attempt_sink import AttemptSink
 from antiphon.engine.routing.router import MOST_CONTINUATIONS
 from antiphon.engine.routing.seam import Seam, last_words
 from antiphon.spec.content import UrlCitation
@@ -92,14 +92,14 @@ async def test_an_attempt_holds_no_more_than_a_mebibyte(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     held: list[int] = []
-    put = Attempt.put
+    put = AttemptSink.put
 
-    def counting(attempt: Attempt, deltas: list[AnyDelta]) -> bool:
+    def counting(attempt: AttemptSink, deltas: list[AnyDelta]) -> bool:
         taken = put(attempt, deltas)
         held.append(len(attempt._held or ()))
         return taken
 
-    monkeypatch.setattr(Attempt, "put", counting)
+    monkeypatch.setattr(AttemptSink, "put", counting)
     # Without a client that follows, words are held; with one, what announces nothing.
     said: AnyDelta = TextDelta("" if stream else "x" * KB)
     a = Scenes("a", [[], *([[said] * 100] * 100), [TextDelta("end")], [Finish()]])

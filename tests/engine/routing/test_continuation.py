@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.seam import LEAST, last_words
 from antiphon.engine.run import Run
 from antiphon.providers.base import Capabilities
@@ -175,8 +175,8 @@ async def test_what_may_not_be_guessed_is_the_end(
     a, b = Scenes("a", [[], opened, CUT]), Scenes("b", [[], [TextDelta("x")], [Finish()]])
     for target in (a, b):
         target.capabilities = Capabilities(frozenset(), custom_tools=True)
-    caller = Caller(receipts=True, dialect=DIALECTS["vtcode"])
-    run = await World(store, a, b, on_cut="continue").start(caller, **fields)
+    context = RequestContext(receipts=True, dialect=DIALECTS["vtcode"])
+    run = await World(store, a, b, on_cut="continue").start(context, **fields)
     await run.deliver(Heard())
     assert run.response.status == "failed"
     assert not b.turns

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from antiphon.config import Target
 from antiphon.engine.routing.continuation import Unfinished, resumable
-from antiphon.engine.routing.router import RouteProvider
+from antiphon.engine.routing.router import TargetRouter
 from antiphon.engine.routing.seam import last_words
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Message
 from antiphon.spec.response import Usage
@@ -175,8 +175,8 @@ async def test_after_a_takeover_the_budget_is_used_once(store: SqliteStore) -> N
     run.composer.feed([TextDelta("x" * 160)])
     before = resumable(run.composer.snapshot(), run.turn.request)
     assert isinstance(before, Unfinished)
-    assert isinstance(run.provider, RouteProvider)
-    run.provider.resume(before)
+    assert isinstance(run.asker, TargetRouter)
+    run.asker.go_on(before)
     await run.deliver(Heard())
     assert [target.turns[0].request.max_output_tokens for target in (a, b)] == [60 + 15, 60 + 15]
     assert run.turn.request.max_output_tokens == 100

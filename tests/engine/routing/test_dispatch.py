@@ -4,7 +4,7 @@ import pytest
 
 from antiphon.config import RouteSettings, Target
 from antiphon.engine.routing import dispatch as module
-from antiphon.engine.routing.dispatch import Ask, Dispatch, Wait
+from antiphon.engine.routing.dispatch import Dispatch, Grant, Wait
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import States
 
@@ -27,9 +27,9 @@ def dispatching(
     return Dispatch(RouteSettings(**settings), known, candidates, last, Fixed())  # type: ignore[arg-type]
 
 
-def ask(dispatch: Dispatch, now: float) -> Ask:
+def ask(dispatch: Dispatch, now: float) -> Grant:
     step = dispatch.next(now)
-    assert isinstance(step, Ask)
+    assert isinstance(step, Grant)
     return step
 
 

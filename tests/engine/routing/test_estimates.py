@@ -107,7 +107,7 @@ async def test_a_router_measures_answers_as_they_come(
 ) -> None:
     """The first words after one second, 100 tokens in the four that follow: streamed or not."""
     clock = [100.0]
-    for module in ("router", "attempt"):
+    for module in ("router", "attempt_sink"):
         monkeypatch.setattr(f"antiphon.engine.routing.{module}.perf_counter", lambda: clock[0])
     said: list[Step] = [
         [TextDelta("one ")],
@@ -125,7 +125,7 @@ async def test_a_router_measures_a_whole_answer_by_its_tokens(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    for module in ("router", "attempt"):
+    for module in ("router", "attempt_sink"):
         monkeypatch.setattr(f"antiphon.engine.routing.{module}.perf_counter", lambda: clock[0])
     said: list[Step] = [[TextDelta("all"), UsageDelta(Usage.of(10, 50)), Finish()]]
     world = World(store, Counting("a", clock, said), Scenes("b", said))

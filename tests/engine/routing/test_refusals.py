@@ -1,6 +1,7 @@
 """Requests that are refused here, and what that says about the targets of a route: nothing."""
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.config import MediaSettings, ModelFacts, Target
 from antiphon.engine.media import MediaFetcher
@@ -23,7 +24,8 @@ async def test_a_request_that_is_refused_here_says_nothing_about_the_target(stor
     broken, well = Scenes("a", AWAY), Scenes("b", FINE)
     broken.capabilities = well.capabilities = Capabilities(frozenset(), images=True)
     world, http = World(store, broken, well), UpstreamClient()
-    world.engine.media = MediaFetcher(MediaSettings(), http)
+    engine = world.engine
+    engine.settings = replace(engine.settings, media=MediaFetcher(MediaSettings(), http))
     breaker = world.engine.routes.states[Target("a", "m")].breaker
     for n in (1, 2, 3):
         await world.plain()

@@ -10,7 +10,7 @@ import pytest
 from antiphon.config import ModelFacts, Target
 from antiphon.engine import compaction
 from antiphon.engine.background.background import Background
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing import dispatch
 from antiphon.providers.base import Capabilities, Sink, UpstreamError
 from antiphon.spec.codec import encode
@@ -306,10 +306,10 @@ async def test_a_target_that_would_lose_something_is_tried_last(store: SqliteSto
 async def test_a_strict_request_goes_to_whoever_takes_it_as_it_is(store: SqliteStore) -> None:
     a, b = Scenes("a", FINE), Scenes("b", FINE)
     b.capabilities = Capabilities(frozenset({"top_p"}))
-    run, _ = await World(store, a, b).stream(caller=Caller(strict=True), top_p=0.5)
+    run, _ = await World(store, a, b).stream(context=RequestContext(strict=True), top_p=0.5)
     assert run.response.model == "b/m"
     with pytest.raises(SpecError) as refused:
-        await World(store, a, Scenes("c", FINE)).stream(caller=Caller(strict=True), top_p=0.5)
+        await World(store, a, Scenes("c", FINE)).stream(context=RequestContext(strict=True), top_p=0.5)
     assert refused.value.payload.code == "unsupported_parameter"
     assert not a.turns
 
@@ -327,7 +327,7 @@ async def test_a_background_response_is_answered_by_whoever_can(store: SqliteSto
     background = Background(world.engine)
     await background.open()
     request = decode_request(encode({"input": "hi", "background": True}))
-    job = await background.start(request, Caller(receipts=True))
+    job = await background.start(request, world.engine.new_run(RequestContext(receipts=True)))
     assert job.created.model == "a/m"
     await background.finished()
     stored = await store.get("", job.id)
@@ -389,9 +389,9 @@ async def test_nothing_is_left_of_a_thousand_failing_requests(store: SqliteStore
 
 async def test_a_conversation_is_compacted_by_whoever_can(store: SqliteStore) -> None:
     a, b = Scenes("a", [error("timeout", 504)]), Scenes("b", FINE)
-    world, caller = World(store, a, b), Caller()
+    world = World(store, a, b)
     request = CompactRequest(model="r", input="a long conversation")
-    run = await compaction.start(world.engine, request, caller)
+    run = await compaction.start(world.engine, request, world.engine.new_run(RequestContext(), "compaction"))
     resource = await compaction.finish(world.engine, run)
     assert resource.object == "response.compaction"
     assert [len(target.turns[0].items) for target in (a, b)] == [2, 2]

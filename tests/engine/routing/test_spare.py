@@ -3,7 +3,8 @@
 import pytest
 
 from antiphon.config import Config, ModelFacts, ProviderSettings, RouteSettings, Target
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
@@ -69,8 +70,8 @@ async def test_a_spare_target_that_the_caller_may_not_use_is_not_asked(store: Sq
         discovered={"b": None},  # type: ignore[dict-item]
     )
     engine = Engine(config, {"a": first, "b": found}, store, Seal([bytes(32)]), lambda: 1000.0)
-    for caller, is_asked in ((Caller(via="X-Forwarded-For"), False), (Caller(), True)):
-        run = await engine.start(decode_request(encode({"input": "hi"})), caller)
+    for context, is_asked in ((RequestContext(via="X-Forwarded-For"), False), (RequestContext(), True)):
+        run = await engine.start(decode_request(encode({"input": "hi"})), engine.new_run(context))
         if is_asked:
             await run.result()
         else:
@@ -83,6 +84,6 @@ async def test_who_would_be_asked_is_the_spare_target_where_no_other_fits(store:
     small = {"a/m": ModelFacts(context_window=10)}
     world = World(store, Scenes("a", FINE), Scenes("b", FINE), catalogue=small, context_window_fallback="b/m")
     request = decode_request(encode({"input": "word " * 200}))
-    decided = world.engine.decide(request, Caller())
+    decided = world.engine.decide(request, RequestContext())
     assert (decided.provider_name, decided.reasoning) == ("b", "the context is too long for the others")
     assert outcomes(await world.plain(input="word " * 200)) == [("b/m", "answered")]

@@ -6,7 +6,8 @@ from itertools import product
 import pytest
 
 from antiphon.config import Config, ProviderSettings, RouteSettings
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.routes import Routes
 from antiphon.providers.base import Sink, Turn
 from antiphon.spec.codec import encode
@@ -45,7 +46,7 @@ async def drawn(store: SqliteStore, seed: int) -> list[str]:
     routes = Routes(config, providers, lambda: 1000.0, seed=seed)
     engine = Engine(config, providers, store, Seal([bytes(32)]), lambda: 1000.0, routes=routes)
     asked = [decode_request(encode({"model": alias, "input": "hi"})) for alias in aliases]
-    return [engine.decide(request, Caller()).provider_name for request in asked * 2]
+    return [engine.decide(request, RequestContext()).provider_name for request in asked * 2]
 
 
 async def test_routes_with_the_same_seed_draw_alike(store: SqliteStore) -> None:
@@ -80,7 +81,7 @@ async def test_the_faster_target_is_asked_once_both_are_known(
 ) -> None:
     """Whichever of the requests are streamed: a whole answer does not look slower than a streamed one."""
     clock = [100.0]
-    for module in ("router", "attempt"):
+    for module in ("router", "attempt_sink"):
         monkeypatch.setattr(f"antiphon.engine.routing.{module}.perf_counter", lambda: clock[0])
     for streamed in product((True, False), repeat=6):
         slow, fast = (0.5, 100.0), (0.1, 200.0)
@@ -98,7 +99,7 @@ async def test_a_target_that_becomes_slower_is_left_for_the_other(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    for module in ("router", "attempt"):
+    for module in ("router", "attempt_sink"):
         monkeypatch.setattr(f"antiphon.engine.routing.{module}.perf_counter", lambda: clock[0])
     a, b = Timed("a", clock, 0.1, 200.0), Timed("b", clock, 0.5, 100.0)
     world = World(store, a, b, strategy="fastest")
@@ -115,7 +116,9 @@ async def test_to_ask_who_would_be_asked_changes_nothing(store: SqliteStore) -> 
     world = World(store, Scenes("a", FINE), Scenes("b", FINE), strategy="weighted")
     said, asked = [], []
     for _ in range(8):
-        said.append(world.engine.decide(decode_request(encode({"input": "hi"})), Caller()).provider_name)
+        said.append(
+            world.engine.decide(decode_request(encode({"input": "hi"})), RequestContext()).provider_name
+        )
         asked.append(outcomes(await world.plain())[0][0][0])
     assert said == asked
     assert asked.count("a") == 4

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.config import RouteSettings, Target
 from antiphon.engine.routing import tenant_breakers
-from antiphon.engine.routing.dispatch import Ask, Dispatch
+from antiphon.engine.routing.dispatch import Dispatch, Grant
 from antiphon.engine.routing.failure_kinds import is_due_to_target
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import States
@@ -34,10 +34,10 @@ def dispatching(states: States, tenant: str, now: float, *targets: Target) -> Di
     return Dispatch(RouteSettings(retries=0, failures=3, cooldown=60.0), states, candidates)
 
 
-def ask(states: States, tenant: str, now: float, *targets: Target) -> tuple[Dispatch, Ask | None]:
+def ask(states: States, tenant: str, now: float, *targets: Target) -> tuple[Dispatch, Grant | None]:
     dispatch = dispatching(states, tenant, now, *targets)
     step = dispatch.next(now)
-    assert step is None or isinstance(step, Ask)
+    assert step is None or isinstance(step, Grant)
     return dispatch, step
 
 
@@ -50,7 +50,7 @@ def fail(states: States, tenant: str, now: float, *, is_due_to_target: bool = Fa
 def is_asked(states: States, tenant: str, now: float) -> bool:
     _, asked = ask(states, tenant, now)
     if asked is not None:
-        asked.left(states)
+        asked.release(states)
     return asked is not None
 
 
@@ -75,7 +75,7 @@ def test_one_probe_decides_for_its_tenant(workers: tuple[States, States]) -> Non
     assert probe is not None
     assert probe.admission == "probe"
     assert not is_asked(other, "alice", 162)
-    probe.answered(one)
+    probe.succeed(one)
     assert is_asked(other, "alice", 163)
     assert other.breaker_of(A, "alice", 163).is_closed
 
@@ -101,7 +101,7 @@ def test_a_probe_that_fails_for_its_tenant_alone_says_nothing_about_the_target()
     assert states[A].breaker.state(162) == "half_open"
     _, probe = ask(states, "bob", 163)
     assert probe is not None
-    probe.answered(states)
+    probe.succeed(states)
     assert states[A].breaker.is_closed
 
 

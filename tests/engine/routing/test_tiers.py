@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.config import Target
-from antiphon.engine.engine import Caller
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.order import Candidate
 from antiphon.engine.routing.states import TargetState
 from antiphon.engine.routing.tiers import decision, in_tiers, wanted_position
@@ -109,10 +109,12 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await opened.close()
 
 
-async def answering(store: SqliteStore, caller: Caller | None = None, **fields: Any) -> tuple[str, str]:
+async def answering(
+    store: SqliteStore, context: RequestContext | None = None, **fields: Any
+) -> tuple[str, str]:
     """Which of three targets answers, and why."""
     three = [Scenes(name, [[TextDelta("hi")], [Finish()]]) for name in ("small", "middle", "large")]
-    run = await World(store, *three, strategy="tiers").start(caller, stream=False, **fields)
+    run = await World(store, *three, strategy="tiers").start(context, stream=False, **fields)
     await run.result()
     attempts = route_of(run).attempts
     assert isinstance(attempts, tuple)
@@ -129,9 +131,9 @@ async def test_the_task_of_a_request_chooses(store: SqliteStore) -> None:
 
 
 async def test_the_header_does_too_and_the_field_wins(store: SqliteStore) -> None:
-    caller = Caller(receipts=True, hint=RouteHint(TaskComplexity.SIMPLE))
-    assert (await answering(store, caller))[0] == "small/m"
-    told = await answering(store, caller, **{"antiphon:route": {"complexity": "critical"}})
+    context = RequestContext(receipts=True, hint=RouteHint(TaskComplexity.SIMPLE))
+    assert (await answering(store, context))[0] == "small/m"
+    told = await answering(store, context, **{"antiphon:route": {"complexity": "critical"}})
     assert told[0] == "large/m"
 
 

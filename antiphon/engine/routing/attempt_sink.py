@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import UNSET, Struct
 
 from antiphon.engine.routing.continuation import Continued
-from antiphon.engine.routing.dispatch import Ask
+from antiphon.engine.routing.dispatch import Grant
 from antiphon.providers.base import Sink, Turn
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Item, type_of
@@ -30,9 +30,9 @@ from antiphon.stream.deltas import (
     SignatureDelta,
     SummaryDelta,
     TextDelta,
-    UsageDelta,
     WordsStart,
 )
+from antiphon.wires.run_listener import Spent, total_usage
 
 Shows = Callable[[str], str | None]
 
@@ -46,10 +46,10 @@ class Asking(Protocol):
     def shows(self, item_type: str) -> str | None:
         """The type under which the client sees such an item, or None if it does not."""
 
-    def proved(self, probe: Ask) -> None:
+    def proved(self, probe: Grant) -> None:
         """The first words of a probe have come."""
 
-    def ends(self, attempt: "Attempt", usage: Usage | None, now: float) -> None:
+    def ends(self, attempt: "AttemptSink", usage: Usage | None, now: float) -> None:
         """The answer is whole, and its end is about to be put.
 
         Called only if there is something to tell, or if it was seen when the answer began.
@@ -75,7 +75,7 @@ def announces(delta: AnyDelta, shows: Shows) -> bool:
     return False
 
 
-class Attempt(Struct, eq=False):
+class AttemptSink(Struct, eq=False):
     """Holds back until content comes, or until the end if nobody follows the answer; `MOST_HELD` at most.
 
     It stands on the path of every delta, so once there is content it only looks at the last of a batch.
@@ -83,7 +83,7 @@ class Attempt(Struct, eq=False):
 
     sink: Sink
     router: Asking
-    ask: Ask
+    grant: Grant
     turn: Turn
     mark: int
     """How many receipts there were before it."""
@@ -99,9 +99,10 @@ class Attempt(Struct, eq=False):
     continued: Continued | None = None
     """Where it goes on with what another has said, and what it was given for that."""
     added: Sequence[Item] = ()
+    spent: list[Spent] = []
+    """What each time that the model was asked for this took."""
     _held: list[AnyDelta] | None = None
     _memory: int = 0  # that it takes
-    _usage: Usage | None = None  # what was counted before the last batch
 
     __repr__ = object.__repr__  # which shows no prompt
 
@@ -110,11 +111,11 @@ class Attempt(Struct, eq=False):
         """Has the client some of what it said?"""
         return self.has_content if self.continued is None else self.continued.has_added
 
-    def told(self, outcome: str, now: float, usage: Usage | None = None) -> RouteAttempt:
+    def for_receipt(self, outcome: str, now: float, usage: Usage | None = None) -> RouteAttempt:
         """What became of it, for a receipt."""
         milliseconds = round((now - self.began) * 1000)
         return RouteAttempt(
-            self.ask.candidate.state.name, self.ask.reason, milliseconds, outcome, usage or UNSET
+            self.grant.candidate.state.name, self.grant.reason, milliseconds, outcome, usage or UNSET
         )
 
     def accepted(self) -> None:
@@ -135,8 +136,6 @@ class Attempt(Struct, eq=False):
             return self._finish(deltas)
         if last is Failure:
             return self._fail(deltas)
-        if last is UsageDelta:
-            self._usage = usage_in(deltas)
         return self.sink.put(deltas) if self.has_content else self._wait(deltas)
 
     def _wait(self, deltas: list[AnyDelta]) -> bool:
@@ -146,8 +145,8 @@ class Attempt(Struct, eq=False):
             held += deltas
         if not self.first and self._has_content(deltas):
             self.first = perf_counter()
-            if self.ask.admission == "probe":
-                self.router.proved(self.ask)
+            if self.grant.admission == "probe":
+                self.router.proved(self.grant)
         self._memory += memory_of(deltas)
         if (not self.first or not self.turn.stream) and self._memory <= MOST_HELD:
             return True
@@ -167,17 +166,9 @@ class Attempt(Struct, eq=False):
         if self._held is not None:
             deltas, self._held = [*self._held, *deltas], None
         if self.first or self.router.tells:
-            self.router.ends(self, usage_in(deltas) or self._usage, perf_counter())
+            self.router.ends(self, total_usage(self.spent), perf_counter())
         return self.sink.put(deltas)
 
     def _has_content(self, deltas: Iterable[AnyDelta]) -> bool:
         shows = self.router.shows
         return any(announces(delta, shows) for delta in deltas)
-
-
-def usage_in(deltas: Sequence[AnyDelta]) -> Usage | None:
-    """The last that was counted, which most often stands right before the end."""
-    for delta in reversed(deltas):
-        if type(delta) is UsageDelta:
-            return delta.usage
-    return None

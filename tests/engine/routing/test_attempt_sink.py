@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from antiphon.engine.routing.attempt import announces
+from antiphon.engine.routing.attempt_sink import announces
 from antiphon.engine.run import Run
 from antiphon.providers.base import Sink, UpstreamError
 from antiphon.spec.codec import Opaque
@@ -171,7 +171,7 @@ async def test_the_receipt_says_how_long_each_attempt_took(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    for module in ("router", "attempt"):
+    for module in ("router", "attempt_sink"):
         monkeypatch.setattr(f"antiphon.engine.routing.{module}.perf_counter", lambda: clock[0])
 
     def takes(seconds: float) -> Callable[[Sink], None]:

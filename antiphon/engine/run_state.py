@@ -1,0 +1,111 @@
+"""One run from its admission to its end: who asks, which target is asked now, and what has been spent."""
+
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import Literal, ParamSpec
+
+from msgspec import Struct, field
+
+from antiphon.config import Target
+from antiphon.engine.request_context import RequestContext
+from antiphon.engine.routing.routes import UsableRoute
+from antiphon.engine.settings_in_force import SettingsInForce
+from antiphon.providers.base import Turn
+from antiphon.wires.run_gate import Admission, Gate
+from antiphon.wires.run_listener import Listener, RunInfo, Spent
+from antiphon.wires.schema.pool import SchemaPool
+from antiphon.wires.sealing import Seal
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+
+
+class Services(Struct, eq=False):
+    """What every run of an engine shares."""
+
+    seal: Seal
+    schemas: SchemaPool
+    clock: Callable[[], float]
+    listeners: tuple[Listener, ...] = ()
+    gate: Gate | None = None
+
+    __repr__ = object.__repr__  # which shows no key
+
+
+class RunState(RunInfo, eq=False, kw_only=True):
+    """What a run knows of itself. Its attempts are made in `attempt.py`, and each adds to `spent`."""
+
+    context: RequestContext
+    settings: SettingsInForce
+    """Those that were in force when it began."""
+    services: Services
+    usable: UsableRoute | None = None
+    """The targets of the route that the client named; None where the name stands for one target."""
+    route_name: str = ""
+    """Of that route; empty where there is none."""
+    target: Target | None = None
+    """The target that is asked now, or is to be asked first."""
+    turn: Turn | None = None
+    """What that target is asked."""
+    spent: Spent = field(default_factory=Spent)
+    attempts_begun: int = 0
+    began: float = 0.0
+    phase: Literal["new", "open", "over"] = "new"
+    """`over`: it has ended, or another process goes on with it."""
+    admission: Admission | None = None
+    """What the gate gave; None where there is no gate."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The targets behind the name that the client may use."""
+        if self.usable is not None:
+            return self.usable.targets
+        return () if self.target is None else (self.target,)
+
+    async def begin(self) -> None:
+        """Pass the gate. From here on attempts may follow, and `end` has to be called."""
+        await self.admit()
+        self.open()
+
+    async def admit(self) -> None:
+        """Pass the gate, if there is one."""
+        if (gate := self.services.gate) is not None:
+            self.admission = await gate.admit(self)
+
+    def open(self) -> None:
+        """Tell the listeners that the run begins."""
+        self.phase, self.began = "open", perf_counter()
+        for listener in self.services.listeners:
+            call_listener(listener.run_began, self)
+
+    async def rejoin(self, spent: Spent | None) -> None:
+        """Go on with a run that another process has begun, and for which that has spent so much."""
+        if (gate := self.services.gate) is not None:
+            self.admission = await gate.rejoin(self)
+        self.phase, self.began = "open", perf_counter()
+        if spent is not None:
+            self.spent = spent
+
+    def leave(self) -> None:
+        """Leave the run to another process: its end is not told here."""
+        if self.phase == "open":
+            self.phase = "over"
+            self.spent.seconds += perf_counter() - self.began
+
+    def end(self) -> None:
+        """Tell the listeners what all attempts took together; a second call does nothing."""
+        if self.phase != "open":
+            return
+        self.leave()
+        for listener in self.services.listeners:
+            call_listener(listener.run_ended, self, self.spent)
+
+
+def call_listener(method: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a listener; an exception that it raises is logged, and the answer goes on."""
+    try:
+        method(*args, **kwargs)
+    except Exception:
+        log.exception("a listener failed")
