@@ -14,6 +14,7 @@ import pytest
 
 from antiphon.store import (
     Append,
+    BrowserSession,
     Change,
     StoreBusy,
     StoreConflict,
@@ -22,12 +23,15 @@ from antiphon.store import (
     StoredResponse,
     StoreUnavailable,
     UploadedFile,
+    statements,
 )
 from antiphon.store.postgres import database as database_module
 from antiphon.store.postgres import group_writer, responses
 from antiphon.store.postgres.connection import Connection, execute, rows
 from antiphon.store.postgres.database import Database, described
 from antiphon.store.postgres.store import PostgresStore
+from antiphon.store.records.short_lived import create_session, delete_session
+from antiphon.store.statements import Steps
 from tests.postgres import PostgresCluster, needs_postgres
 from tests.store.conformance.values import chain, ids, item, response, running, said
 
@@ -379,6 +383,23 @@ async def test_connections_that_are_ended_are_not_noticed(
         await store.save(response(f"new{n}"))
         shared_cluster.execute(end.format(database))
         assert await store.delete("acme", f"new{n}")
+
+
+async def test_an_operation_on_records_begins_anew_over_another_connection(store: PostgresStore) -> None:
+    session = BrowserSession("digest", "laptop", "key", 4_000_000_000)
+    begun = 0
+
+    def create_and_lose_the_connection() -> Steps[bool]:
+        nonlocal begun
+        begun += 1
+        yield from create_session(session)
+        if begun == 1:
+            yield from statements.rows("SELECT pg_terminate_backend(pg_backend_pid())")
+        return (yield from delete_session("digest"))
+
+    assert await store._carry_out(create_and_lose_the_connection, "write")
+    assert begun == 2
+    assert await store.session("digest") is None
 
 
 async def test_a_server_that_is_gone_is_said_to_be_and_comes_back(own_cluster: PostgresCluster) -> None:
