@@ -8,22 +8,42 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 
 SMALL = 64 * 1024
 """What is not longer is not counted: most requests are short, and a connection takes as much anyway."""
+_COPIES = 4
+"""How often a body is there beside its decoded text: as it came, joined, for the upstream, for the store."""
+_WIDEST = 4
+"""Bytes that each character takes in a text which has one of the rarest."""
 STALLED = 15.0
 """A body of which less than `STEP` came in so many seconds makes room for another that finds none."""
 STEP = 16 * 1024
 
 
+def decoded_size(pieces: Iterable[bytes]) -> int:
+    """How many bytes a body takes at most once it is decoded and passed on; each piece is looked at."""
+    size, width = 0, 1
+    for piece in pieces:
+        size += len(piece)
+        if width == 1 and not (piece.isascii() and b"\\u" not in piece):
+            width = _WIDEST
+    return size * (_COPIES + width)
+
+
 class BodyMemory:
     """So many bytes in one worker, until what came with them is answered; `most` of them for one tenant."""
 
-    __slots__ = ("clock", "coming", "held", "limit", "most", "of_tenant")
+    __slots__ = ("clock", "coming", "freed", "held", "limit", "most", "of_tenant")
 
     def __init__(
-        self, limit: int, most: int | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        limit: int,
+        most: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        freed: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`freed` is told how many bytes are no longer held."""
         self.limit = limit
         self.most = limit if most is None else most
         self.clock = clock
+        self.freed = freed
         self.held = 0
         self.of_tenant: Counter[str] = Counter()
         self.coming: set[MemoryShare] = set()
@@ -41,6 +61,8 @@ class BodyMemory:
         share.size = size
         self.held += more
         self.of_tenant[share.tenant] += more
+        if more < 0:
+            self.freed(-more)
         if not self.of_tenant[share.tenant]:
             del self.of_tenant[share.tenant]
 
@@ -90,6 +112,10 @@ class MemoryShare:
                 503,
             )
         self._memory.change(self, size)
+
+    def hold_decoded(self, size: int) -> None:
+        """As `hold`; what needs more than a tenant may have is let in where that tenant has nothing else."""
+        self.hold(min(size, self._memory.most))
 
     def coming(self, give_up: Callable[[], object] | None) -> None:
         """More of it comes, unless `give_up` is called because it stalls; None: now it is whole."""

@@ -1,6 +1,5 @@
 """Decompresses request bodies, gzip and zstd, in pieces and up to a limit."""
 
-import asyncio
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -16,8 +15,6 @@ else:
 
 _IN = 64 * 1024
 _OUT = 256 * 1024
-_IN_A_ROW = 4
-"""So many pieces are unpacked before others get their turn: a mebibyte, which takes some milliseconds."""
 _WINDOW = 23
 """As binary logarithm: the 8 MiB that RFC 9659 allows on the web; a frame could ask for gigabytes."""
 _MOST_PARTS = 4096
@@ -79,20 +76,25 @@ def packing_of(encoding: bytes) -> Packing | None:
     return _PACKINGS[name]
 
 
-async def unpack(packing: Packing, packed: Pieces, check: Callable[[int], None]) -> Pieces:
-    """All of it. `check` is told the size whenever that has grown, and raises if it is too much."""
-    found = Pieces()
-    try:
-        for number, piece in enumerate(_unpacked(packing, _slices(packed)), start=1):
-            found.add(piece)
-            check(len(found))
-            if number % _IN_A_ROW == 0:
-                await asyncio.sleep(0)
-    except (zlib.error, zstd.ZstdError, ValueError) as error:
-        why = str(error) if isinstance(error, ValueError) else "it is broken"
-        message = f"the body cannot be unpacked as its Content-Encoding says: {why}"
-        raise SpecError(invalid_request(message).with_code("invalid_encoding")) from None
-    return found
+class Unpacking:
+    """A body that is being unpacked, and what there is of it."""
+
+    def __init__(self, packing: Packing, packed: Pieces) -> None:
+        self.found = Pieces()
+        self._pieces = _unpacked(packing, _slices(packed))
+
+    def go_on(self, most: int) -> bool:
+        """Unpack until more bytes than that are there. Is that all of it?"""
+        try:
+            for piece in self._pieces:
+                self.found.add(piece)
+                if len(self.found) > most:
+                    return False
+        except (zlib.error, zstd.ZstdError, ValueError) as error:
+            why = str(error) if isinstance(error, ValueError) else "it is broken"
+            message = f"the body cannot be unpacked as its Content-Encoding says: {why}"
+            raise SpecError(invalid_request(message).with_code("invalid_encoding")) from None
+        return True
 
 
 def _slices(packed: Pieces) -> Iterator[bytes]:

@@ -17,14 +17,15 @@ from antiphon.engine.failures import Problem
 from antiphon.engine.idempotency import HEADER
 from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run_state import RunState
-from antiphon.server.body_memory import STALLED, BodyMemory, MemoryShare
-from antiphon.server.content_encoding import Packing, packing_of, unpack
+from antiphon.server.body_memory import SMALL, STALLED, BodyMemory, MemoryShare, decoded_size
+from antiphon.server.content_encoding import Packing, Unpacking, packing_of
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
 from antiphon.stream.dialects import Dialect
 from antiphon.wires.pieces import Pieces, check_json_type, decode_pieces, too_large
 from antiphon.wires.run_listener import RunKind
+from antiphon.wires.worker_thread import in_worker_thread
 
 if TYPE_CHECKING:
     from antiphon.server.gateway import Gateway
@@ -39,6 +40,8 @@ NO_RETRY: Header = (b"x-should-retry", b"false")
 """Clients of OpenAI and Anthropic send a 409 and a 503 again unless they are told not to."""
 LINGER = 2.0
 """Seconds that a client may take to read a refusal in the middle of what it sends."""
+_STEP = 8 * 1024 * 1024
+"""So much of a packed body is unpacked before others have their turn."""
 SKIPPED = 256 * 1024 * 1024
 """As much as a client may send of a request that has its answer."""
 
@@ -180,9 +183,13 @@ class Exchange(ABC):
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
         if isinstance(body, bytes) and len(body) <= LARGE:
+            if len(body) > SMALL:
+                self._hold_decoded(decoded_size((body,)))
             return decode(body, max_bytes=limit)
         if len(body) > LARGE:
             self.context = replace(self.context, is_large=True)
+        pieces = (body,) if isinstance(body, bytes) else body.each()
+        self._hold_decoded(await in_worker_thread(decoded_size, pieces))
         return await decode_pieces(decode, body, limit)
 
     async def _arrived(self, limit: int) -> None:
@@ -201,22 +208,34 @@ class Exchange(ABC):
             held.coming(None)
 
     async def _unpacked(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
+        """The body; a large one is unpacked in the worker thread, so that they do not grow together."""
         taken = len(packed)
-
-        def check(size: int) -> None:
-            if size > limit:
-                raise too_large(limit)
-            self.hold(taken + size)
-
-        found = await unpack(packing, Pieces(packed) if isinstance(packed, bytes) else packed, check)
-        self.hold(len(found))
-        return found
+        body = Unpacking(packing, Pieces(packed) if isinstance(packed, bytes) else packed)
+        is_whole = body.go_on(LARGE)
+        while not is_whole and len(body.found) <= limit:
+            most = min(len(body.found) + _STEP, limit)
+            self.hold(taken + most)  # before it is there
+            is_whole = await in_worker_thread(body.go_on, most)
+        self.hold(len(body.found))
+        return body.found
 
     def hold(self, size: int, expected: int = 0) -> None:
         """So much of the body is here, and this much will be; raises if there is no room for it."""
+        self._share().hold(size, expected)
+
+    def _hold_decoded(self, size: int) -> None:
+        self._share().hold_decoded(size)
+
+    def _share(self) -> MemoryShare:
         if self.held is None:
             self.held = MemoryShare(self.memory, self.context.tenant)
-        self.held.hold(size, expected)
+        return self.held
+
+    def hold_until(self, task: asyncio.Task[None]) -> None:
+        """What the body takes is held by this task, whatever becomes of the client."""
+        if (held := self.held) is not None:
+            self.held = None
+            task.add_done_callback(lambda _: held.hold(0))
 
     def answer(
         self, body: bytes, status: int = 200, content_type: bytes | None = JSON, headers: Headers = ()

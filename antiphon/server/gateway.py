@@ -27,6 +27,7 @@ from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
 from antiphon.server.body_memory import BodyMemory
 from antiphon.server.chat_protocol import ChatDefaults
+from antiphon.server.freed_memory import FreedMemory
 from antiphon.server.logs import RequestLog
 from antiphon.server.models import ModelLists
 from antiphon.server.sessions import Sessions
@@ -66,7 +67,8 @@ class Gateway:
         self.chat = ChatDefaults.read(config.chat.protocol, os.environ)
         self.gate = AccessControl(config)
         self.requests = RequestLog(config.log.access)
-        self.memory = _memory(config)
+        self.freed = FreedMemory()
+        self.memory = _memory(config, self.freed)
         self.store = store
         self.sessions = Sessions(self.gate, store, store.clock)
         media = MediaFetcher(config.media, http)
@@ -218,9 +220,9 @@ class Gateway:
         await self.store.close()
 
 
-def _memory(config: Config) -> BodyMemory:
+def _memory(config: Config, freed: FreedMemory) -> BodyMemory:
     """The memory of bodies, of which one tenant has half where there are several, or a body at least."""
     server, keys = config.server, config.keys
     if len({key.tenant or name for name, key in keys.items()}) < 2:
-        return BodyMemory(server.memory_limit)
-    return BodyMemory(server.memory_limit, max(server.memory_limit // 2, server.body_limit))
+        return BodyMemory(server.memory_limit, freed=freed.add)
+    return BodyMemory(server.memory_limit, max(server.memory_limit // 2, server.body_limit), freed=freed.add)

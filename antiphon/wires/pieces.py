@@ -48,6 +48,11 @@ class Pieces:
         while pieces:
             yield pieces.pop()
 
+    def each(self) -> Iterator[bytes]:
+        """One after the other, which all stay here."""
+        self._settle()
+        return iter(self._pieces)
+
     def joined(self) -> bytes:
         """All of it, which is then no longer here. While bytes are joined, other threads can work."""
         return b"".join(self._emptied())
@@ -89,4 +94,9 @@ async def decode_pieces(decode: Callable[..., T], body: bytes | Pieces, limit: i
 
 
 def _decoded(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
-    return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)
+    try:
+        return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)
+    except SpecError as refusal:
+        # What it was raised for and in leads back to the whole body, and often in a ring.
+        refusal.__context__ = None
+        raise refusal.with_traceback(None) from None

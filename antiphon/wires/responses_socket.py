@@ -115,6 +115,13 @@ class TurnMemory(Generic[T]):
     def evict(self, id: str) -> None:
         self._kept.pop(id, None)
 
+    @property
+    def newest(self) -> T | None:
+        return next(iter(self._kept.values()), None)
+
+    def forget(self) -> None:
+        self._kept = {}
+
 
 class ResponsesSocket(ABC, Generic[T]):
     """One connection. Messages wait in a queue while a turn runs; a closed socket cancels the turn.

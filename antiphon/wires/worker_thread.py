@@ -45,6 +45,8 @@ class TurnThread:
             result = work()
         except BaseException as error:
             future.set_exception(error)
+            # The exception leads to this frame, and from here back to it: with that, to all it was about.
+            del future, work
         else:
             future.set_result(result)
 

@@ -34,6 +34,8 @@ _read = msgspec.json.Decoder(_Typed).decode
 async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
     """Answer at once; the work goes on without the client."""
     job = await gateway.background.start(request, exchange.new_run(gateway))
+    if job.task is not None:
+        exchange.hold_until(job.task)
     if not request.stream:
         body = exchange.context.dialect.encode_response(job.created)
         await exchange.answer(body, headers=answer_headers(job.receipts))

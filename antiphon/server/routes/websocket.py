@@ -13,7 +13,7 @@ from antiphon.engine.run import Run
 from antiphon.engine.run_state import RunState
 from antiphon.server.asgi_exchange import names_two_hosts
 from antiphon.server.auditing import Audit
-from antiphon.server.body_memory import MemoryShare
+from antiphon.server.body_memory import SMALL, MemoryShare, decoded_size
 from antiphon.server.exchange import request_id, two_hosts
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import deliver
@@ -27,6 +27,7 @@ from antiphon.wires.asgi import AsgiScope, Receive, Send
 from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
 from antiphon.wires.tenant_at_work import work_for
+from antiphon.wires.worker_thread import in_worker_thread
 
 log = logging.getLogger("antiphon.server")
 
@@ -102,16 +103,25 @@ class GatewaySocket(ResponsesSocket[Context]):
         self._context = context
         self._run: RunState | None = None
         self._held = MemoryShare(gateway.memory, context.tenant)
+        self._decoded = 0  # bytes that the message takes whose turn it is
+        self._remembered = 0  # bytes of the newest response and its context
         self._end: SocketEnd | None = None
         self._problem: Problem | None = None
         """Why the last turn failed, if it did."""
 
     async def run(self) -> None:
         with self._gateway.connected(self):
-            await super().run()
+            try:
+                await super().run()
+            finally:
+                self._held.hold(0)
 
     def hold(self, size: int) -> None:
-        self._held.hold(size)
+        more = self._decoded + self._remembered
+        if more:
+            self._held.hold_decoded(size + more)
+        else:
+            self._held.hold(size)
 
     def broke(self, error: Exception) -> None:
         log.error("request %s: the socket broke", self._connected.request_id, exc_info=error)
@@ -122,6 +132,10 @@ class GatewaySocket(ResponsesSocket[Context]):
         context, decode, skipped = self._connected, decode_websocket_create, list[str]()
         if context.dialect.is_lenient:
             decode = partial(decode_websocket_create, skipped=skipped)
+        if len(message) > SMALL:
+            pieces = (message,) if isinstance(message, bytes) else message.each()
+            self._decoded = await in_worker_thread(decoded_size, pieces)
+            self.hold(self._size)
         request = await decode_pieces(decode, message, self._gateway.config.server.body_limit)
         if skipped or len(message) > LARGE:
             context = replace(context, is_large=len(message) > LARGE, skipped=tuple(skipped))
@@ -132,11 +146,23 @@ class GatewaySocket(ResponsesSocket[Context]):
         began = perf_counter()
         self._problem = None
         await super().turn(message)
+        self._decoded = 0
+        self._hold_remembered()
         end, self._end = self._end, None
         if end is not None and end.audit is not None:
             end.audit.finish()
         run, self._run = self._run, None  # it holds the whole request, and the socket may be idle for long
         self._gateway.requests.ended(self._connected, run, f"WS {PATH}", began, 0, self._problem)
+
+    def _hold_remembered(self) -> None:
+        """Count what the connection remembers; where there is no room for it, it is forgotten."""
+        context = self.memory.newest
+        self._remembered = 0 if context is None else context.size
+        try:
+            self.hold(self._size)
+        except SpecError:
+            self.memory.forget()
+            self._remembered = 0
 
     async def respond(self, request: WebSocketCreate) -> bool:
         gateway, dialect = self._gateway, self._context.dialect
