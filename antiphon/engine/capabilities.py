@@ -12,7 +12,13 @@ from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
 from antiphon.spec.items import Item, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
-from antiphon.spec.tools import AllowedTools, CustomTool, FunctionToolChoice, JsonSchemaFormat
+from antiphon.spec.tools import (
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    FunctionToolChoice,
+    JsonSchemaFormat,
+)
 from antiphon.wires.messages import thinking
 from antiphon.wires.messages.vendor import BETAS, FIELDS
 from antiphon.wires.usage import tokens_in
@@ -56,6 +62,11 @@ _CARRYING_MESSAGES = {
 
 # Parameters of the Messages API that a request of the specification says in its own words, too.
 _TOLD_OTHERWISE = frozenset({BETAS, "metadata"})
+
+# Fields of a tool without which it is the same tool: how soon it is offered, and what is cached or streamed.
+_HARMLESS_OF_TOOLS = frozenset({"cache_control", "defer_loading", "eager_input_streaming"})
+_DIRECT = "direct"
+"""Among the callers that a tool allows: the model itself."""
 
 _Kind = Literal["image", "file", "audio", "video"]
 
@@ -174,6 +185,10 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
             yield Loss(name, _CARRYING[name], REFUSED)
         elif not takes.extras:
             yield Loss(name, "this parameter is not part of the specification")
+    for n, tool in enumerate(request.tools):
+        if isinstance(tool, FunctionTool | CustomTool):
+            for name in _lost_fields(tool, takes):
+                yield Loss(f"tools[{n}].{name}", "this provider's tools have no such field")
     if not takes.extras:
         yield from _nested_extras(request)
 
@@ -218,6 +233,21 @@ def _tools(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:
         forced = choice.mode == "required"
     if forced and not takes.forced_tools:
         yield Loss("tool_choice", "this provider cannot be made to call a tool", UNMET)
+
+
+def _lost_fields(tool: FunctionTool | CustomTool, takes: Capabilities) -> Iterator[str]:
+    """The fields of a tool outside the specification that mean something, and that nobody is sent."""
+    given = extras(tool)
+    if not given:
+        return
+    own = given.get(FIELDS)
+    lost = {} if takes.extras else {name: value for name, value in given.items() if name != FIELDS}
+    if FIELDS not in takes.parameters and isinstance(own, dict):
+        lost |= own
+    for name, value in lost.items():
+        is_usual = name == "allowed_callers" and isinstance(value, list) and _DIRECT in value
+        if name not in _HARMLESS_OF_TOOLS and value is not None and not is_usual:
+            yield name
 
 
 def _reasoning(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:

@@ -143,3 +143,32 @@ def test_skills_of_a_container_are_refused_and_billing_oneself_is_not(server: Se
     assert (error["code"], error["param"]) == ("unsupported_parameter", "container.skills")
     own = {"type": "billing_policy", "bill_to": "self"}
     client.ok("POST", path, json={"model": "model", **body, "billing_policy": own, "mcp_servers": []})
+
+
+SCHEMA: Json = {"type": "object", "properties": {}}
+TOOLS: list[tuple[str, Json, bool]] = [
+    ("Responses", {"output_schema": SCHEMA}, True),
+    ("Responses", {"allowed_callers": ["programmatic"]}, True),
+    ("Responses", {"allowed_callers": ["direct", "programmatic"]}, False),
+    ("Responses", {"defer_loading": True}, False),
+    ("The Messages API", {"input_examples": [{"city": "Paris"}]}, True),
+    ("The Messages API", {"cache_control": {"type": "ephemeral"}, "eager_input_streaming": True}, False),
+    ("Chat completions", {"output_schema": SCHEMA}, True),
+]
+
+
+@pytest.mark.parametrize(("door", "more", "is_told"), TOOLS, ids=str)
+def test_a_field_of_a_tool_that_means_something_leaves_a_receipt(
+    server: Serving, door: str, more: Json, is_told: bool
+) -> None:
+    """They were dropped in silence."""
+    path, body = DOORS[door]
+    tool: Json = {"type": "function", "name": "f", "parameters": SCHEMA, **more}
+    if door == "The Messages API":
+        tool = {"name": "f", "input_schema": SCHEMA, **more}
+    elif door == "Chat completions":
+        tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA, **more}}
+    client = server.client(X_Antiphon_Receipts="1")
+    answer = client.ok("POST", path, json={"model": "model", **body, "tools": [tool]})
+    told = [(one["param"], one["action"]) for one in answer.get("antiphon:receipts", [])]
+    assert told == ([(f"tools[0].{next(iter(more))}", "dropped")] if is_told else [])

@@ -20,7 +20,7 @@ from antiphon.bridges.chat_completions.body import (
 from antiphon.bridges.chat_completions.messages import DOOR, ChatTranslation
 from antiphon.bridges.error_paths import renamed
 from antiphon.bridges.message_bodies import decode_messages_body
-from antiphon.spec.codec import Opaque, encode, extras, grown
+from antiphon.spec.codec import Opaque, encode, extras, grown, with_extras
 from antiphon.spec.error_paths import missing, wrong
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER
 from antiphon.spec.items import Message
@@ -293,7 +293,8 @@ def _search(options: dict[str, Any]) -> Opaque:
 
 
 def _function(given: FunctionBody) -> FunctionTool:
-    return FunctionTool(given.name, given.description, given.parameters, given.strict)
+    made = FunctionTool(given.name, given.description, given.parameters, given.strict)
+    return with_extras(made, own) if (own := extras(given)) else made
 
 
 def _grammar(format: dict[str, Any] | None) -> dict[str, Any] | None:
