@@ -33,11 +33,11 @@ from antiphon.spec.response import DROPPED, ESTIMATED, Receipt, Response, Usage
 from antiphon.stream import lifecycle, sse
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
+    FINISH_OF,
     AnyDelta,
     CallDelta,
     Failure,
     Finish,
-    FinishReason,
     ItemDelta,
     ItemEnd,
     UsageDelta,
@@ -48,14 +48,6 @@ from antiphon.stream.deltas import (
 from antiphon.stream.framing import frames
 
 HandleKind = Literal["message", "reasoning", "function_call", "item"]
-
-_REASONS: dict[str, FinishReason] = {
-    "max_output_tokens": "length",
-    "content_filter": "content_filter",
-    "max_tool_calls": "max_tool_calls",
-    "cancelled": "cancelled",
-    "compaction": "compaction",
-}
 
 
 class StateError(RuntimeError):
@@ -225,9 +217,9 @@ class ResponseBuilder:
         return self._end(usage, Finish("stop"))
 
     def incomplete(self, reason: str, usage: Usage | None = None) -> list[AnyEvent]:
-        if reason not in _REASONS:
-            raise ValueError(f"{reason!r} is no reason; expected one of {', '.join(_REASONS)}")
-        return self._end(usage, Finish(_REASONS[reason]))
+        if reason not in FINISH_OF:
+            raise ValueError(f"{reason!r} is no reason; expected one of {', '.join(FINISH_OF)}")
+        return self._end(usage, Finish(FINISH_OF[reason]))
 
     def fail(self, error: ErrorPayload, usage: Usage | None = None) -> list[AnyEvent]:
         return self._end(usage, Failure(error))

@@ -23,13 +23,15 @@ FinishReason = Literal[
 # Reasons that stop a provider in the middle of what it was saying.
 CUTS = frozenset({"length", "content_filter", "cancelled"})
 # Why the response is incomplete then, in the words of the specification.
-INCOMPLETE: dict[str, str] = {
+INCOMPLETE: dict[FinishReason, str] = {
     "length": "max_output_tokens",
     "content_filter": "content_filter",
     "cancelled": "cancelled",
     "max_tool_calls": "max_tool_calls",
     "compaction": "compaction",
 }
+FINISH_OF = {word: reason for reason, word in INCOMPLETE.items()}
+"""Our reason for each word of the specification."""
 
 
 class Delta(Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from antiphon.spec.response import Response
 from antiphon.stream import lifecycle
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
-    INCOMPLETE,
+    FINISH_OF,
     AnnotationDelta,
     AnyDelta,
     CallDelta,
@@ -38,8 +38,6 @@ from antiphon.stream.deltas import (
     Words,
     WordsStart,
 )
-
-_REASONS = {told: reason for reason, told in INCOMPLETE.items()}
 
 
 def recompose(
@@ -140,6 +138,6 @@ def _reasoning(reasoning: Reasoning) -> Iterator[AnyDelta]:
 
 def _ending(response: Response) -> list[AnyDelta]:
     details = response.incomplete_details
-    reason = "stop" if details is None else _REASONS.get(details.reason, "length")
+    reason: FinishReason = "stop" if details is None else FINISH_OF.get(details.reason, "length")
     ending: list[AnyDelta] = [] if response.usage is None else [UsageDelta(response.usage)]
-    return [*ending, Finish(cast(FinishReason, reason))]
+    return [*ending, Finish(reason)]

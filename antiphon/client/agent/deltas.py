@@ -22,12 +22,12 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, ItemReference, Message, Reasoning
 from antiphon.spec.response import Usage
 from antiphon.stream.deltas import (
+    FINISH_OF,
     AnnotationDelta,
     AnyDelta,
     CallDelta,
     Failure,
     Finish,
-    FinishReason,
     ItemDelta,
     ItemEnd,
     MessageStart,
@@ -41,13 +41,6 @@ from antiphon.stream.deltas import (
     VendorDelta,
 )
 from antiphon.stream.lifecycle import with_status
-
-_CUTS: dict[str, FinishReason] = {
-    "max_output_tokens": "length",
-    "content_filter": "content_filter",
-    "max_tool_calls": "max_tool_calls",
-    "compaction": "compaction",
-}
 
 
 async def deltas_of(run: AgentRun[Any]) -> AsyncIterator[list[AnyDelta]]:
@@ -152,7 +145,7 @@ def _end(result: AgentResult) -> list[AnyDelta]:
             return [*usage, Finish("stop")]
         case "incomplete":
             details = response.incomplete_details if response is not None else None
-            return [*usage, Finish(_CUTS.get(details.reason if details else "", "cancelled"))]
+            return [*usage, Finish(FINISH_OF.get(details.reason if details else "", "cancelled"))]
         case "steps":
             return [*usage, Finish("max_tool_calls")]
         case "tokens":
