@@ -270,3 +270,8 @@ def test_without_node_the_set_up_goes_on_and_says_what_is_served(tmp_path: Path,
     assert "Node could not be installed" in done.stderr
     ending = "with the web app as it was built before" if is_built else "without the web app"
     assert f"going on {ending}" in done.stderr
+
+
+def test_the_changelog_is_one_page() -> None:
+    """A line belongs into the section of its area; what was mended before the release is in the history."""
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 80
