@@ -162,6 +162,7 @@ def refused(
     told = _named(_read(body), headers)
     error = _classify(provider, status, told, secrets)
     add_request_id(error.payload, headers)
+    error.payload.message = _without(secrets, error.payload.message)
     if error.status in (429, 503):
         said = (retry_after(headers), told.retry_after, _delay_in(told.message))
         error.retry_after = next((seconds for seconds in said if seconds is not None), None)
@@ -219,6 +220,7 @@ def _error(
 
 def _classify(provider: str, status: int, told: _Told, secrets: Collection[str]) -> UpstreamError:
     """The error in our words, with the provider's own beside them."""
+    told = replace(told, code=_without(secrets, told.code), param=_without(secrets, told.param))
     error = _in_our_words(provider, status, told, secrets)
     is_secret = error.payload.code == UPSTREAM_AUTH
     message = error.payload.message if is_secret else scrub(told.message, secrets)
@@ -360,11 +362,15 @@ def _named(told: _Told, headers: Mapping[str, str]) -> _Told:
 
 def scrub(text: str, secrets: Collection[str]) -> str:
     """The text on one line, not too long, and without anything that looks like a key."""
+    text = _KEYS.sub(r"\1********", " ".join(_without(secrets, text).split()))
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+
+
+def _without(secrets: Collection[str], text: str) -> str:
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "********")
-    text = _KEYS.sub(r"\1********", " ".join(text.split()))
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+    return text
 
 
 def _param(name: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.providers import errors
+from antiphon.spec.codec import encode
 from tests.providers.chat.wire import error
 
 
@@ -218,6 +219,18 @@ def test_no_key_is_ever_told(status: int) -> None:
     message = errors.refused("p", status, {}, told, secrets=["hunter2222"]).payload.message
     assert "hunter2222" not in message
     assert "abcdef" not in message
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422, 429, 500])
+@pytest.mark.parametrize("field", ["message", "code", "type", "param", "x-request-id"])
+def test_no_key_is_told_wherever_it_stands(status: int, field: str) -> None:
+    """The code, the parameter and the id of the request were passed on as they came."""
+    told = json.dumps(
+        {"error": {"message": "no", "type": "x", "code": "x", field: "the.key-of-ours"}}
+    ).encode()
+    refused = errors.refused("p", status, {field: "the.key-of-ours"}, told, secrets=["the.key-of-ours"])
+    assert "the.key-of-ours" not in encode(refused.payload).decode()
+    assert "the.key-of-ours" not in encode(refused.payload.original).decode()
 
 
 def test_a_long_answer_is_cut() -> None:
