@@ -86,6 +86,18 @@ def test_a_result_that_is_too_large(server: Serving, address: str, label: str) -
     assert response["output"][-1]["content"][0]["text"].endswith("longer than 10,240 bytes]")
 
 
+def test_a_program_that_says_too_much_runs_on_for_the_others(serve: Serve) -> None:
+    """It was ended with every call that anybody had made."""
+    server = serve(f'{SCRIPTED}[tools.mcp]\nbody_limit = "100 KiB"\n' + program_table())
+    tool = {"type": "mcp", "server_label": "prog", "require_approval": "never"}
+    server.client().create(input=script([call("prog__change")], [{"text": "Done."}]), tools=[tool])
+    calls = call("prog__big", size=300_000), call("prog__rows", count=9000)
+    for said in calls:
+        failed(server.client().create(input=script([said], [{"text": "Done."}]), tools=[tool]))
+    listed = server.client().create(input=script([{"text": "Done."}]), tools=[tool])["output"][0]
+    assert "later" in [one["name"] for one in listed["tools"]]  # as the same process has it
+
+
 @pytest.mark.parametrize("label", ["w", "prog"])
 def test_a_result_that_would_take_long_to_read(server: Serving, address: str, label: str) -> None:
     """A few hundred kilobytes, but of thousands of objects: reading them would hold up everybody else."""

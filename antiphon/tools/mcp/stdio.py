@@ -5,6 +5,7 @@ The package has such a transport, too; but that one adds variables of its own, a
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,6 +17,15 @@ from antiphon.tools.mcp.structure import JsonStructure
 from antiphon.wires.child_process import end_process, start_program
 
 _PIECE = 64 * 1024
+_BEGINNING = 256
+_PASSED_OVER = 256 * 1024 * 1024
+"""How much of one line is passed over."""
+_ANSWERED = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
+"""The beginning of an answer, with the number of the call."""
+_TOO_LARGE = (
+    b'{"jsonrpc": "2.0", "id": %b, "error": {"code": -32603, '
+    b'"message": "the server answered with more than the gateway reads"}}'
+)
 _GRACE = 2.0
 """How many seconds a program may take to end once its input is closed."""
 
@@ -28,9 +38,10 @@ async def stdio_transport(
     limit: int,
     note: Callable[[Exception], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams that the package's `Client` takes. A line above the limit ends the connection.
+    """The streams that the package's `Client` takes.
 
-    `note` is told why, where the package cannot know.
+    An answer above the limit becomes an error for the call that it answers alone: others use the program,
+    too. What cannot be passed over ends the connection, and `note` is told why.
     """
     import anyio
 
@@ -69,16 +80,15 @@ async def _listen(stdout: asyncio.StreamReader, heard: Any, note: Callable[[Exce
 
     async with heard:
         while True:
-            try:
-                line = await stdout.readline()
-            except ValueError:  # it is longer than the limit
-                note(McpAnswerTooLarge())
-                return
+            line, is_whole = await _next_line(stdout)
             if not line:
                 return
-            if await _is_too_much(line):
-                note(McpAnswerTooLarge())
-                return
+            if not is_whole or await _is_too_much(line):
+                answered = _ANSWERED.match(line)
+                if answered is None:
+                    note(McpAnswerTooLarge())
+                    return
+                line = _TOO_LARGE % answered[1]
             try:
                 message: Any = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
             except ValueError as error:
@@ -87,6 +97,22 @@ async def _listen(stdout: asyncio.StreamReader, heard: Any, note: Callable[[Exce
                 await heard.send(message)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
+
+
+async def _next_line(stdout: asyncio.StreamReader) -> tuple[bytes, bool]:
+    """The next line and True; of one above the limit its beginning, or too much to pass it over: False."""
+    beginning, passed = b"", 0
+    while passed < _PASSED_OVER:
+        try:
+            line = await stdout.readuntil(b"\n")
+            return (beginning, False) if beginning else (line, True)
+        except asyncio.IncompleteReadError as end:
+            return (b"", False) if beginning else (end.partial, True)
+        except asyncio.LimitOverrunError as over:
+            piece = await stdout.read(over.consumed)
+            beginning = beginning or piece[:_BEGINNING]
+            passed += len(piece)
+    return b"\n", False
 
 
 async def _is_too_much(line: bytes) -> bool:
