@@ -420,7 +420,7 @@ class Engine:
         expires, append = self.expires_at(response.created_at), None
         if conversation := run.turn.request.conversation:
             append = Append(conversation, stored(given + made, run.turn.is_large), expires)
-        output = encode_all(made)
+        output = encode_all(made, run.turn.is_large)
         run.encoded = encode_around(response, output)
         return NewResponse(
             id=response.id,

@@ -28,6 +28,9 @@ from antiphon.wires.schema.pool import SchemaPool
 
 log = logging.getLogger(__name__)
 
+_LONG = 1024 * 1024
+"""An answer of more bytes takes too long to encode for one turn of the event loop."""
+
 Save = Callable[["Run"], Awaitable[None]]
 
 
@@ -104,6 +107,7 @@ class Run(Struct, eq=False, weakref=True):
     _begun: bool = False  # the upstream has accepted, or the client has been told that there is a response
     _patience_timer: asyncio.TimerHandle | None = None  # starts the response even if the upstream is silent
     _terminal: list[AnyEvent] = []  # waits until the response is stored
+    _closing: list[AnyEvent] = []  # of a long answer: what comes before that, as long as the answer each
     _task: asyncio.Task[Any] | None = None  # the one that awaits the provider now
     _stopping: ErrorPayload | None = None
     _status: int = 0  # of the exception that the response failed with
@@ -133,6 +137,8 @@ class Run(Struct, eq=False, weakref=True):
             await self._answer()
             if self._save is not None:
                 await self._store(self._save)
+            if self._closing:
+                await self._put_one_by_one(end)
             await end.close(self._terminal)
         except BaseException:
             await self._abandon()
@@ -267,12 +273,32 @@ class Run(Struct, eq=False, weakref=True):
                 end.open()
             if events and self.composer.finished:
                 self._terminal = [events.pop()]
+                if self.is_long:
+                    self._closing, events = events, []
             if self.checks is not None and self.checks.obfuscates:
                 obfuscation.obfuscate(events)
             return not events or end.put(events)
         except Exception:
             self._is_broken = True
             raise
+
+    async def _put_one_by_one(self, end: End) -> None:
+        """Let others have their turn between events that take long to encode."""
+        if self.checks is not None and self.checks.obfuscates:
+            obfuscation.obfuscate(self._closing)
+        for event in self._closing:
+            if not end.put([event]):
+                await end.ready()
+            await asyncio.sleep(0)
+
+    @property
+    def said(self) -> int:
+        """How many bytes the answer has."""
+        return self.turn.answer_limit - self.composer.room
+
+    @property
+    def is_long(self) -> bool:
+        return self.said > _LONG
 
     def _stop_waiting(self) -> None:
         if self._patience_timer is not None:
@@ -288,6 +314,8 @@ class Run(Struct, eq=False, weakref=True):
 
     async def _store(self, save: Save) -> None:
         """A response that cannot be stored fails after all."""
+        if self.is_long:
+            self.turn.is_large = True  # so that it is encoded apart from the event loop
         try:
             await save(self)
         except Exception as error:

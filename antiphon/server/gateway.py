@@ -148,6 +148,8 @@ class Gateway:
 
     def end(self, run: Run) -> None:
         self._runs.discard(run)
+        if run.is_long:
+            self.freed.add(_COPIES * run.said)
         if self.stopping and not self._runs:
             self._quiet.set()
 
@@ -218,6 +220,10 @@ class Gateway:
             await provider.close()
         await self._http.close()
         await self.store.close()
+
+
+_COPIES = 8
+"""How often a long answer is there at its end: in its last events, and for the store."""
 
 
 def _memory(config: Config, freed: FreedMemory) -> BodyMemory:

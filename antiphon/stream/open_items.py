@@ -41,6 +41,9 @@ from antiphon.stream.deltas import CallDelta, Key, WholeItem
 
 Emit = Callable[..., None]
 
+_MOST_LOOKED_AT = 32 * 1024 * 1024
+"""After so many characters, arguments are taken for whole only where the provider says so."""
+
 
 def emit_nothing(*_: object) -> None:
     """Emit nothing: for an item that is hidden or closed."""
@@ -280,7 +283,7 @@ class UnnamedCall:
 class OpenCall(OpenItem):
     """A function call; its arguments are known to be whole once they are a JSON object."""
 
-    __slots__ = ("call_id", "chunks", "given_id", "name", "namespace", "sealed")
+    __slots__ = ("call_id", "chunks", "given_id", "looked_at", "name", "namespace", "sealed")
 
     def __init__(
         self,
@@ -300,6 +303,7 @@ class OpenCall(OpenItem):
         self.name = name
         self.namespace = namespace
         self.chunks: list[str] = []
+        self.looked_at = 0  # characters, to find out whether the arguments are whole
 
     def snapshot(self, status: ItemStatus) -> FunctionCall | CustomToolCall | Opaque:
         return FunctionCall(
@@ -322,9 +326,16 @@ class OpenCall(OpenItem):
         super().close(status)
 
     def is_whole(self) -> bool:
-        return self.over or (
-            bool(self.chunks) and _may_end(self.chunks) and is_json_object("".join(self.chunks))
-        )
+        if self.over or not self.chunks or self.looked_at > _MOST_LOOKED_AT:
+            return self.over
+        last = self.chunks[-1].strip()
+        if last and not last.endswith("}"):
+            return False
+        # Each look is at all of them, and there may be one for each piece.
+        text = "".join(self.chunks)
+        self.chunks = [text]
+        self.looked_at += len(text)
+        return is_json_object(text)
 
     def _end_arguments(self, text: str) -> None:
         self.emit(ev.FunctionCallArgumentsDoneEvent, self.id, self.index, text)
@@ -438,12 +449,6 @@ def with_id(item: WholeItem, id: str) -> WholeItem:
     if item.id == id:
         return item
     return item.replace(id=id) if isinstance(item, Opaque) else msgspec.structs.replace(item, id=id)
-
-
-def _may_end(chunks: list[str]) -> bool:
-    """A look at the end, before everything is joined and parsed."""
-    last = next((chunk for chunk in reversed(chunks) if chunk.strip()), "")
-    return last.rstrip().endswith("}")
 
 
 def is_json_object(text: str) -> bool:

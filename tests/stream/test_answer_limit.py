@@ -1,5 +1,6 @@
 """How long an answer may be: what is counted, and what is left of an answer that is too long."""
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import LogProb, OutputText, UrlCitation
 from antiphon.spec.events import AnyEvent, LifecycleEvent
-from antiphon.spec.items import Message
+from antiphon.spec.items import FunctionCall, Message
 from antiphon.spec.response import Response, Usage
 from antiphon.stream import plain_answer
 from antiphon.stream.answer_limit import MOST_ITEMS
@@ -151,3 +152,18 @@ def test_the_number_of_items_is_limited_too() -> None:
         events += limited.composer.feed([TextDelta("x"), ReasoningDelta("x")])
     assert is_incomplete(events)
     assert len(limited.composer.response.output) == MOST_ITEMS + 1
+
+
+def test_arguments_that_may_be_whole_are_looked_at_within_a_bound() -> None:
+    """Each look is at all of them: a name in each piece, and a brace at its end, took quadratic time."""
+    limited = Limited(room=10**9, deltas_left=10**9)
+    limited.composer.feed([CallDelta("k", '{"a": "' + "x" * 10**6, "f")])
+    began = process_time()
+    for _ in range(5000):
+        limited.composer.feed([CallDelta("k", "}", "f")])
+    assert process_time() - began < 2  # coarse: five thousand looks at a megabyte take far longer
+    events = limited.composer.feed([CallDelta("k", '"}'), Finish("tool_calls")])
+    assert events[-1].type == "response.completed"
+    [call] = limited.composer.response.output
+    assert isinstance(call, FunctionCall)
+    assert len(call.arguments) == 7 + 10**6 + 5000 + 2

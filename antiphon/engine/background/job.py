@@ -32,6 +32,7 @@ Ending = Callable[[Composer], list[AnyEvent]]
 
 _MOST_PENDING = 10_000
 """With more events than this to be written, the provider has to wait."""
+_MOST_PENDING_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class BackgroundJob:
         self._flushed = asyncio.Event()  # set for a moment after each write, for those who wait for one
         self._wake_writer = asyncio.Event()  # there is something to write, or it has become urgent
         self._pending: list[bytes] = []
+        self._pending_bytes = 0
         self._last = logged.last  # the number of the newest event, logged or not
         self._unwritten_state: Response | None = None  # what the row shall tell from the next write on
         self._over = False  # the terminal event is known; it may still have to be written
@@ -212,11 +214,15 @@ class BackgroundJob:
 
     def put(self, events: list[AnyEvent]) -> bool:
         self._enqueue(events)
-        return len(self._pending) < _MOST_PENDING
+        return not self._has_many_pending()
 
     async def ready(self) -> None:
-        while len(self._pending) >= _MOST_PENDING and not self.ended.is_set():
+        # What is pending at the end is written once all of the end is there.
+        while self._has_many_pending() and not (self.ended.is_set() or self._run.composer.finished):
             await self._flushed.wait()
+
+    def _has_many_pending(self) -> bool:
+        return len(self._pending) >= _MOST_PENDING or self._pending_bytes >= _MOST_PENDING_BYTES
 
     async def close(self, events: list[AnyEvent]) -> None:
         self._enqueue(events)
@@ -268,7 +274,9 @@ class BackgroundJob:
         if not self._pending:
             self._wake_writer.set()
         for event in events:
-            self._pending.append(single_line(self._dialect.encode(event)))
+            line = single_line(self._dialect.encode(event))
+            self._pending.append(line)
+            self._pending_bytes += len(line)
             self._last = event.sequence_number
             if isinstance(event, LifecycleEvent) and event.response.status != "queued":
                 self._unwritten_state = event.response
@@ -285,7 +293,11 @@ class BackgroundJob:
             self._last,
             self._progress_changes,
         )
-        self._pending, self._unwritten_state = [], None  # for what comes while this is written
+        self._pending, self._pending_bytes, self._unwritten_state = (
+            [],
+            0,
+            None,
+        )  # for what comes while this is written
         first = last - len(events) + 1
         store = self._engine.store
         job = self._sealed() if changes > self._progress_written else None
@@ -317,6 +329,7 @@ class BackgroundJob:
 
     def _write_later(self, events: list[bytes], state: Response | None) -> None:
         self._pending = events + self._pending
+        self._pending_bytes += sum(map(len, events))
         self._unwritten_state = self._unwritten_state or state
         self._due = self._loop.time() + self._pace.retry
 
