@@ -273,7 +273,7 @@ def _uploaded(part: InputImage | InputFile, block: MessageBlock, where: str) -> 
 def _document(block: MessageBlock, where: str) -> ContentPart:
     """A file with bytes or an address is a file; one of words is words, which every model can read."""
     source, name = required_object(block, "source", where), optional_string(block, "title", where)
-    optional_string(block, "context", where)
+    context = optional_string(block, "context", where)
     optional_object(block, "citations", where)
     more = without(block, "type", "source", "title")
     match string(source, "type", f"{where}.source"):
@@ -291,7 +291,7 @@ def _document(block: MessageBlock, where: str) -> ContentPart:
             words = _words(source.get("content"), f"{where}.source.content")
         case _:
             return _own(block, where)
-    return with_block(InputText(f"{name}\n{words}" if name else words), block)
+    return with_block(InputText("\n".join(one for one in (name, context, words) if one)), block)
 
 
 def _data_url(source: MessageBlock, where: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from antiphon.bridges.messages.request import read_messages
-from antiphon.spec.items import FunctionCall, FunctionCallOutput
+from antiphon.spec.content import InputText
+from antiphon.spec.items import FunctionCall, FunctionCallOutput, Message
 from tests.bridges.scripts import TOML, said
 from tests.server.conftest import Serve
 from tests.server.http_calls import key_table
@@ -46,6 +47,16 @@ def test_an_id_that_is_used_again_and_again_is_another_call_each_time() -> None:
     assert len(set(calls)) == 4
     again = read_messages(asked).request.input or []
     assert [item.call_id for item in again if isinstance(item, FunctionCall)] == calls
+
+
+def test_the_words_about_a_document_stand_before_its_own() -> None:
+    """What a client says in `context` was told to providers of this API alone."""
+    source = {"type": "text", "media_type": "text/plain", "data": "It rains."}
+    document = {"type": "document", "title": "Report", "context": "From Ann.", "source": source}
+    asked = json.dumps(body({"role": "user", "content": [document]})).encode()
+    (message,) = [one for one in read_messages(asked).request.input or [] if isinstance(one, Message)]
+    told = [part.text for part in message.content if isinstance(part, InputText)]
+    assert told == ["Report\nFrom Ann.\nIt rains."]
 
 
 def test_calls_of_one_message_that_share_an_id_get_their_results_in_order() -> None:
