@@ -27,6 +27,9 @@ class Protected(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.issued: list[str] = []
         self.grants: list[str] = []
+        self.prefix = "token-"
+        self.repeats = False
+        """Does the tool give back the token that it was called with?"""
         self.refuses = False
         self.seconds = 3600
         """For how long a token holds."""
@@ -73,11 +76,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(401, {"error": "invalid_client"})
             return
         self.server.grants += asked["grant_type"]
-        self.server.issued.append(f"token-{len(self.server.issued)}")
+        self.server.issued.append(f"{self.server.prefix}{len(self.server.issued)}")
         token = {"access_token": self.server.issued[-1], "expires_in": self.server.seconds}
         self._send(200, {**token, "token_type": "Bearer", "refresh_token": "refresh-me"})
 
     def _message(self, asked: dict[str, Any]) -> None:
+        said = self.headers["Authorization"] if self.server.repeats else "the gateway"
         results: dict[str, Any] = {
             "initialize": {
                 "protocolVersion": "2025-06-18",
@@ -85,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
                 "serverInfo": {"name": "protected", "version": "1"},
             },
             "tools/list": {"tools": [{"name": "whoami", "inputSchema": {"type": "object"}}]},
-            "tools/call": {"content": [{"type": "text", "text": "the gateway"}]},
+            "tools/call": {"content": [{"type": "text", "text": said}]},
         }
         if "id" not in asked:
             self._send(202, {})
@@ -141,6 +145,21 @@ def test_a_token_is_got_kept_and_replaced(serve: Serve, protected: Protected) ->
     assert (refused["status"], listed["tools"]) == ("completed", [])
     assert listed["error"]
     assert SECRET not in json.dumps(refused)
+
+
+def test_a_token_that_the_gateway_got_is_shown_to_no_client(serve: Serve, protected: Protected) -> None:
+    protected.prefix, protected.repeats = "token-from-the-server-", True
+    toml = (
+        f'{SCRIPTED}[tools.mcp.servers.p]\nurl = "{protected.url}/mcp"\nrequire_approval = "never"\n'
+        f'oauth = {{ client_id = "gateway", client_secret = "{SECRET}", issuer = "{protected.url}" }}\n'
+    )
+    request = {
+        "input": script([call("p__whoami")], [{"echo": True}]),
+        "tools": [{"type": "mcp", "server_label": "p"}],
+    }
+    response = serve(toml).client().create(**request)
+    assert response["output"][1]["output"] == "Bearer ********"
+    assert "token-from-the-server-" not in json.dumps(response)
 
 
 def test_a_token_that_expires_in_the_middle_is_renewed(serve: Serve, protected: Protected) -> None:
