@@ -27,6 +27,7 @@ from antiphon.engine.run_state import RunState, call_listener
 from antiphon.engine.summary import asks_for_plain_summary, asks_for_summary, summarise
 from antiphon.engine.truncation import fit
 from antiphon.providers.base import (
+    Capabilities,
     Embedded,
     EmbeddingTask,
     Embeds,
@@ -171,9 +172,8 @@ async def ask(
         turn.items = [*context.items, *added] if added else context.items
     else:
         await _give_items(run, target, provider, turn, context, added)
-    if asks_for_summary(turn.items) and (
-        run.kind == "compaction" or not takes.compacts or asks_for_plain_summary(turn.items)
-    ):
+    is_compaction = run.kind == "compaction"
+    if (is_compaction or not context.is_plain) and _needs_summary(turn.items, takes, is_compaction):
         one = partial(_answer, run, target, attempts)
         await summarise(one, turn, sink, takes.context_window, run.services.seal)
     elif turn.tools and not takes.enforces_grammar and (grammars := grammars_of(turn.tools)):
@@ -260,6 +260,14 @@ async def _give_items(
     # A summary of too long a conversation leaves out the oldest items by itself.
     if run.kind == "compaction" or not asks_for_summary(items):
         turn.items = await fit(provider.capabilities, turn, items, partial(count_tokens, run, target))
+
+
+def _needs_summary(items: list[Item], takes: Capabilities, is_compaction: bool) -> bool:
+    """Is the answer a summary that the gateway has the model write?
+
+    For a compaction no provider makes an item of its own: others could not read it.
+    """
+    return asks_for_summary(items) and (is_compaction or not takes.compacts or asks_for_plain_summary(items))
 
 
 async def _answer(

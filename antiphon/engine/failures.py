@@ -7,6 +7,7 @@ from msgspec import Struct
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import MODEL_UNAVAILABLE, STORE_FAILED, STORE_FULL, ErrorPayload, SpecError
 from antiphon.store.base import StoreError, StoreFull
+from antiphon.wires.run_gate import RunStopped
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ def problem_of(error: Exception, request_id: str) -> Problem:
         if error.payload.code == MODEL_UNAVAILABLE:
             return Problem(error.payload, error.status, is_final=True)
         return Problem(error.payload, error.status, 1.0 if error.status == 503 else None)
+    if isinstance(error, RunStopped):
+        return Problem(error.payload, error.status, is_final=True)
     if isinstance(error, UpstreamError):
         return Problem(error.payload, error.status, error.retry_after)
     if isinstance(error, StoreError):

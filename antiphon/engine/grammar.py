@@ -26,6 +26,7 @@ from antiphon.spec.tools import CustomTool, Tool
 from antiphon.stream.answer_limit import TOO_LONG, AnswerTooLong, memory_of
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, Key, UsageDelta
 from antiphon.stream.policy import POLICY
+from antiphon.wires.run_gate import RunStopped
 from antiphon.wires.run_listener import Spent, total_usage
 from antiphon.wires.schema.jobs import UNCHECKED
 from antiphon.wires.schema.pool import SchemaPool
@@ -102,7 +103,7 @@ class GrammarCheck:
         heard = _CallSink(_IgnoringSink(), self._grammars, turn.answer_limit, from_start=True)
         try:
             spent.append(await self._ask(again, heard))
-        except (UpstreamError, SpecError, AnswerTooLong):
+        except (UpstreamError, SpecError, AnswerTooLong, RunStopped):
             return None
         for other in heard.calls if heard.is_finished else ():
             same = (other.name, other.namespace) == (call.name, call.namespace)

@@ -23,6 +23,7 @@ from antiphon.stream.answer_limit import AnswerTooLong
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Failure, Finish
 from antiphon.stream.policy import POLICY, Policy, restricts
+from antiphon.wires.run_gate import RunStopped
 from antiphon.wires.schema.check import SchemaCheck, needs_check
 from antiphon.wires.schema.pool import SchemaPool
 
@@ -235,6 +236,11 @@ class Run(Struct, eq=False, weakref=True):
                 raise UpstreamError(CLOSED, 502)
         except AnswerTooLong as reached:
             self._end_at_limit(reached)
+        except RunStopped as stop:
+            if self.state.kind == "response":
+                self.put([Finish("budget")])
+            else:
+                self._fail(SpecError(stop.payload, stop.status))
         except BaseException as error:
             self._fail(error)
         finally:

@@ -18,10 +18,17 @@ from antiphon.stream.client_calls import CallKind
 Key = str | int
 WholeItem = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
 FinishReason = Literal[
-    "stop", "tool_calls", "length", "content_filter", "max_tool_calls", "cancelled", "compaction"
+    "stop",
+    "tool_calls",
+    "length",
+    "content_filter",
+    "max_tool_calls",
+    "cancelled",
+    "compaction",
+    "budget",
 ]
 # Reasons that stop a provider in the middle of what it was saying.
-CUTS = frozenset({"length", "content_filter", "cancelled"})
+CUTS = frozenset({"length", "content_filter", "cancelled", "budget"})
 # Why the response is incomplete then, in the words of the specification.
 INCOMPLETE: dict[FinishReason, str] = {
     "length": "max_output_tokens",
@@ -29,6 +36,7 @@ INCOMPLETE: dict[FinishReason, str] = {
     "cancelled": "cancelled",
     "max_tool_calls": "max_tool_calls",
     "compaction": "compaction",
+    "budget": "budget",
 }
 FINISH_OF = {word: reason for reason, word in INCOMPLETE.items()}
 """Our reason for each word of the specification."""

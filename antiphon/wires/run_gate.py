@@ -2,7 +2,20 @@
 
 from typing import Protocol
 
+from antiphon.spec.errors import ErrorPayload
 from antiphon.wires.run_listener import AttemptInfo, RunInfo
+
+
+class RunStopped(Exception):
+    """Nothing more may be asked for this run.
+
+    A response ends as incomplete, with the reason `budget`; where there is no response, the error is told.
+    """
+
+    def __init__(self, payload: ErrorPayload, status: int = 429) -> None:
+        super().__init__(payload.message)
+        self.payload = payload
+        self.status = status
 
 
 class Admission(Protocol):
