@@ -160,9 +160,12 @@ def test_a_call_id_may_come_again_in_a_later_turn() -> None:
     assert [one["role"] for one in made] == ["user", "assistant", "tool", "assistant", "tool", "user"]
 
 
-def test_an_output_without_a_call_leaves_a_receipt() -> None:
+def test_an_output_without_a_call_is_sent_as_text_and_leaves_a_receipt() -> None:
     made, turn = build({"input": [user("x"), output("a")]})
-    assert made["messages"] == [{"role": "user", "content": "x"}]
+    assert made["messages"] == [
+        {"role": "user", "content": "x"},
+        {"role": "user", "content": "[Tool Result: call_id: a]\ndone"},
+    ]
     assert [receipt.param for receipt in turn.receipts] == ["input[1]"]
 
 
