@@ -89,11 +89,12 @@ def marked(value: Any) -> Iterator[Any]:
 def test_bytes_that_are_no_text_are_refused_at_every_door(serve: Serve, upstream: Upstream) -> None:
     upstream.answer = "fine"
     client = serve(upstream.toml).client()
-    found: dict[str, set[tuple[int, str]]] = {}
+    found: dict[str, set[tuple[int, bool]]] = {}
     for path, body in BODIES.items():
         for n, given in enumerate(marked({"model": "test/m"} | body)):
             raw = json.dumps(given).encode().replace(MARK.encode(), NO_TEXT[n % len(NO_TEXT)])
             answer = client.post(path, content=raw, headers={"Content-Type": "application/json"})
-            code = "" if answer.status_code == 200 else answer.json()["error"]["code"]
-            found.setdefault(path, set()).add((answer.status_code, code))
-    assert found == {path: {(400, "invalid_utf8")} for path in BODIES}
+            says_so = b"UTF-8" in answer.content
+            found.setdefault(path, set()).add((answer.status_code, says_so))
+    # Hashbrown's client reads an error from a frame.
+    assert found == {path: {(200 if path == "/api/hashbrown" else 400, True)} for path in BODIES}
