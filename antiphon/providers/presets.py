@@ -42,6 +42,7 @@ PRESETS: Final = {
     "openrouter": Preset("chat", "https://openrouter.ai/api/v1", "openrouter", "OPENROUTER_API_KEY"),
     "perplexity": Preset("chat", "https://api.perplexity.ai", "perplexity", "PERPLEXITY_API_KEY"),
     "together": Preset("chat", "https://api.together.xyz/v1", "together", "TOGETHER_API_KEY"),
+    "vercel": Preset("chat", "https://ai-gateway.vercel.sh/v1", "vercel", "AI_GATEWAY_API_KEY"),
     "zai": Preset("chat", "https://api.z.ai/api/paas/v4", "zai", "ZAI_API_KEY"),
     "llamacpp": Preset("chat", "http://127.0.0.1:8080/v1", "llamacpp"),
     "lmstudio": Preset("chat", "http://127.0.0.1:1234/v1", "lmstudio"),
