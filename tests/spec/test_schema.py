@@ -129,7 +129,7 @@ ADDITIONS: dict[Any, set[str]] = {
     items.FunctionCall: {"namespace"},
     items.Reasoning: {"status"},
     request.Request: {"conversation", "antiphon:chat"},
-    request.WebSocketCreate: {"conversation", "antiphon:chat", "generate"},
+    request.WebSocketCreate: {"conversation", "antiphon:chat", "generate", "stream_id"},
     response.InputTokensDetails: {"cache_write_tokens"},
     response.Response: {"conversation", "antiphon:receipts", "antiphon:receipt_count"},
 }
