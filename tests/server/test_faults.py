@@ -4,13 +4,14 @@ import json
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import cast
 
 import pytest
 
 from antiphon.engine.engine import Engine
 from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run import Run
-from antiphon.providers.base import AnsweringProvider, Capabilities, Sink, Turn, answer_from
+from antiphon.providers.base import AnsweringProvider, Capabilities, Provider, Sink, Turn, answer_from
 from antiphon.spec.events import AnyEvent
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, TextDelta
@@ -274,7 +275,7 @@ def test_a_bug_is_told_without_its_details(
 ) -> None:
     server = serve(upstream.toml)
     inside = Inside(server)
-    vars(server.gateway.engine)["providers"]["up"] = Buggy(*batches)
+    cast(dict[str, Provider], server.gateway.engine.providers)["up"] = Buggy(*batches)
     outcome = asked(server, input="hi")
     assert outcome.code == "internal_error"
     assert outcome.status == (200 if batches and asked is not over_json else 500)

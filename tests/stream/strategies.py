@@ -87,3 +87,5 @@ endings: st.SearchStrategy[AnyDelta] = st.one_of(
 )
 core_runs = st.tuples(st.lists(spoken, max_size=24), endings, st.lists(spoken, max_size=3))
 runs = st.tuples(st.lists(extended, max_size=24), endings, st.lists(extended, max_size=3))
+runs_in_order = runs.map(lambda run: [*run[0], run[1], *run[2]])
+"""The same as one list: what a model says, how it ends, and what comes after that."""

@@ -136,9 +136,10 @@ class GatewaySocket(ResponsesSocket[Context]):
             pieces = (message,) if isinstance(message, bytes) else message.each()
             self._decoded = await in_worker_thread(decoded_size, pieces)
             self.hold(self._size)
+        is_large = len(message) > LARGE  # of the pieces, decoding leaves none
         request = await decode_pieces(decode, message, self._gateway.config.server.body_limit)
-        if skipped or len(message) > LARGE:
-            context = replace(context, is_large=len(message) > LARGE, skipped=tuple(skipped))
+        if skipped or is_large:
+            context = replace(context, is_large=is_large, skipped=tuple(skipped))
         self._context = context
         return request
 

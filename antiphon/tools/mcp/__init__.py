@@ -41,7 +41,8 @@ class Mcp(HostedTool):
             return "no MCP server is allowed here; [tools.mcp] says which may be used"
         if find_spec("mcp") is None:
             return "MCP needs another package; install it with: pip install 'antiphon[mcp]'"
-        is_configured = declared.fields.get("server_label") in self._servers
+        label = declared.fields.get("server_label")
+        is_configured = isinstance(label, str) and label in self._servers
         if not is_configured and (declared.fields.get("connector_id") or declared.fields.get("tunnel_id")):
             return "the gateway has no connectors; give a `server_url`, or a label of [tools.mcp.servers]"
         return None

@@ -141,7 +141,10 @@ def test_a_route_is_there_as_long_as_one_of_its_targets_is(serve: Serve) -> None
     assert [one["id"] for one in client.ok("GET", "/v1/models")["data"]][:1] == ["both"]
     states = [one["state"] for one in client.ok("GET", "/v1/antiphon/routes")["data"][0]["targets"]]
     assert states == ["disabled", "closed"]
-    assert client.refused(503, "POST", "/v1/responses", json={"model": "none"})["code"] == "model_unavailable"
+    assert (
+        client.refused(503, "POST", "/v1/responses", json={"model": "none", "input": "hi"})["code"]
+        == "model_unavailable"
+    )
 
 
 def test_the_state_of_the_targets_is_shown(server: Serving) -> None:

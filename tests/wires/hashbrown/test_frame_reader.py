@@ -22,7 +22,7 @@ from antiphon.wires.hashbrown import frames as hb
 from antiphon.wires.hashbrown.frame_reader import BrokenFrames, Frame, FrameSplitter, HashbrownReader
 from antiphon.wires.hashbrown.messages import AssistantMessage, UserMessage
 from tests.stream.composed import compose
-from tests.stream.strategies import runs
+from tests.stream.strategies import runs_in_order
 from tests.wires.hashbrown.frame_reader import folded, unframed
 
 DIALECTS = pytest.mark.parametrize("dialect", hb.FRAME_DIALECTS)
@@ -59,7 +59,7 @@ def seen(reader: HashbrownReader) -> tuple[str, list[tuple[int, str, str, str]]]
 # --- bytes ------------------------------------------------------------------------------------------------
 
 
-@given(runs, st.integers(1, 40), st.sampled_from(hb.FRAME_DIALECTS))
+@given(runs_in_order, st.integers(1, 40), st.sampled_from(hb.FRAME_DIALECTS))
 def test_it_does_not_matter_how_the_bytes_are_cut(
     deltas: list[AnyDelta], size: int, dialect: hb.FrameDialect
 ) -> None:
@@ -81,7 +81,7 @@ def test_bytes_that_are_no_frames_are_an_error() -> None:
 # --- both dialects ----------------------------------------------------------------------------------------
 
 
-@given(runs)
+@given(runs_in_order)
 def test_both_dialects_give_the_same_answer(deltas: list[AnyDelta]) -> None:
     one, other = (folded(told(*deltas, dialect=dialect)) for dialect in hb.FRAME_DIALECTS)
     assert seen(one) == seen(other)
@@ -89,7 +89,7 @@ def test_both_dialects_give_the_same_answer(deltas: list[AnyDelta]) -> None:
     assert other.ended
 
 
-@given(runs, st.sampled_from(hb.FRAME_DIALECTS))
+@given(runs_in_order, st.sampled_from(hb.FRAME_DIALECTS))
 def test_an_answer_is_what_the_response_says(deltas: list[AnyDelta], dialect: hb.FrameDialect) -> None:
     events, response = compose(*deltas)
     reader = folded(hb.frame_writer(dialect).frames(events))

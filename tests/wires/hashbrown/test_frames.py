@@ -29,7 +29,7 @@ from antiphon.stream.deltas import (
 )
 from antiphon.wires.hashbrown import frames as hb
 from tests.stream.composed import compose
-from tests.stream.strategies import runs
+from tests.stream.strategies import runs_in_order
 from tests.wires.hashbrown.frame_reader import Frame, frame_types, message, unframed
 
 BROKEN = ErrorPayload("model_error", "it broke", code="scripted", param="input")
@@ -67,7 +67,7 @@ def test_the_length_counts_bytes_and_not_characters() -> None:
     assert frame == {"type": "thread-save-failure", "error": "ж🙂"}
 
 
-@given(deltas=runs, size=st.integers(1, 9), dialect=st.sampled_from(hb.FRAME_DIALECTS))
+@given(deltas=runs_in_order, size=st.integers(1, 9), dialect=st.sampled_from(hb.FRAME_DIALECTS))
 def test_batches_of_any_size_give_the_same_frames(
     deltas: list[AnyDelta], size: int, dialect: hb.FrameDialect
 ) -> None:
@@ -79,7 +79,7 @@ def test_batches_of_any_size_give_the_same_frames(
     assert pieces.frames(events) == b""
 
 
-@given(deltas=runs, dialect=st.sampled_from(hb.FRAME_DIALECTS))
+@given(deltas=runs_in_order, dialect=st.sampled_from(hb.FRAME_DIALECTS))
 def test_every_run_ends_exactly_once_and_with_its_last_frame(
     deltas: list[AnyDelta], dialect: hb.FrameDialect
 ) -> None:
@@ -88,7 +88,7 @@ def test_every_run_ends_exactly_once_and_with_its_last_frame(
     assert ends == [len(frames) - 1]
 
 
-@given(deltas=runs)
+@given(deltas=runs_in_order)
 def test_what_the_client_puts_together_is_what_the_response_says(deltas: list[AnyDelta]) -> None:
     events, response = compose(*deltas)
     made = message(unframed(hb.frame_writer().frames(events)))
